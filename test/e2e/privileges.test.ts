@@ -68,6 +68,10 @@ const RARE: Readonly<Record<string, RareRight>> = {
     why: 'the configuration has no checks and hooks',
     test: ['when a hook does not end in time, unless it says to proceed', CHECKS],
   },
+  'brupop-controller list events': {
+    why: 'the pods of Jobs can be created',
+    test: ['by %s, with the reason of Kubernetes', CHECKS],
+  },
   'brupop-controller delete jobs': {
     why: 'the configuration has no checks and hooks',
     test: ['a new leader deletes the Jobs of attempts that are over, and no others', CHECKS],

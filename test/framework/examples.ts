@@ -77,6 +77,7 @@ export const fullShadow = {
       endTime: '2026-01-02T03:34:05Z',
       result: 'TimedOut',
       held: true,
+      returned: ['default/nfs-1'],
       evicted: 4,
       remaining: 1,
       blockedBy: [

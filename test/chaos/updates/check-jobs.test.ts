@@ -105,6 +105,11 @@ const versionOf = async (name: string): Promise<string | undefined> =>
   (await readShadow(cluster, name)).status?.current_version;
 const waitingFor = async (name: string): Promise<string | undefined> =>
   (await readShadow(cluster, name)).status?.waitingFor;
+const eventsOn = async (name: string): Promise<string> => {
+  const path = `/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=${name}`;
+  const { items } = await cluster.api.get<{ items: { message?: string }[] }>(path);
+  return items.map(({ message }) => message).join('\n');
+};
 const annotationOf = async (name: string, key: string): Promise<string | undefined> =>
   (await readShadow(cluster, name)).metadata.annotations?.[key];
 const checkOf = ({ metadata }: V1Job): string => metadata?.labels?.[CHECK_LABEL] ?? '';
@@ -228,6 +233,39 @@ describe('a node is not drained', () => {
     await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10s', onTimeout: 'Proceed' })] } });
     await member('later');
     await untilUpdated('later');
+  });
+
+  describe('at once when no pod of its Job can be created', () => {
+    const namespace = `/api/v1/namespaces/${CHECKS_NAMESPACE}`;
+    const quotas = `${namespace}/resourcequotas`;
+    const enforce = async (level: string | null): Promise<void> => {
+      await cluster.api.patch(namespace, { metadata: { labels: { 'pod-security.kubernetes.io/enforce': level } } });
+    };
+    const refused = {
+      'Pod Security': [() => enforce('restricted'), () => enforce(null), 'violates PodSecurity'],
+      'a quota': [
+        async () =>
+          void (await cluster.api.create(quotas, { metadata: { name: 'none' }, spec: { hard: { pods: '0' } } })),
+        () => cluster.api.delete(`${quotas}/none`),
+        'exceeded quota',
+      ],
+    } as const;
+
+    it.each(Object.entries(refused))('by %s, with the reason of Kubernetes', async (what, [refuse, allow, reason]) => {
+      await refuse();
+      try {
+        await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
+        const name = what.toLowerCase().replaceAll(' ', '-');
+        await member(name);
+        await start();
+        await eventually(async () => expect(await waitingFor(name)).toMatch(/^HookFailed until /u), LIMIT);
+        await eventually(async () => expect(await eventsOn(name)).toContain(reason), LIMIT);
+        expect(await versionOf(name)).toBe(oldVersion);
+        await eventually(async () => expect(await jobsOfChecks(cluster)).toEqual([]), LIMIT);
+      } finally {
+        await allow();
+      }
+    });
   });
 
   it('and does not start while there is no such CronJob', async () => {

@@ -18,6 +18,8 @@ export interface PodOptions {
   readonly graceSeconds?: number;
   readonly priorityClass?: string;
   readonly finalizers?: readonly string[];
+  /** Default true. */
+  readonly toleratesCordon?: boolean;
   /** Default true: wait until KWOK has made it ready. */
   readonly ready?: boolean;
 }
@@ -43,7 +45,7 @@ export async function createPod(cluster: Connection, options: PodOptions): Promi
       volumes,
       terminationGracePeriodSeconds: graceSeconds,
       priorityClassName: options.priorityClass,
-      tolerations: [{ operator: 'Exists' }],
+      tolerations: options.toleratesCordon === false ? [] : [{ operator: 'Exists' }],
     },
   });
   if (options.ready !== false) await eventually(async () => await requireReady(cluster, namespace, name));

@@ -297,6 +297,29 @@ it('a pod that tolerates the cordon and was recreated on the node is not evicted
   expect(await podNames(suite.cluster, node.namespace)).toEqual([back]);
 });
 
+it('a pod that a controller puts on the cordoned node past the scheduler is evicted few times, and then left and shown', async () => {
+  const PLACED = { toleratesCordon: false, ready: false, terminates: '500ms' } as const;
+  const ended = new AbortController();
+  await node.pod({ ...PLACED, ready: true });
+  const controller = async (): Promise<void> => {
+    for (let created = 1; !ended.signal.aborted;) {
+      if (node.accepted().length >= created) {
+        created += 1;
+        await node.pod(PLACED);
+      }
+      await new Promise((done) => setTimeout(done, 20));
+    }
+  };
+  const running = controller();
+  await node.drainWhole();
+  ended.abort();
+  await running;
+  const left = await podNames(suite.cluster, node.namespace);
+  expect(left).toHaveLength(1);
+  expect(node.accepted().length).toBeLessThan(10);
+  expect(await node.status()).toMatchObject({ result: 'Drained', returned: [`${node.namespace}/${left[0]}`] });
+});
+
 it('a pod that was created between the start of the drain and the cordon is evicted', async () => {
   await suite.configure(suite.cluster, { drain: { emptyDirPods: 'Block' } });
   const held = await node.pod({ emptyDir: true });

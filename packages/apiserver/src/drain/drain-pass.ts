@@ -19,7 +19,7 @@
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { budgetsOf, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { exhaustedBudgets, isHeld, mayBeOpened } from '@brupop/shared/drain/budgets';
-import { type DrainPod, hasVolumes, podsToEvict } from '@brupop/shared/drain/pods';
+import { cameBack, type DrainPod, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { Semaphore } from '../http/limits.ts';
@@ -69,6 +69,21 @@ export class DrainPass {
 
   /** Throws KubeError, ApiError, and the reason of the signal. */
   async run(): Promise<PassOutcome> {
+    const outcome = await this.#run();
+    const returned = this.#returned();
+    return returned.length === 0 ? outcome : { ...outcome, returned };
+  }
+
+  /** Pods that a drain would evict had they been there at the cordon. */
+  #returned(): readonly string[] {
+    const { view } = this.#parts;
+    const since = cordonedSince(view.node()) ?? Infinity;
+    return podsToEvict(view.pods(), view.filter())
+      .filter((pod) => cameBack(pod, since))
+      .map(podKey);
+  }
+
+  async #run(): Promise<PassOutcome> {
     const { nodes, identity, settings, clock, signal } = this.#context;
     const { view, record } = this.#parts;
     await view.load();
@@ -176,8 +191,8 @@ export class DrainPass {
   }
 
   #podsToEvict(pods: readonly DrainPod[], node: Node | undefined): readonly DrainPod[] {
-    const { view, record } = this.#parts;
-    const since = cordonedSince(node, record.current);
+    const { view } = this.#parts;
+    const since = cordonedSince(node);
     return podsToEvict(pods, { ...view.filter(), ...(since !== undefined && { cordonedSince: since }) });
   }
 

@@ -30,6 +30,8 @@ export interface PassOutcome {
   readonly failure?: DrainFailure;
   /** Budgets still hold pods, and nothing else is evicted. */
   readonly held?: boolean;
+  /** Pods that came back to the cordoned node, as `namespace/name`. */
+  readonly returned?: readonly string[];
 }
 
 export class DrainRecord {
@@ -160,8 +162,15 @@ export function continued(
   return { observedGeneration, startTime, resumeTime: time, evicted, remaining };
 }
 
+function heldOrReturned({ result, held = false, returned = [] }: Omit<PassOutcome, 'forced'>): Partial<DrainStatus> {
+  return {
+    ...(held && result === undefined && { held }),
+    ...(returned.length > 0 && { returned: returned.slice(0, MAX_BLOCKS) }),
+  };
+}
+
 export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'forced'>, now: number): DrainStatus {
-  const { result, handover, remaining, held = false } = outcome;
+  const { result, handover, remaining } = outcome;
   const { observedGeneration, startTime, resumeTime } = before;
   const endTime = before.result === result ? before.endTime : rfc3339(now);
   const blockedBy = outcome.blockedBy.slice(0, MAX_BLOCKS).map((block) => dated(block, before, now));
@@ -169,7 +178,7 @@ export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'force
     observedGeneration,
     startTime,
     ...(resumeTime !== undefined && { resumeTime }),
-    ...(held && result === undefined && { held }),
+    ...heldOrReturned(outcome),
     evicted: before.evicted + outcome.evicted,
     remaining,
     ...(blockedBy.length > 0 && { blockedBy }),

@@ -32,7 +32,14 @@ describe('a rejected eviction', () => {
     ['an error of the server', rejected(500, 'etcdserver: request timed out'), 'Error'],
     ['missing permissions', rejected(403, 'forbidden'), 'Forbidden'],
     ['its namespace', rejected(403, 'forbidden', [{ reason: 'NamespaceTerminating' }]), 'NamespaceTerminating'],
-    ['a webhook', rejected(400, 'admission webhook denied the request'), 'Error'],
+    ['a webhook', rejected(400, 'admission webhook "a.b" denied the request: later'), 'Forbidden'],
+    [
+      'a webhook that says Conflict',
+      rejected(409, 'admission webhook "a.b" denied the request: UID precondition'),
+      'Forbidden',
+    ],
+    ['another conflict', rejected(409, 'the object has been modified'), 'Error'],
+    ['a webhook that does not answer', rejected(500, 'Internal error occurred: failed calling webhook "a.b"'), 'Error'],
     ['no response', new KubeError(0, 'Unreachable', 'no answer'), 'Error'],
     ['anything else', new TypeError('x is not a function'), 'Error'],
   ])('because of %s is blocked', (_why, error, reason) => {
@@ -46,5 +53,11 @@ describe('a rejected eviction', () => {
       block: { reason: 'DisruptionBudget', message: `Cannot evict pod. ${budget}` },
       retryAfterMs: 10_000,
     });
+  });
+
+  it('does not repeat a cause that the message has', () => {
+    const cause = 'failed calling webhook "a.b": connection refused';
+    const error = rejected(500, `Internal error occurred: ${cause}`, [{ message: cause }]);
+    expect(outcomeOf(error)).toMatchObject({ block: { message: `Internal error occurred: ${cause}` } });
   });
 });

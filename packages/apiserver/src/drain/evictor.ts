@@ -138,11 +138,21 @@ export class Evictor {
 export function outcomeOf(error: unknown): EvictionOutcome {
   if (!(error instanceof KubeError)) return blocked('Error', messageOf(error));
   const { status, retryAfterMs } = error;
-  if (status === 404 || status === 409) return { kind: 'gone' };
+  if (status === 404 || isOtherPod(error)) return { kind: 'gone' };
   return blocked(reasonOf(error), textOf(error), retryAfterMs);
 }
 
+/** Another pod of that name, as kube-apiserver words it. Another conflict, or a webhook that denies with 409, says nothing of it. */
+function isOtherPod({ status, message }: KubeError): boolean {
+  return status === 409 && !isDenial(message) && /UID.*precondition|precondition.*UID/iu.test(message);
+}
+
+function isDenial(message: string): boolean {
+  return /admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request/u.test(message);
+}
+
 function reasonOf(error: KubeError): DrainBlock['reason'] {
+  if (isDenial(error.message)) return 'Forbidden';
   const hasCause = (reason: string): boolean => causes(error).some((cause) => cause.reason === reason);
   switch (error.status) {
     case 429:
@@ -164,7 +174,8 @@ function isUnauthorized(error: unknown): boolean {
 /** The causes name the budget; the message alone does not. */
 function textOf(error: KubeError): string {
   const { message = error.message } = (error.body ?? {}) as StatusBody;
-  return [message, ...causes(error).map((cause) => cause.message)].filter((part) => part !== undefined).join(' ');
+  const details = causes(error).flatMap((cause) => cause.message ?? []);
+  return [message, ...details.filter((one) => !message.includes(one))].join(' ');
 }
 
 function causes(error: KubeError): NonNullable<NonNullable<StatusBody['details']>['causes']> {

@@ -1,4 +1,4 @@
-import { cordonedSince, cordon, exclude, type Node, restore } from './policy.ts';
+import { cordonedSince, cordon, exclude, type Node, restore, slimNode } from './policy.ts';
 
 const cordoned = 'brupop.bottlerocket.aws/cordoned';
 const again = 'brupop.bottlerocket.aws/recordoned-at';
@@ -17,6 +17,7 @@ const node = (options: { unschedulable?: boolean; labels?: string[]; annotations
   },
   unschedulable: options.unschedulable ?? false,
   volumesAttached: [],
+  schedulableChanged: undefined,
 });
 
 const holds = {
@@ -60,34 +61,31 @@ describe('a cordon', () => {
   });
 });
 
-describe('a node is closed to pods that do not tolerate a cordon', () => {
-  const startTime = '2026-01-02T03:00:00Z';
+describe('the scheduler places no pods on a node', () => {
   it.each([
-    ['not at all while it is not cordoned', { annotations: { [cordoned]: time } }, undefined],
-    ['for an unknown time, when another actor has cordoned it', { unschedulable: true }, undefined],
-    ['since the cordon', { unschedulable: true, annotations: { [cordoned]: time } }, time],
+    ['not at all while it is not cordoned', { annotations: { [cordoned]: time }, changed: time }, undefined],
+    ['for an unknown time, when another actor has cordoned it', { unschedulable: true, changed: time }, undefined],
     [
-      'since the cordon was set again',
-      { unschedulable: true, annotations: { [cordoned]: startTime, [again]: time } },
+      'since kube-apiserver recorded the cordon, whatever the clock of the replica says',
+      { unschedulable: true, annotations: { [cordoned]: '2026-01-01T00:00:00Z' }, changed: time },
       time,
     ],
     [
-      'since the start of the drain, when that was later',
-      { unschedulable: true, annotations: { [cordoned]: '2026-01-01T00:00:00Z' } },
-      startTime,
-    ],
-    [
-      'for an unknown time, when the annotation is no time',
-      { unschedulable: true, annotations: { [cordoned]: 'soon' } },
+      'for an unknown time, when kube-apiserver has recorded none',
+      { unschedulable: true, annotations: { [cordoned]: time } },
       undefined,
     ],
-  ])('%s', (_since, options, expected) => {
-    expect(cordonedSince(node(options), { startTime })).toBe(expected === undefined ? undefined : Date.parse(expected));
+  ])('%s', (_since, { changed, ...options }: Parameters<typeof node>[0] & { changed?: string }, expected) => {
+    const found = cordonedSince({ ...node(options), schedulableChanged: changed });
+    expect(found).toBe(expected === undefined ? undefined : Date.parse(expected));
   });
 
-  it('since the cordon, when the start of the drain is no time', () => {
-    const annotations = { [cordoned]: time };
-    expect(cordonedSince(node({ unschedulable: true, annotations }), { startTime: 'soon' })).toBe(Date.parse(time));
+  it('since the time of the field manager that owns spec.unschedulable', () => {
+    const metadata = { name: 'node', uid: 'u', resourceVersion: '1' };
+    const other = { time: '2026-01-01T00:00:00Z', fieldsV1: { 'f:metadata': {} } };
+    const cordon = { time, fieldsV1: { 'f:spec': { 'f:unschedulable': {} } } };
+    expect(slimNode({ metadata: { ...metadata, managedFields: [other, cordon] } }).schedulableChanged).toBe(time);
+    expect(slimNode({ metadata }).schedulableChanged).toBeUndefined();
   });
 });
 

@@ -5,8 +5,7 @@ import {
   EXCLUSION_LABEL,
   RECORDONED_ANNOTATION,
 } from '@brupop/shared/api/names';
-import type { DrainStatus } from '@brupop/shared/api/shadow';
-import type { KubernetesObject } from '@brupop/shared/api/meta';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import {
   cordonedByUs,
   excludedByUs,
@@ -20,20 +19,30 @@ export interface Node extends KubernetesObject {
   /** Cordoned, by the operator or by another actor. */
   readonly unschedulable: boolean;
   readonly volumesAttached: readonly string[];
+  /** When kube-apiserver last recorded a change of `spec.unschedulable` (RFC 3339). */
+  readonly schedulableChanged: string | undefined;
+}
+
+interface ManagedFields {
+  readonly time?: string;
+  readonly fieldsV1?: { readonly 'f:spec'?: { readonly 'f:unschedulable'?: unknown } };
 }
 
 interface RawNode extends KubernetesObject {
+  readonly metadata: ObjectMeta & { readonly managedFields?: readonly ManagedFields[] };
   readonly spec?: { readonly unschedulable?: boolean };
   readonly status?: { readonly volumesAttached?: readonly { readonly name: string }[] };
 }
 
 export function slimNode(raw: unknown): Node {
   const { metadata, spec, status } = raw as RawNode;
-  const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
+  const { name, uid, resourceVersion, labels = {}, annotations = {}, managedFields = [] } = metadata;
   return {
     metadata: { name, uid, resourceVersion, labels, annotations },
     unschedulable: spec?.unschedulable === true,
     volumesAttached: (status?.volumesAttached ?? []).map((one) => one.name),
+    schedulableChanged: managedFields.find(({ fieldsV1 }) => fieldsV1?.['f:spec']?.['f:unschedulable'] !== undefined)
+      ?.time,
   };
 }
 
@@ -67,20 +76,12 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
 }
 
 /**
- * Since when a node accepts only pods that tolerate a cordon, epoch milliseconds: the latest of the
- * start of the drain, the cordon and its repetition. Undefined when that is not known: the node is
- * not cordoned, or not by the operator.
+ * Since when the scheduler places no pods on a node, epoch milliseconds, by the clock of kube-apiserver, which also writes when
+ * a pod was created. Undefined when that is not known: the node is not cordoned, or not by the operator.
  */
-export function cordonedSince(
-  node: Node | undefined,
-  { startTime }: Pick<DrainStatus, 'startTime'>,
-): number | undefined {
-  if (node?.unschedulable !== true) return undefined;
-  const { annotations = {} } = node.metadata;
-  const cordonedAt = parseTime(annotations[CORDONED_ANNOTATION]);
-  if (cordonedAt === undefined) return undefined;
-  const later = [startTime, annotations[RECORDONED_ANNOTATION]].map((time) => parseTime(time) ?? cordonedAt);
-  return Math.max(cordonedAt, ...later);
+export function cordonedSince(node: Node | undefined): number | undefined {
+  if (node?.unschedulable !== true || !cordonedByUs(node)) return undefined;
+  return parseTime(node.schedulableChanged);
 }
 
 /**

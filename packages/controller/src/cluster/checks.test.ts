@@ -89,7 +89,11 @@ describe('a Job', () => {
     ['has failed', [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded' }], 'Failed'],
     ['has timed out', [{ type: 'Failed', status: 'True', reason: 'DeadlineExceeded' }], 'TimedOut'],
   ])('%s', (_, conditions, result) =>
-    expect(readJob(job(conditions))).toEqual({ name: 'a', uid: 'u', jobOf: 'x', result }),
+    expect(readJob(job(conditions))).toEqual({ name: 'a', uid: 'u', jobOf: 'x', result, hasPods: false }),
+  );
+
+  it.each(['active', 'succeeded', 'failed'])('has pods when some are %s', (field) =>
+    expect(readJob({ ...job(), status: { [field]: 1 } }).hasPods).toBe(true),
   );
 
   it('of another owner is known as such', () => {

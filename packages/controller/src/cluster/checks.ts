@@ -6,15 +6,17 @@
  *
  * A Job is `Creating` from when its creation is recorded in the shadow until the Kubernetes API has it;
  * a controller that takes over knows only the record. A recorded Job that is not there is `Gone`: it may
- * have run.
+ * have run. One whose pods the Kubernetes API refuses (Pod Security, a quota, a webhook) has `Failed` with the reason of
+ * the Event that the controller of Jobs writes; it has not run.
  */
 import * as v from 'valibot';
 import { JOB_OF_ANNOTATION } from '@brupop/shared/api/names';
 import { object, parse } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { groupPath } from '@brupop/shared/kube/paths';
+import { readList } from '@brupop/shared/kube/list';
+import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { messageOf } from '@brupop/shared/runtime/errors';
+import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
 
@@ -75,6 +77,11 @@ interface CheckLookupsOptions {
 const UNBROKEN_MS = 45_000;
 /** Answers are forgotten when no plan has asked for them for this long. */
 const FORGET_MS = 600_000;
+/** The controller of Jobs creates a pod within moments. */
+const NO_PODS_MS = 5_000;
+/** Kubernetes combines equal ones. */
+const MAX_EVENTS = 100;
+const MAX_REFUSAL = 400;
 /** How much longer than its timeout a Job may take, if nothing ends it. */
 export const JOB_SLACK_MS = 60_000;
 
@@ -165,13 +172,38 @@ export class CheckLookups {
     try {
       const found = await client.find(path, signal);
       signal.throwIfAborted();
-      this.#known(job, found === undefined ? 'Gone' : stateOf(readJob(found), job));
+      if (found === undefined) this.#known(job, 'Gone');
+      else await this.#readFound(job, readJob(found), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       this.#known(job, 'Running', messageOf(error));
     }
     const { since = 0, state } = this.#jobs.get(job.jobName) ?? {};
     if (state === 'Running' && clock.now() - since > job.timeoutMs + JOB_SLACK_MS) this.#known(job, 'TimedOut');
+  }
+
+  async #readFound(job: JobRef, found: RawJob, signal: AbortSignal): Promise<void> {
+    const refusal = found.hasPods ? undefined : await this.#refusalOf(job, found.uid, signal);
+    if (refusal === undefined) this.#known(job, stateOf(found, job));
+    else this.#known(job, 'Failed', refusal);
+  }
+
+  /** Why no pod of a Job can be created. A Job whose pod was created meanwhile has run, whatever an Event says. */
+  async #refusalOf(job: JobRef, uid: string, signal: AbortSignal): Promise<string | undefined> {
+    const { client, clock, config } = this.#options;
+    const { since } = this.#jobs.get(job.jobName) ?? { since: clock.now() };
+    if (clock.now() - since < NO_PODS_MS) return undefined;
+    const fieldSelector = `involvedObject.uid=${uid},reason=FailedCreate`;
+    const path = corePath('events', { namespace: config.namespace });
+    const { items } = await readList(client, {
+      path,
+      query: { fieldSelector },
+      maxItems: MAX_EVENTS,
+      signal,
+      slim: messageIn,
+    });
+    const message = items.at(-1);
+    return message && `no pod could be created: ${shorten(message, MAX_REFUSAL)}`;
   }
 
   #known(job: JobRef, state: JobView['state'], problem?: string): void {
@@ -213,6 +245,9 @@ const job = object({
       conditions: v.exactOptional(
         v.array(object({ type: text, status: text, reason: v.exactOptional(text) }), 'a list'),
       ),
+      active: v.exactOptional(v.number()),
+      succeeded: v.exactOptional(v.number()),
+      failed: v.exactOptional(v.number()),
     }),
   ),
 });
@@ -223,13 +258,23 @@ export interface RawJob {
   /** Whose it is; empty: not the operator's. */
   readonly jobOf: string;
   readonly result: 'Succeeded' | 'Failed' | 'TimedOut' | undefined;
+  /** It has or had some. */
+  readonly hasPods: boolean;
 }
 
 /** Throws an error that names the field which is not as expected. */
 export function readJob(raw: unknown): RawJob {
   const { metadata, status } = parse(job, raw, 'the Job', (message) => new Error(message));
   const { name, uid, annotations = {} } = metadata;
-  return { name, uid, jobOf: annotations[JOB_OF_ANNOTATION] ?? '', result: resultOf(status?.conditions) };
+  const { active = 0, succeeded = 0, failed = 0 } = status ?? {};
+  const hasPods = active + succeeded + failed > 0;
+  return { name, uid, jobOf: annotations[JOB_OF_ANNOTATION] ?? '', result: resultOf(status?.conditions), hasPods };
+}
+
+const event = object({ message: v.exactOptional(text) });
+
+function messageIn(raw: unknown): string | undefined {
+  return parse(event, raw, 'the Event', (message) => new Error(message)).message;
 }
 
 function resultOf(

@@ -20,7 +20,7 @@ import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { isManaged, type NodeView, zoneOf } from './node.ts';
+import { isBeingRemoved, isManaged, type NodeView, zoneOf } from './node.ts';
 import { mayBeInUpdate, type ShadowView } from './shadow.ts';
 
 export interface NodeLease extends KubernetesObject {
@@ -185,9 +185,9 @@ export class ConnectivityGuard {
   #leaseOf({ name, node, shadow }: NodeAndShadow, now: Now): CountedLease | undefined {
     const renewal = this.#renewals.get(name);
     if (node === undefined || renewal === undefined || !isManaged(node)) return undefined;
-    const { creationTimestamp, deletionTimestamp } = node.metadata;
+    const { creationTimestamp } = node.metadata;
     const isNew = now.wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
-    if (isNew || deletionTimestamp !== undefined || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
+    if (isNew || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
     const ageMs = now.monotonic - now.silentMs - renewal.seenAt;
     if (ageMs >= COUNTS_FOR_MS) return undefined;
     const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;

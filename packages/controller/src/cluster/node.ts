@@ -146,6 +146,14 @@ export function outOfServiceByUs({ metadata: { annotations = {} } }: NodeView): 
   return annotations[OUT_OF_SERVICE_ANNOTATION] !== undefined;
 }
 
+/** Set by cluster-autoscaler and Karpenter on a Node whose machine they are about to remove. */
+const REMOVAL_TAINTS = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
+
+/** True for a Node that is being deleted, or whose machine an autoscaler removes. */
+export function isBeingRemoved({ metadata, taints }: NodeView): boolean {
+  return metadata.deletionTimestamp !== undefined || taints.some(({ key }) => REMOVAL_TAINTS.includes(key));
+}
+
 /** The zone of a node. Nodes without a zone share the empty one. */
 export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
   return labels[ZONE_LABEL] ?? '';

@@ -7,7 +7,7 @@
  * and {@link nodesOverLimit} names the staged ones that are deferred.
  */
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
-import { type NodeView, zoneOf } from '../cluster/node.ts';
+import { isBeingRemoved, type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { GroupConcurrency } from '../policy/node-groups.ts';
@@ -181,8 +181,8 @@ export function isUnavailable(node: NodeView): boolean {
   return node.unschedulable || isDown(node);
 }
 
-export function isDown({ ready, metadata }: NodeView): boolean {
-  return !ready || metadata.deletionTimestamp !== undefined;
+export function isDown(node: NodeView): boolean {
+  return !node.ready || isBeingRemoved(node);
 }
 
 /**

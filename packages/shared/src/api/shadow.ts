@@ -92,6 +92,12 @@ const drain = s.object({
     s.flag(),
     'True: disruption budgets hold pods of the node, and no other pod is evicted until they are let go.',
   ),
+  returned: s.optional(
+    s.list(podName, 20),
+    'Pods that came back to the cordoned node past the scheduler, or since they tolerate the cordon, as namespace/name, at most ' +
+      '20. They are left on the node.',
+    ATOMIC,
+  ),
   evicted: s.described(s.count(), 'Number of accepted evictions.'),
   remaining: s.described(s.count(), 'Number of pods that are still to be evicted.'),
   blockedBy: s.optional(s.list(drainBlockStatus, 20), 'What the drain waits for, at most 20 pods.', ATOMIC),

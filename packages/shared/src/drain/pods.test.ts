@@ -28,6 +28,8 @@ describe('the pods that a drain must see gone', () => {
     expect(left(aPod('x', { toleratesCordon: true, metadata: later }))).toBe(0);
     expect(left(aPod('x', { toleratesCordon: true }))).toBe(1);
     expect(left(aPod('x', { metadata: later }))).toBe(1);
+    const muchLater = { ...later, creationTimestamp: '2026-01-02T00:00:04Z' };
+    expect(left(aPod('x', { metadata: muchLater }))).toBe(0);
   });
 
   it('come in the order of their names', () => {

@@ -213,14 +213,14 @@ export interface DrainFilter {
   readonly orphaned: ReadonlySet<string>;
   /** UIDs of pods of the operator that the rest of the update needs on the node. */
   readonly needed?: ReadonlySet<string>;
-  /** Epoch milliseconds. Pods created later that tolerate the cordon are recreated each time. */
+  /** Epoch milliseconds, by the clock that writes creation times. Pods that were created later are left. */
   readonly cordonedSince?: number;
 }
 
 /**
  * The pods that `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` evicts: all but
  * mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are needed pods, pods
- * with the drain policy `skip`, and pods that were recreated on the cordoned node.
+ * with the drain policy `skip`, and pods that {@link cameBack}.
  */
 export function podsToEvict(
   pods: readonly DrainPod[],
@@ -230,10 +230,22 @@ export function podsToEvict(
     pod.mirror ||
     pod.drainPolicy === 'skip' ||
     needed?.has(pod.metadata.uid) === true ||
-    (pod.toleratesCordon && (parseTime(pod.metadata.creationTimestamp) ?? 0) > cordonedSince) ||
+    cameBack(pod, cordonedSince) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
   const going = pods.filter((pod) => !stays(pod)).map((pod) => ({ pod, key: podKey(pod) }));
   return going.toSorted((a, b) => (a.key < b.key ? -1 : 1)).map(({ pod }) => pod);
+}
+
+/** The scheduler may place pods for a moment until it has seen the cordon. */
+const SCHEDULER_LAG_MS = 3_000;
+
+/**
+ * True for a pod that was created on the cordoned node: it tolerates the cordon, or was placed past the scheduler (`nodeName`).
+ * Its controller would create it again and again, so a drain evicts what was there at the cordon, as `kubectl drain` does.
+ */
+export function cameBack({ metadata, toleratesCordon }: DrainPod, cordonedSince: number): boolean {
+  const lagMs = toleratesCordon ? 0 : SCHEDULER_LAG_MS;
+  return (parseTime(metadata.creationTimestamp) ?? 0) > cordonedSince + lagMs;
 }
 
 /** The DaemonSets (`namespace/name`) whose existence decides about a pod. */

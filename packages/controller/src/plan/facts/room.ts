@@ -12,7 +12,7 @@
  */
 import type { PlacedPod, Toleration } from '../../cluster/all-pods.ts';
 import type { NodeTaint } from '../../cluster/group-metadata.ts';
-import type { NodeView } from '../../cluster/node.ts';
+import { isBeingRemoved, type NodeView } from '../../cluster/node.ts';
 import { type Amounts, plus } from '../../cluster/requests.ts';
 import { isEvicted, leaves, type Workloads } from './workloads.ts';
 
@@ -106,8 +106,8 @@ export class Room {
   }
 }
 
-function isUsable({ ready, unschedulable, metadata }: NodeView): boolean {
-  return ready && !unschedulable && metadata.deletionTimestamp === undefined;
+function isUsable(node: NodeView): boolean {
+  return node.ready && !node.unschedulable && !isBeingRemoved(node);
 }
 
 function usedBy(pods: readonly PlacedPod[]): Map<string, Amounts> {

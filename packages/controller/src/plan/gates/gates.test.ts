@@ -155,6 +155,18 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a later version than a frozen one starts': [{ frozen: [{ version: OLD, since: NOW, holdsOlder: true }] }, undefined],
   'an invalid version blocks the node': [{ shadow: { status: { target_version: 'latest' } } }, 'InvalidVersion'],
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
+  'a node that cluster-autoscaler removes waits': [
+    { node: { taints: [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }] } },
+    'NodeNotReady',
+  ],
+  'a node that Karpenter removes waits': [
+    { node: { taints: [{ key: 'karpenter.sh/disrupted', effect: 'NoSchedule' }] } },
+    'NodeNotReady',
+  ],
+  'a node with another taint starts': [
+    { node: { taints: [{ key: 'karpenter.sh/other', effect: 'NoSchedule' }] } },
+    undefined,
+  ],
   'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],
   'a node whose agent has not reported since the boot waits': [{ node: { bootID: 'boot-2' } }, 'NodeNotReady'],
   'a node whose agent reports no boot ID, as older ones do, starts': [

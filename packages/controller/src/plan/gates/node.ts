@@ -8,7 +8,7 @@ import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
-import { isSelected, skippedBy } from '../../cluster/node.ts';
+import { isBeingRemoved, isSelected, skippedBy } from '../../cluster/node.ts';
 import { problemBefore, problemCondition } from '../facts/health.ts';
 import { nextTryAt } from '../facts/blocked-drains.ts';
 import { isDrainBlocked } from '../facts/drainability.ts';
@@ -101,7 +101,7 @@ export const nodeReady: Gate = (input) => {
 };
 
 export const agentCurrent: Gate = ({ node, status }) => {
-  if (node.metadata.deletionTimestamp !== undefined) return notReady('The Node is being deleted');
+  if (isBeingRemoved(node)) return notReady('The Node is being deleted, or an autoscaler removes it');
   const isCurrent = node.bootID === '' || status.bootID === '' || node.bootID === status.bootID;
   return isCurrent ? undefined : notReady('The host has booted since its agent last reported');
 };
