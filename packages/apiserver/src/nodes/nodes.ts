@@ -102,5 +102,6 @@ export function requireNode(found: Node | undefined, { node, nodeUID }: Identity
   if (found === undefined) throw new ApiError('NotFound', `Node ${node} does not exist`);
   const { uid } = found.metadata;
   if (nodeUID === undefined || nodeUID === uid) return found;
-  throw new ApiError('Forbidden', `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`);
+  const problem = `Node ${node}: expected UID ${nodeUID} as in the token, found ${uid}`;
+  throw new ApiError('Forbidden', `${problem}; the Node was created again: delete the agent's pod on it`);
 }

@@ -121,7 +121,13 @@ function notHealthyInTime(input: TransitionInput): string {
 export function agentNotConnected(namespace = ''): ProgressingCondition {
   const problem = 'No agent has reported for this node yet';
   const command = `kubectl get pods -n ${namespace} -o wide`;
-  return progressing('False', 'AgentNotConnected', `${problem}; check the agent's pod on the node (${command})`);
+  const hint =
+    'If the Node was deleted and created again while the pod ran, its token is for the Node before: delete the pod';
+  return progressing(
+    'False',
+    'AgentNotConnected',
+    `${problem}; check the agent's pod on the node (${command}). ${hint}`,
+  );
 }
 
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {

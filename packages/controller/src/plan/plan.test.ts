@@ -287,6 +287,11 @@ const reasons: Record<string, [Plan, string | undefined]> = {
 };
 test.each(Object.entries(reasons))('%s', (_, [made, expected]) => expect(reasonOf(made, 'a')).toBe(expected));
 
+test('a node whose agent has not reported says what to do when the Node was created again', () => {
+  const { conditions } = planOf([aManagedNode('a', {}, { status: null })]);
+  expect(conditions[0]?.progressing.message).toMatch(/created again .*: delete the pod$/);
+});
+
 test('what waits for the whole fleet says the same on every node, so that a step of one rewrites no other', () => {
   const before = planOf([aManagedNode('a'), aManagedNode('b'), aManagedNode('c')]);
   const after = planOf([aManagedNode('a', {}, rebooting), aManagedNode('b'), aManagedNode('c')]);
