@@ -267,7 +267,9 @@ function rankOf(candidate: Candidate, { ownNode, isBlocked, now }: Ordering): Ra
   const { node, shadow, version, status, policy } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
-  const position = { Name: '', Random: shuffled(uid, version), OldestBoot: byTime(status.bootTime) }[order];
+  // A hash costs more than all the rest: only if it decides.
+  const positions = { Name: () => '', Random: () => shuffled(uid, version), OldestBoot: () => byTime(status.bootTime) };
+  const position = positions[order]();
   const own = name === ownNode ? 1 : 0;
   return [
     isBlocked?.(candidate) === true ? 1 : 0,
