@@ -86,6 +86,12 @@ it('the others wait until the first has been Ready with it for a minute, and the
   expect(written(planOf(half, { spec: AT_ONCE }))).toEqual(['c']);
 });
 
+it('a node that is not Ready soon after it got it stops the others for ten minutes', () => {
+  const nodes = (ms: number): ManagedNode[] => [tainted('a', 20 * MINUTE), tainted('b', ms, false), waiting('c')];
+  expect(written(planOf(nodes(5 * MINUTE), { spec: AT_ONCE }))).toEqual([]);
+  expect(written(planOf(nodes(10 * MINUTE), { spec: AT_ONCE }))).toEqual(['c']);
+});
+
 it.each<readonly [string, World, NodeParts]>([
   ['during a pause', { spec: { paused: true } }, {}],
   ['outside of the windows', { spec: { maintenance: { windows: [{ schedule: '0 1 1 1 *', duration: '1h' }] } } }, {}],

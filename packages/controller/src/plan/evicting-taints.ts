@@ -20,6 +20,8 @@ import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } fr
 import { notSkipped } from './gates/node.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
+/** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */
+const UNREADY_COUNTS_MS = 10 * 60_000;
 /** What the eviction needs of a window. */
 const EVICTION_MS = 5 * 60_000;
 
@@ -88,6 +90,11 @@ function whyNotMore(
   );
   const isProved = ({ name, node, evictedSince = -Infinity }: ManagedNode): boolean =>
     !evicted.has(name) && node?.ready === true && now - evictedSince >= TAINT_PROVING_MS;
+  const unready = tainted.filter(({ node, evictedSince = -Infinity }) => {
+    return node?.ready === false && now - evictedSince < UNREADY_COUNTS_MS;
+  });
+  if (unready.length > 0)
+    return { message: `${namesOf(unready.map(({ name }) => name))} got its taints that evict pods, and is not Ready` };
   if (tainted.length === 0 || tainted.some(isProved)) return undefined;
   const names = namesOf(tainted.map(({ name }) => name));
   return { message: `${names} has its taints that evict pods first, and has to be Ready with them for a minute` };
