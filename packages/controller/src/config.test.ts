@@ -38,7 +38,8 @@ test('defaults apply where nothing is set', () => {
 
 test.each(['PROMETHEUS_URL', 'ALERTMANAGER_URL'])('%s has no user and no password, and none is quoted', (name) => {
   const read = (url: string) => (): unknown => readConfig({ ...env, [name]: url });
-  for (const url of ['http://scraper:secret@prometheus:9090/a', 'https://token@prometheus'])
+  const others = ['http:u:secret@host', 'http:/u:secret@host', ' http://u:secret@host', 'http:\\\\u:secret@host'];
+  for (const url of ['http://scraper:secret@prometheus:9090/a', 'https://token@prometheus', ...others])
     expect(read(url)).toThrow(`${name}: expected an address without a user and a password`);
   expect(read('http://scraper:secret@prometheus')).not.toThrow('secret@');
   expect(read('http://prometheus:9090/tenant/a@b')).not.toThrow();

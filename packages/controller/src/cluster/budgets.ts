@@ -10,11 +10,15 @@ import { differs } from './change.ts';
  */
 export class Budgets {
   readonly #cache: Pick<Store<Budget>, 'list' | 'overfull'>;
+  readonly #log: Pick<Logger, 'warn'>;
   readonly #changed = new Set<string>();
+  /** The namespaces of which budgets were omitted when the indexes were made. */
+  #overfull: ReadonlySet<string> = new Set();
   #current: IndexedBudgets = new Map();
 
   constructor(cache: Pick<Store<Budget>, 'list' | 'overfull' | 'subscribe'>, log: Pick<Logger, 'warn'>) {
     this.#cache = cache;
+    this.#log = log;
     cache.subscribe((event) => {
       const { metadata, isLarge } = event.object;
       if (differs(event)) this.#changed.add(namespaceOf(event.object));
@@ -26,6 +30,7 @@ export class Budgets {
   }
 
   current(): IndexedBudgets {
+    this.#noteOverfull();
     if (this.#changed.size === 0) return this.#current;
     const current = new Map(this.#current);
     const budgets = Map.groupBy(this.#cache.list(), namespaceOf);
@@ -37,6 +42,18 @@ export class Budgets {
     this.#current = current;
     this.#changed.clear();
     return this.#current;
+  }
+
+  /** What is omitted has no event of its own. */
+  #noteOverfull(): void {
+    const overfull = new Set(this.#cache.overfull);
+    for (const namespace of this.#overfull) if (!overfull.has(namespace)) this.#changed.add(namespace);
+    for (const namespace of overfull) {
+      if (this.#overfull.has(namespace)) continue;
+      this.#changed.add(namespace);
+      this.#log.warn('a namespace has too many disruption budgets: its pods count as covered by one', { namespace });
+    }
+    this.#overfull = overfull;
   }
 }
 

@@ -18,6 +18,7 @@ import {
   ROLLBACK_ANNOTATION,
   SETTINGS_BOOT_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_PROVED_ANNOTATION,
   SETTINGS_REBOOTED_ANNOTATION,
   STARTED_FROM_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
@@ -45,7 +46,7 @@ import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/settings.ts';
+import { hashOfSettings, lockOf, ownSettings, provedRecord, requestedOf } from './facts/settings.ts';
 import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
@@ -145,7 +146,11 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
     ...failedVersion(transition, shadow, node),
   }),
-  Configured: (transition, shadow) => ({ ...endedRollback(transition, shadow), ...bootAtGrant(transition, shadow) }),
+  Configured: (transition, shadow) => ({
+    ...endedRollback(transition, shadow),
+    ...bootAtGrant(transition, shadow),
+    ...(transition.proves === true && proved(shadow)),
+  }),
   SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
   Cancelled: cancelled,
   CheckFailed: cancelled,
@@ -170,8 +175,15 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   Succeeded: (transition, shadow) => ({
     ...succeededWith(transition, shadow),
     ...(isReboot(shadow) ? rebooted(transition, shadow) : updated(transition, shadow)),
+    ...proved(shadow),
   }),
 };
+
+/** Its host has them, and the node was healthy with them. */
+function proved(shadow: ShadowView): Annotations {
+  const record = provedRecord(shadow);
+  return record === null ? without(shadow, SETTINGS_PROVED_ANNOTATION) : { [SETTINGS_PROVED_ANNOTATION]: record };
+}
 
 function updated(transition: Transition, shadow: ShadowView): Annotations {
   return {

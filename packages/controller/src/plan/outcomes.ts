@@ -48,6 +48,8 @@ export interface Transition {
   readonly unreadyBefore?: readonly string[];
   /** At the start of a drain: the workloads that must be Ready again after the update. */
   readonly evictedWorkloads?: readonly string[];
+  /** The host has proved the settings of its group. */
+  readonly proves?: boolean;
   /** The hash of the settings that failed. */
   readonly failedSettings?: string | undefined;
   /** The version to go back to. */

@@ -1,5 +1,10 @@
 /** Settings of groups on their way to hosts at rest. */
-import { SETTINGS_BOOT_ANNOTATION, SETTINGS_FAILED_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  SETTINGS_BOOT_ANNOTATION,
+  SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_PROVED_ANNOTATION,
+  SKIP_ANNOTATION,
+} from '@brupop/shared/api/names';
 import { hashOf, leavesOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsSpec, SettingsStatus } from '@brupop/shared/api/shadow';
 import { pinned } from '@brupop/shared/testing/settings';
@@ -175,6 +180,46 @@ it('records the boot of a grant, and forgets it with the end of the grant', () =
     annotations: { [SETTINGS_BOOT_ANNOTATION]: 'this-boot' },
   });
   expect(annotationsOf(planOf([done]))).toBeNull();
+});
+
+describe('a change that fails', () => {
+  const MOTD = { key: 'settings.motd', value: '"hello"', owner: 'BottlerocketNodeGroup/gpu' };
+  const OLD_PODS = { key: KEY, value: '90', owner: 'BottlerocketNodeGroup/gpu' };
+  const both = { settings: { ...SETTINGS, motd: 'hello' } };
+  const leaves = [...leavesOf(both.settings)].map(([key, value]) => ({ key, value, owner: MOTD.owner }));
+  const record = JSON.stringify([OLD_PODS, MOTD].map(({ key, value }) => [key, value]));
+  const failing = (annotations: Record<string, string>): ManagedNode =>
+    member('a', { spec: spec('Live', 10_000, leaves), status: { settings: { message: 'PATCH: 500' } }, annotations });
+
+  it('takes back only itself: what the host had proved before is requested again', () => {
+    const made = planOf([failing({ [SETTINGS_PROVED_ANNOTATION]: record })], {}, both);
+    expect(written(made)).toEqual([['a', 'SettingsFailed', { leaves: [OLD_PODS, MOTD], allow: 'Live' }]]);
+    const failed = { [SETTINGS_FAILED_ANNOTATION]: `${hashOfSettings(leaves)}=${ago(0)}` };
+    const back = member('a', {
+      spec: spec('Live', 10_000, [OLD_PODS, MOTD]),
+      annotations: { [SETTINGS_PROVED_ANNOTATION]: record, ...failed },
+    });
+    expect(written(planOf([back], {}, both))).toEqual([]);
+  });
+
+  it.each([
+    ['nothing was proved', {}],
+    ['it is what was proved before', { [SETTINGS_PROVED_ANNOTATION]: JSON.stringify([...leavesOf(both.settings)]) }],
+    ['the record cannot be read', { [SETTINGS_PROVED_ANNOTATION]: '{"a":1}' }],
+  ])('takes back all when %s', (_, annotations) => {
+    const [[, outcome, settings] = []] = written(planOf([failing(annotations)], {}, both));
+    expect([outcome, settings?.leaves]).toEqual(['SettingsFailed', []]);
+  });
+});
+
+it('what a host has proved is recorded', () => {
+  const done = member('a', { spec: spec('Live', 2 * MINUTE), status: { settings: inForce } });
+  const [change] = planOf([done]).specs;
+  expect(change?.annotations[SETTINGS_PROVED_ANNOTATION]).toBe(`[["${KEY}","110"]]`);
+  const waits = { settings: { ...inForce, pending: [left('NeedsReboot')] } };
+  const before = { [SETTINGS_PROVED_ANNOTATION]: `[["${KEY}","90"]]` };
+  const partly = member('a', { spec: spec('Live', 2 * MINUTE), status: waits, annotations: before });
+  expect(planOf([partly]).specs[0]?.annotations[SETTINGS_PROVED_ANNOTATION]).toBe(`[["${KEY}","90"]]`);
 });
 
 it('starts no update of a node whose settings are being proved', () => {

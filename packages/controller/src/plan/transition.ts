@@ -42,10 +42,10 @@ import {
   isProved,
   ownSettings,
   requestedOf,
+  restored,
   sameSettings,
   type SettingsFacts,
   specOf,
-  updaterSettings,
 } from './facts/settings.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
@@ -135,7 +135,7 @@ function configure(input: TransitionInput): Transition | undefined {
   if (state !== 'Idle') return undefined;
   if (input.settings?.failure !== undefined) return putBack(input, input.settings.failure);
   if (sameSettings(requestedOf(shadow), input.policy.settings))
-    return isProved(input) ? idle(input, 'Configured') : undefined;
+    return isProved(input) ? { ...idle(input, 'Configured'), proves: true } : undefined;
   const configured = idle(input, 'Configured');
   if (isSettled(shadow)) return configured;
   // The deadline of the agent stays, because a kubelet may cause changes with the labels of its Node.
@@ -145,9 +145,9 @@ function configure(input: TransitionInput): Transition | undefined {
   };
 }
 
-/** The settings of the group are restored, once, by what the failed change was allowed to do. */
+/** What was in force before the change is restored, once, by what the failed change was allowed to do. */
 function putBack({ shadow, policy, now, settings }: TransitionInput, message: string): Transition {
-  const spec = idleSpec(withoutOwn(policy), now, shadow.spec.settings?.allow);
+  const spec = idleSpec(restored(policy, shadow), now, shadow.spec.settings?.allow);
   return {
     spec,
     outcome: 'SettingsFailed',
@@ -159,11 +159,9 @@ function putBack({ shadow, policy, now, settings }: TransitionInput, message: st
 /** The reboot that follows restores what was before. */
 function unsetSettings(input: TransitionInput, problem: string): Transition | undefined {
   const isTried = isReboot(input.shadow) && ownSettings(requestedOf(input.shadow)).length > 0;
-  return isTried ? { ...putBack(input, problem), spec: idleSpec(withoutOwn(input.policy), input.now) } : undefined;
-}
-
-function withoutOwn(policy: UpdatePolicy): UpdatePolicy {
-  return { ...policy, settings: updaterSettings(policy.settings) };
+  return isTried
+    ? { ...putBack(input, problem), spec: idleSpec(restored(input.policy, input.shadow), input.now) }
+    : undefined;
 }
 
 /** The transition that lets a host at rest set what disrupts as much as `allow`. */

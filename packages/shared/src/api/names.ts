@@ -120,6 +120,8 @@ export const SETTINGS_FAILED_ANNOTATION = `${GROUP}/settings-failed`;
 export const SETTINGS_BOOT_ANNOTATION = `${GROUP}/settings-boot-id`;
 /** On the Lease of the controllers: why the BrupopConfig pauses the fleet; empty: it does not. Outlives the configuration. */
 export const PAUSED_ANNOTATION = `${GROUP}/paused`;
+/** On a shadow: the settings of the group that its host has last proved, as `[["KEY","VALUE"]]`. */
+export const SETTINGS_PROVED_ANNOTATION = `${GROUP}/settings-proved`;
 /** On a shadow: the boot ID of its Node when its drain was requested. */
 export const BOOT_BEFORE_ANNOTATION = `${GROUP}/boot-id-before`;
 /** On a shadow: settings for which its node was rebooted, as `HASH=2026-11-22T10:00:00Z`. */

@@ -1,7 +1,7 @@
 import type { LabelSelector } from '../api/label-selector.ts';
 import type { KubernetesObject, ObjectMeta } from '../api/meta.ts';
 import { parseTime } from '../runtime/clock.ts';
-import { type DrainPod, isTerminating } from './pods.ts';
+import { cut, type DrainPod, isTerminating } from './pods.ts';
 
 const NOTHING_COUNTED = { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 };
 type Counts = Readonly<typeof NOTHING_COUNTED>;
@@ -59,9 +59,17 @@ export function tooManyBudgets(namespace: string): Budget {
   return { ...found, selector: {}, isLarge: true };
 }
 
+/** Values that a pod must not have are compared one by one. */
+const MAX_SELECTOR_VALUES = 100;
+
+function isTooLarge(selector: LabelSelector | undefined): boolean {
+  const values = (selector?.matchExpressions ?? []).reduce((sum, one) => sum + (one.values?.length ?? 0), 0);
+  return values > MAX_SELECTOR_VALUES || JSON.stringify(selector ?? null).length > MAX_SELECTOR_CHARS;
+}
+
 export function slimBudget(raw: unknown): Budget {
   const { metadata, spec = {}, status = {} } = raw as RawBudget;
-  const isLarge = JSON.stringify(spec.selector ?? null).length > MAX_SELECTOR_CHARS;
+  const isLarge = isTooLarge(spec.selector);
   const { name, namespace = '', uid, resourceVersion, generation = 0 } = metadata;
   const { observedGeneration = -1, ...counts } = { ...NOTHING_COUNTED, ...status };
   const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts;
@@ -96,9 +104,7 @@ function closedSince({ conditions = [] }: NonNullable<RawBudget['status']>): num
 /** Set by pkg/controller/disruption of Kubernetes, with which kube-apiserver allows no eviction. */
 function failureOf({ conditions = [] }: NonNullable<RawBudget['status']>): string | undefined {
   const failed = conditions.find(({ type, reason }) => type === 'DisruptionAllowed' && reason === 'SyncFailed');
-  return failed === undefined
-    ? undefined
-    : (failed.message ?? 'its controller gives no reason').slice(0, MAX_FAILURE_CHARS);
+  return failed === undefined ? undefined : cut(failed.message ?? 'its controller gives no reason', MAX_FAILURE_CHARS);
 }
 
 /** As `canIgnorePDB` of kube-apiserver (pkg/registry/core/pod/storage/eviction.go). */

@@ -27,7 +27,11 @@ export function text(env: Env, name: string, fallback: string): string {
  */
 export function address(env: Env, name: string): string {
   const value = text(env, name, '');
-  if (!/^[a-z]+:\/\/[^/?#]*@/iu.test(value)) return value;
+  if (value === '') return value;
+  const url = URL.parse(value);
+  if (url === null)
+    throw new ConfigError(`${name}: expected an address such as http://prometheus:9090, found another text`);
+  if (url.username === '' && url.password === '') return value;
   throw new ConfigError(
     `${name}: expected an address without a user and a password, found one with them; put username and password into the ` +
       'Secret of secretName in the values of the chart',

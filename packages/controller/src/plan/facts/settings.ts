@@ -9,16 +9,18 @@
  *     proving      all is in force; the node must be Ready for a while, on the same boot
  *     inForce      nothing is left to do, but perhaps for the next reboot or for a user; `allow: None` is written again, so that
  *                  a later change, such as that of a user which the agent would replace, waits for a grant of its own
- *     failed       the change failed: what was before is set again, once, and stays
+ *     failed       the change failed: what was in force before it is set again, once, and stays
  *
  * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets
  * `rollout.resume` later, end it. What needs a reboot is pending until the node has booted: for an update,
  * or for these settings alone, but only once, whatever its agent reports.
  */
+import * as v from 'valibot';
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import {
   SETTINGS_BOOT_ANNOTATION,
   SETTINGS_FAILED_ANNOTATION,
+  SETTINGS_PROVED_ANNOTATION,
   SETTINGS_REBOOTED_ANNOTATION,
 } from '@brupop/shared/api/names';
 import {
@@ -135,7 +137,51 @@ export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: num
   const { settings } = policy;
   if (ownSettings(settings).length === 0) return policy;
   const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;
-  return isFailed ? { ...policy, settings: updaterSettings(settings) } : policy;
+  return isFailed ? restored(policy, shadow) : policy;
+}
+
+/** The policy with what was in force before a change that has failed: what the host has last proved, if anything. */
+export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy {
+  return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow)] };
+}
+
+/** Of the group whose settings have failed; none if it is these that were proved before. */
+function provedSettings(failed: readonly Setting[], { metadata }: ShadowView): readonly Setting[] {
+  const owner = ownSettings(failed)[0]?.owner ?? '';
+  const found = readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION]).map(([key, value]): Setting => ({
+    key,
+    value,
+    owner,
+  }));
+  return hashOfSettings(found) === hashOfSettings(failed) ? [] : found;
+}
+
+const provedLeaves = v.array(v.tuple([v.string(), v.string()]));
+/** A record that is larger is not written: after a failure the host then gets what it had before the group. */
+const MAX_PROVED_CHARS = 16_384;
+
+function readProved(text: string | undefined): readonly (readonly [key: string, value: string])[] {
+  try {
+    return v.parse(provedLeaves, JSON.parse(text ?? '[]'));
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * What is recorded when the settings of a host are proved; null: nothing. Of those that still wait, such as for a reboot, the
+ * value from before is kept. The values of secrets are in no record.
+ */
+export function provedRecord({ spec, status, metadata }: ShadowView): string | null {
+  const { pending = [], conflicts = [] } = status?.settings ?? {};
+  const waiting = new Set([...pending.map(({ key }) => key), ...conflicts]);
+  const before = new Map(readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION]));
+  const leaves = ownSettings(requestedOf({ spec })).flatMap(({ key, value, secretKeyRef }) => {
+    const proved = waiting.has(key) ? before.get(key) : value;
+    return secretKeyRef !== undefined || proved === undefined ? [] : [[key, proved]];
+  });
+  const text = JSON.stringify(leaves);
+  return leaves.length === 0 || text.length > MAX_PROVED_CHARS ? null : text;
 }
 
 /** @param input - with the policy before {@link withoutFailed} */
@@ -144,7 +190,10 @@ export function settingsFacts(input: Input): SettingsFacts {
   const hash = hashOfSettings(policy.settings);
   const isWanted = ownSettings(policy.settings).length > 0;
   const failed = isWanted ? failedAt(shadow, hash, policy, now) : undefined;
-  const isRebooted = wasRebooted(input, failed === undefined ? hash : hashOfSettings([]));
+  const isRebooted = wasRebooted(
+    input,
+    failed === undefined ? hash : hashOfSettings(restored(policy, shadow).settings),
+  );
   const found = { hash, isRebooted, ...reportedOf(shadow) };
   if (failed !== undefined)
     return { ...found, state: 'failed', ...(wasRebooted(input, hash) && { rebootFailedAt: failed }) };
