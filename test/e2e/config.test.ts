@@ -141,7 +141,8 @@ async function rollsOutByZone(context: FleetContext): Promise<void> {
   });
   expect(status.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
   expect(status.versions?.find(({ version }) => version === NEW)).toMatchObject({ running: 4, offered: 0 });
-  expect(status.updateEstimate).toMatch(/^[1-9]/u);
+  // An estimate needs the updates of five nodes; this fleet has four.
+  expect(status.updateEstimate).toBeUndefined();
 }
 
 describe('one configuration', () => {

@@ -93,7 +93,8 @@ async function serveWith(
   const count = (change: number, agentVersion: string): void => {
     const { label: agent_version, isLast } = metrics.agentVersions.change(agentVersion, change);
     metrics.streams.inc({ agent_version }, change);
-    if (isLast) metrics.streams.remove({ agent_version });
+    // Clients choose any other value.
+    if (isLast && agent_version !== '' && agent_version !== 'other') metrics.streams.remove({ agent_version });
   };
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);

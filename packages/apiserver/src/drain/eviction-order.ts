@@ -30,8 +30,15 @@ const RETRY = { baseMs: 500, capMs: 4_000 };
 const OVERDUE_MS = 10_000;
 const JUST_EVICTED = { reason: 'Terminating', message: 'has just been evicted' } as const;
 
+/** Between two evictions of pods of one controller that were not there at first: it may create them again at once. */
+const RETURNED_PAUSE_MS = 1_000;
+
 export class EvictionOrder {
   readonly #self: string;
+  /** UIDs of the pods that were there at first. */
+  #first: ReadonlySet<string> | undefined;
+  /** By controller, when a pod that came later was evicted; monotonic milliseconds. */
+  readonly #returnedAt = new Map<string, number>();
   /** By pod UID. */
   readonly #attempts = new Map<string, Attempt>();
 
@@ -41,7 +48,9 @@ export class EvictionOrder {
   }
 
   /** @param now - monotonic milliseconds */
-  record({ metadata: { uid } }: DrainPod, outcome: EvictionOutcome, now: number): void {
+  record(pod: DrainPod, outcome: EvictionOutcome, now: number): void {
+    const { uid } = pod.metadata;
+    if (outcome.kind === 'accepted' && this.#isReturned(pod)) this.#returnedAt.set(controllerOf(pod), now);
     const { count, retry } = this.#attempts.get(uid) ?? { count: 0, retry: backoff(RETRY) };
     const attempt = { count: count + 1, retry, notBefore: now };
     if (outcome.kind !== 'blocked') this.#attempts.set(uid, attempt);
@@ -63,6 +72,7 @@ export class EvictionOrder {
 
   /** The pods of the lowest rank that are not leaving. */
   next(pods: readonly DrainPod[]): readonly DrainPod[] {
+    this.#first ??= new Set(pods.map(({ metadata }) => metadata.uid));
     const staying = pods.filter((pod) => !this.isLeaving(pod)).toSorted((a, b) => this.#compare(a, b));
     const [first] = staying;
     return first === undefined ? [] : staying.filter((pod) => this.#compare(pod, first) === 0);
@@ -70,7 +80,7 @@ export class EvictionOrder {
 
   /** Those of `next` to request now; of pods with volumes the one with the fewest attempts. */
   due(next: readonly DrainPod[], now: number): readonly DrainPod[] {
-    const ready = next.filter(({ metadata }) => (this.#attempts.get(metadata.uid)?.notBefore ?? now) <= now);
+    const ready = next.filter((pod) => this.#notBefore(pod, now) <= now);
     if (next.some(hasVolumes)) return ready.toSorted((a, b) => this.#count(a) - this.#count(b)).slice(0, 1);
     // The longest grace period first, so that all together take no longer than that.
     return ready.toSorted((a, b) => b.graceSeconds - a.graceSeconds);
@@ -78,7 +88,18 @@ export class EvictionOrder {
 
   /** When the first of these pods is due, monotonic milliseconds. */
   dueAt(next: readonly DrainPod[], now: number): number {
-    return Math.min(Infinity, ...next.map(({ metadata }) => this.#attempts.get(metadata.uid)?.notBefore ?? now));
+    return Math.min(Infinity, ...next.map((pod) => this.#notBefore(pod, now)));
+  }
+
+  #notBefore(pod: DrainPod, now: number): number {
+    const pauseEnds = this.#isReturned(pod)
+      ? (this.#returnedAt.get(controllerOf(pod)) ?? -Infinity) + RETURNED_PAUSE_MS
+      : 0;
+    return Math.max(this.#attempts.get(pod.metadata.uid)?.notBefore ?? now, pauseEnds);
+  }
+
+  #isReturned({ metadata }: DrainPod): boolean {
+    return this.#first?.has(metadata.uid) === false;
   }
 
   /** True when no pod is leaving, and each of `next` was rejected at least twice. */
@@ -114,6 +135,11 @@ export class EvictionOrder {
     const group = pod.drainPolicy === 'last' ? 2 : 1;
     return [pod.own ? last : group, pod.priority, hasVolumes(pod) ? 1 : 0];
   }
+}
+
+/** Pods without a controller count together, by namespace. */
+function controllerOf({ controller, metadata }: DrainPod): string {
+  return controller === '' ? (metadata.namespace ?? '') : controller;
 }
 
 function terminating(pod: DrainPod, now: number): Attempt['block'] {
