@@ -32,7 +32,7 @@ import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
 import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from './connectivity.ts';
 import { MetadataNotes } from './metadata-notes.ts';
-import { bearsOwnership, hasGroupMetadata, isManaged, type NodeView, readNode } from './node.ts';
+import { bearsOwnership, hasGroupMetadata, isControlPlane, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
 import {
@@ -251,11 +251,15 @@ export class Cluster {
 
   /** Also while another replica leads, or none: the next leader must know of a loss that has just ended. */
   async #keepProbing(signal: AbortSignal): Promise<void> {
+    let wasSkewed = false;
     while (!signal.aborted) {
       await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
       if (signal.aborted) continue;
       const isSecretChanged = this.#policies.refreshSecrets();
-      if (!this.#probeLeases() && !isSecretChanged) continue;
+      const isSkewed = Math.abs(this.#options.client.clockSkewMs() ?? 0) > CLOCK_TOLERANCE_MS;
+      const isClockOther = isSkewed !== wasSkewed;
+      wasSkewed = isSkewed;
+      if (!this.#probeLeases() && !isSecretChanged && !isClockOther) continue;
       for (const listener of this.#onProbe) listener();
     }
   }
@@ -330,6 +334,7 @@ export class Cluster {
         isManaged(node) ||
         bearsOwnership(node) ||
         hasGroupMetadata(node) ||
+        isControlPlane(node) ||
         this.#shadowOf(node.metadata.name) !== undefined,
     );
   }

@@ -170,6 +170,15 @@ export function skippedBy({ metadata: { annotations } }: NodeView): string | und
   return value === 'false' ? undefined : value;
 }
 
+/** Of kubeadm, also before Kubernetes 1.24, and of distributions with etcd on nodes of its own. */
+const CONTROL_PLANE_LABELS = ['control-plane', 'master', 'controlplane', 'etcd'].map(
+  (role) => `node-role.kubernetes.io/${role}`,
+);
+
+export function isControlPlane({ metadata: { labels = {} } }: NodeView): boolean {
+  return CONTROL_PLANE_LABELS.some((label) => labels[label] !== undefined);
+}
+
 export function isManaged(node: NodeView): boolean {
   return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
 }

@@ -262,3 +262,18 @@ test('the status records for which versions the canaries have succeeded', () => 
   const status = statusOf({ config, plan: made, before: undefined, isWritten: true, now: NOW });
   expect(status.canaries).toEqual([{ version: NEW, since: ago(0) }]);
 });
+
+test.each([
+  ['right', 0, NOW],
+  ['wrong', -6 * HOUR, undefined],
+])('a clock that is %s: what it records', (_, clockSkewMs, since) => {
+  const snapshot = snapshotOf([updated('a'), aManagedNode('b')], { canary: { nodes: 1 }, soak: '1h' });
+  const made = plan({ ...snapshot, clockSkewMs }, NOW);
+  expect(made.canaries.map((one) => one.since)).toEqual(since === undefined ? [] : [since]);
+});
+
+test('a soak that began is kept by a clock that is hours behind', () => {
+  const snapshot = snapshotOf([updated('a'), aManagedNode('b')], { canary: { nodes: 1 }, soak: '1h' }, completed(0));
+  const made = plan({ ...snapshot, clockSkewMs: -6 * HOUR }, NOW - 6 * HOUR);
+  expect(made.canaries).toEqual([{ version: NEW, since: NOW }]);
+});

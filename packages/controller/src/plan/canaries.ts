@@ -22,6 +22,7 @@ import { type NodeView, skippedBy } from '../cluster/node.ts';
 import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
 import { isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
+import { clockRight } from './gates/fleet.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
@@ -63,14 +64,21 @@ export class Canaries {
   /** @param selected - the nodes that the configuration selects */
   constructor(
     selected: readonly NodePair[],
-    { policy, config, checks }: Pick<Snapshot, 'policy' | 'config'> & { readonly checks: Checks },
+    {
+      policy,
+      config,
+      clockSkewMs,
+      checks,
+    }: Pick<Snapshot, 'policy' | 'config' | 'clockSkewMs'> & { readonly checks: Checks },
     now: number,
   ) {
     this.#policy = policy;
     this.#now = now;
+    const isClockRight = clockRight({ clockSkewMs }) === undefined;
     // A time in the future is of a clock that was wrong.
-    const known = recorded(config?.status?.canaries).filter(({ since }) => since <= now + CLOCK_TOLERANCE_MS);
-    this.#phases = isOff(policy) ? new Map() : phasesOf({ selected, policy, checks, now }, known);
+    const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
+    const known = recorded(config?.status?.canaries).filter(isPast);
+    this.#phases = isOff(policy) ? new Map() : phasesOf({ selected, policy, checks, isClockRight, now }, known);
   }
 
   /** For the status. */
@@ -137,6 +145,8 @@ interface PhaseInput {
   readonly selected: readonly NodePair[];
   readonly policy: UpdatePolicy;
   readonly checks: Checks;
+  /** No soak starts by a clock that is wrong. */
+  readonly isClockRight: boolean;
   readonly now: number;
 }
 
@@ -223,7 +233,7 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
 function soakOf(
   before: number | undefined,
   { areHealthy, isAwaited }: { readonly areHealthy: boolean; readonly isAwaited: boolean },
-  { policy, checks, now }: PhaseInput,
+  { policy, checks, isClockRight, now }: PhaseInput,
 ): Pick<Phase, 'since' | 'failedCheck'> {
   if (before !== undefined && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: undefined };
   if (!areHealthy || (before === undefined && !isAwaited)) return { since: undefined, failedCheck: undefined };
@@ -231,7 +241,7 @@ function soakOf(
   const failedCheck = problemIn(found);
   if (failedCheck !== undefined) return { since: undefined, failedCheck };
   const isKnown = found.every(({ latest }) => latest !== undefined);
-  return { since: before ?? (isKnown ? now : undefined), failedCheck: undefined };
+  return { since: before ?? (isKnown && isClockRight ? now : undefined), failedCheck: undefined };
 }
 
 /** True for the version or a later one, and for a node that has not reported. */

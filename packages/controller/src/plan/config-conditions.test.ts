@@ -25,6 +25,7 @@ interface Case {
   readonly generation?: number;
   readonly isWritten?: boolean;
   readonly silentMs?: number;
+  readonly clockSkewMs?: number;
   readonly certificate?: CertificateStatus;
 }
 
@@ -35,13 +36,14 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
     generation = 1,
     isWritten = true,
     silentMs = 0,
+    clockSkewMs = 0,
     certificate,
   } = parts;
   const snapshot = aSnapshot(managedNodes, spec);
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
   const watchLags = [{ resource: 'nodes', ms: silentMs }];
-  const made = plan({ ...withPolicy(snapshot, readPolicy(config)), config, watchLags }, NOW);
+  const made = plan({ ...withPolicy(snapshot, readPolicy(config)), config, watchLags, clockSkewMs }, NOW);
   return statusOf({ config, plan: made, before, isWritten, now: NOW, certificate });
 }
 
@@ -214,6 +216,14 @@ describe('the versions', () => {
     expect(report({}, { before: known(NEW, ago(60 * MINUTE)) }).versions).toEqual([
       { version: NEW, running: 0, offered: 1, firstOfferedTime: ago(60 * MINUTE) },
       { version: OLD, running: 1, offered: 0, firstOfferedTime: ago(0) },
+    ]);
+  });
+
+  it('start no age by a clock that is wrong, and keep what they have', () => {
+    const before = known(NEW, ago(60 * MINUTE));
+    expect(report({}, { before, clockSkewMs: -360 * MINUTE }).versions).toEqual([
+      { version: NEW, running: 0, offered: 1, firstOfferedTime: ago(60 * MINUTE) },
+      { version: OLD, running: 1, offered: 0 },
     ]);
   });
 

@@ -14,6 +14,7 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from './condition.ts';
 import { CONDITIONS } from './config-conditions.ts';
+import { clockRight } from './gates/fleet.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
@@ -44,7 +45,11 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     ...observed,
     conditions: conditionsOf(told(shown, before, certificate), before, { generation, now }),
     nodes: counts,
-    versions: versionStatuses(forecast.versions, before?.versions ?? [], now),
+    versions: versionStatuses(
+      forecast.versions,
+      before?.versions ?? [],
+      clockRight(plan) === undefined ? now : undefined,
+    ),
     ...failuresOf(plan),
     ...rolloutOf(plan),
     ...windowOf(plan),
@@ -180,18 +185,20 @@ export function expectedOf({
 const MAX_VERSIONS = 50;
 
 /**
- * Returns the versions for the status at `now` (epoch milliseconds), newest first. The age of a
- * version starts when a second node runs it or is offered it, and is reset when fewer do.
+ * Returns the versions for the status, newest first. The age of a version starts when a second node
+ * runs it or is offered it, and is reset when fewer do.
+ * @param now - epoch milliseconds; undefined while the clock is wrong: no age starts then
  */
 function versionStatuses(
   counts: readonly VersionCount[],
   before: readonly VersionStatus[],
-  now: number,
+  now: number | undefined,
 ): VersionStatus[] {
   const current = counts.map(({ hasAge, ...count }): VersionStatus => {
     if (!hasAge) return count;
     const known = before.find(({ version }) => sameVersion(version, count.version))?.firstOfferedTime;
-    return { ...count, firstOfferedTime: parseTime(known) === undefined ? rfc3339(now) : (known ?? rfc3339(now)) };
+    if (known !== undefined && parseTime(known) !== undefined) return { ...count, firstOfferedTime: known };
+    return now === undefined ? count : { ...count, firstOfferedTime: rfc3339(now) };
   });
   return current.toSorted(mostNodesFirst).slice(0, MAX_VERSIONS).toSorted(newestFirst);
 }

@@ -81,3 +81,9 @@ it('a worker that is not Ready does not matter', () => {
   const worker = aNode({ name: 'worker', managed: false, ready: false });
   expect(outcomes(planOf([member('a')], [worker]))).toEqual(['Started a']);
 });
+
+it('one that is still cordoned for an update that ended holds the others up', () => {
+  const left = unmanaged('b', cordoned(MINUTE));
+  expect(outcomes(planOf([member('a')], [left]))).toEqual([]);
+  expect(outcomes(planOf([member('a')], [unmanaged('b')]))).toEqual(['Started a']);
+});

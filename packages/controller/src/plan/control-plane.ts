@@ -9,15 +9,12 @@
  * The labels that make a node such a member cannot be set by kubelets (admission plugin NodeRestriction).
  */
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import type { NodeView } from '../cluster/node.ts';
+import { isControlPlane, type NodeView } from '../cluster/node.ts';
 import { isPastStaging } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { isDown, namesOf } from './capacity.ts';
 import type { Blocked } from './gates/reasons.ts';
-
-/** Of kubeadm, also before Kubernetes 1.24, and of distributions with etcd on nodes of its own. */
-const LABELS = ['control-plane', 'master', 'controlplane', 'etcd'].map((role) => `node-role.kubernetes.io/${role}`);
 
 type Asked = { readonly node: NodeView; readonly policy: Pick<UpdatePolicy, 'concurrency'> };
 
@@ -34,9 +31,11 @@ export class ControlPlane {
    */
   constructor(nodes: readonly NodeView[], slots: Iterable<ManagedNode>) {
     const holders = [...slots];
-    this.#nodes = nodes.filter(isMember);
-    this.#updating = new Set(holders.map(({ name }) => name));
-    this.#drained = new Set(holders.filter(isDisrupted).map(({ name }) => name));
+    this.#nodes = nodes.filter(isControlPlane);
+    // Also one whose update has been given up, and that is still cordoned for it.
+    const cordoned = this.#nodes.filter(ownedByUs).map(({ metadata: { name } }) => name);
+    this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
+    this.#drained = new Set([...holders.filter(isDisrupted).map(({ name }) => name), ...cordoned]);
   }
 
   /** Returns why this node must not start its update, or restart its services. */
@@ -58,7 +57,7 @@ export class ControlPlane {
   }
 
   #check({ node, policy }: Asked, busy: ReadonlySet<string>): Blocked | undefined {
-    if (policy.concurrency.controlPlane === 'Ignored' || !isMember(node)) return undefined;
+    if (policy.concurrency.controlPlane === 'Ignored' || !isControlPlane(node)) return undefined;
     const others = this.#nodes.filter(({ metadata: { name } }) => name !== node.metadata.name);
     const down = namesOf(others.filter(isDown).map(({ metadata: { name } }) => name));
     if (down !== '') return blocked(`not Ready or being deleted: ${down}`);
@@ -74,10 +73,6 @@ function blocked(why: string): Blocked {
   return { reason: 'WaitingForControlPlane', message };
 }
 
-function isMember({ metadata: { labels = {} } }: NodeView): boolean {
-  return LABELS.some((label) => labels[label] !== undefined);
-}
-
-function isDisrupted({ node, shadow }: ManagedNode): boolean {
-  return (node !== undefined && ownedByUs(node)) || (shadow !== undefined && isPastStaging(shadow));
+function isDisrupted({ shadow }: ManagedNode): boolean {
+  return shadow !== undefined && isPastStaging(shadow);
 }

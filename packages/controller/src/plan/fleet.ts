@@ -127,7 +127,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
     evicted: new Set(),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
-    canaries: new Canaries(selected.filter(isPair), { policy, config, checks }, now),
+    canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks }, now),
     now,
   };
 }
