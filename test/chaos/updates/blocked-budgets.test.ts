@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
 import { BLOCKED_DRAINS_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
-import { createPod } from '../../framework/apiserver/pods.ts';
+import { createBudget, createPod } from '../../framework/apiserver/pods.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { Evictions } from '../../framework/fleet/evictions.ts';
 import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
@@ -16,7 +16,7 @@ const PRIMARY = { ...labels, role: 'primary' };
 
 async function requireOne({ cluster, namespace }: FleetContext, matchLabels: Readonly<Record<string, string>>) {
   const path = `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets`;
-  await cluster.api.create(path, { metadata: { name: 'pg' }, spec: { minAvailable: 1, selector: { matchLabels } } });
+  await createBudget(cluster, namespace, 'pg', matchLabels, { minAvailable: 1 });
   await eventually(async () => {
     const { status } = await cluster.api.get<{ status?: { currentHealthy?: number } }>(`${path}/pg`);
     expect(status?.currentHealthy).toBe(1);

@@ -71,17 +71,18 @@ export async function podNames(cluster: Connection, namespace: string): Promise<
 }
 
 /**
- * Creates a budget that allows no disruption of pods with these labels, and waits until its status
- * is set.
+ * Creates a budget of pods with these labels, and waits until its status is set.
+ * @param limit - by default it allows no disruption
  */
 export async function createBudget(
   cluster: Connection,
   namespace: string,
   name: string,
   matchLabels: Readonly<Record<string, string>>,
+  limit: { readonly minAvailable?: number; readonly maxUnavailable?: number } = { maxUnavailable: 0 },
 ): Promise<void> {
   const path = `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets`;
-  await cluster.api.create(path, { metadata: { name }, spec: { maxUnavailable: 0, selector: { matchLabels } } });
+  await cluster.api.create(path, { metadata: { name }, spec: { ...limit, selector: { matchLabels } } });
   await eventually(async () => {
     const { status } = await cluster.api.get<{ status?: { observedGeneration?: number } }>(`${path}/${name}`);
     if (status?.observedGeneration === undefined) throw new Error(`budget ${name} is not counted yet`);

@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { NodeToDrain, shiftedClock } from '../../framework/apiserver/drains.ts';
-import { podNames } from '../../framework/apiserver/pods.ts';
+import { createBudget, podNames } from '../../framework/apiserver/pods.ts';
 import { useConfiguredApiserver } from '../../framework/apiserver/suite.ts';
 import { eventually } from '../../framework/eventually.ts';
 
@@ -21,8 +21,7 @@ const budgetPath = (): string => `/apis/policy/v1/namespaces/${node.namespace}/p
 async function primaryAndOthers(): Promise<{ primary: string; others: readonly string[] }> {
   const primary = await node.pod({ labels: { cluster: 'pg', role: 'primary' } });
   const others = [await node.pod({ labels: { cluster: 'pg' } }), await node.pod()];
-  const selector = { matchLabels: { role: 'primary' } };
-  await suite.cluster.api.create(budgetPath(), { metadata: { name: 'pg' }, spec: { minAvailable: 1, selector } });
+  await createBudget(suite.cluster, node.namespace, 'pg', { role: 'primary' }, { minAvailable: 1 });
   await eventually(async () => {
     const { status } = await suite.cluster.api.get<{ status?: { expectedPods?: number } }>(`${budgetPath()}/pg`);
     expect(status?.expectedPods).toBe(1);
