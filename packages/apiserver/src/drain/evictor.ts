@@ -142,7 +142,10 @@ export function outcomeOf(error: unknown): EvictionOutcome {
   return blocked(reasonOf(error), textOf(error), retryAfterMs);
 }
 
-/** Another pod of that name, as kube-apiserver words it. Another conflict, or a webhook that denies with 409, says nothing of it. */
+/**
+ * True for another pod of that name, as kube-apiserver words it. Another conflict, or a webhook that denies with 409, says
+ * nothing of it.
+ */
 function isOtherPod({ status, message }: KubeError): boolean {
   return status === 409 && !isDenial(message) && /UID.*precondition|precondition.*UID/iu.test(message);
 }

@@ -54,9 +54,10 @@ export class Settings {
    * none. Throws ApiError `Unavailable` when this replica has seen no valid one.
    */
   current(): DrainSettings {
-    if (this.#sources.configs.get(CONFIG_NAME) === undefined && this.#lastValid !== undefined) return this.#lastValid;
+    const config = this.#sources.configs.get(CONFIG_NAME);
+    if (config === undefined && this.#lastValid !== undefined) return this.#lastValid;
     const { value, problems } = readDrainSettings(this.#inForce());
-    const problem = problemOfShape(this.#sources.configs.get(CONFIG_NAME)?.spec) ?? problems[0];
+    const problem = problemOfShape(config?.spec) ?? problems[0];
     if (problem !== undefined && problem !== this.#logged) this.#log.error('the BrupopConfig is invalid', { problem });
     this.#logged = problem;
     if (problem === undefined) this.#lastValid = value;

@@ -76,8 +76,9 @@ export function cordon(node: Node, now: number): NodeChange<Cordon> {
 }
 
 /**
- * Since when the scheduler places no pods on a node, epoch milliseconds, by the clock of kube-apiserver, which also writes when
- * a pod was created. Undefined when that is not known: the node is not cordoned, or not by the operator.
+ * Since when the scheduler places no pods on a node, epoch milliseconds, by the clock of kube-apiserver, which
+ * also writes when a pod was created. Undefined when that is not known: the node is not cordoned, or not by
+ * the operator.
  */
 export function cordonedSince(node: Node | undefined): number | undefined {
   if (node?.unschedulable !== true || !cordonedByUs(node)) return undefined;

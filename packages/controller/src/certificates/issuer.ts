@@ -4,7 +4,7 @@
  * them. What fails is retried with backoff; nothing that happens here stops the updates of nodes.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
@@ -147,7 +147,7 @@ export class CertificateIssuer {
   #clockSkew(): CertificateReport | undefined {
     const { clockSkewMs, nodeName } = this.#options;
     const skew = clockSkewMs() ?? 0;
-    if (Math.abs(skew) <= CLOCK_TOLERANCE_MS) return undefined;
+    if (!isClockWrong(skew)) return undefined;
     const differs = `${Math.round(Math.abs(skew) / 60_000)} minutes ${skew > 0 ? 'ahead of' : 'behind'}`;
     const message =
       `The clock of the controller's node ${nodeName} is ${differs} the Kubernetes API's, so nothing is issued. ` +

@@ -5,7 +5,7 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
   CONFIG_NAME,
@@ -187,7 +187,8 @@ export class Cluster {
 
   /**
    * Reads all shadows live, so that a new leader counts what an earlier one has just started, and the
-   * configuration, whose status says what is frozen. Without one, the Lease or shadows say whether it paused the fleet. Throws KubeError.
+   * configuration, whose status says what is frozen. Without one, the Lease or shadows say whether it
+   * paused the fleet. Throws KubeError.
    */
   async catchUp(signal: AbortSignal): Promise<BrupopConfig | undefined> {
     this.assumeCache.clear();
@@ -213,8 +214,8 @@ export class Cluster {
     const connectivity = this.#connectivityOf(managedNodes);
     const clockSkewMs = this.#options.client.clockSkewMs();
     // By a wrong clock, nodes that are updating would miss their deadlines.
-    const isSkewed = Math.abs(clockSkewMs ?? 0) > CLOCK_TOLERANCE_MS;
-    const loss = isSkewed ? { ...connectivity, lost: true, lostUntil: this.#options.clock.now() } : connectivity;
+    const isWrong = isClockWrong(clockSkewMs);
+    const loss = isWrong ? { ...connectivity, lost: true, lostUntil: this.#options.clock.now() } : connectivity;
     return {
       managedNodes: suspended(managedNodes, loss),
       nodes: this.#nodes.list(),
@@ -251,15 +252,15 @@ export class Cluster {
 
   /** Also while another replica leads, or none: the next leader must know of a loss that has just ended. */
   async #keepProbing(signal: AbortSignal): Promise<void> {
-    let wasSkewed = false;
+    let wasClockWrong = false;
     while (!signal.aborted) {
       await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
       if (signal.aborted) continue;
       const isSecretChanged = this.#policies.refreshSecrets();
-      const isSkewed = Math.abs(this.#options.client.clockSkewMs() ?? 0) > CLOCK_TOLERANCE_MS;
-      const isClockOther = isSkewed !== wasSkewed;
-      wasSkewed = isSkewed;
-      if (!this.#probeLeases() && !isSecretChanged && !isClockOther) continue;
+      const isWrong = isClockWrong(this.#options.client.clockSkewMs());
+      const isClockChanged = isWrong !== wasClockWrong;
+      wasClockWrong = isWrong;
+      if (!this.#probeLeases() && !isSecretChanged && !isClockChanged) continue;
       for (const listener of this.#onProbe) listener();
     }
   }

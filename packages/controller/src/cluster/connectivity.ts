@@ -157,10 +157,11 @@ export class ConnectivityGuard {
       const isBad = percent > 0 && silent >= min && silent * 100 >= percent * some.length;
       this.#update(zone, isBad, now);
     }
-    const { [FLEET]: fleet = { lost: false, lostUntil: 0 }, ...zones } = Object.fromEntries(
-      [...this.#scopes].map(([zone, scope]) => [zone, lossIn(scope, now)]),
-    );
-    this.#latest = { ...fleet, zones: new Map(Object.entries(zones)), expired, counted: leases.length };
+    const zones = new Map([...this.#scopes].map(([zone, scope]) => [zone, lossIn(scope, now)]));
+    const fleet = zones.get(FLEET) ?? CONNECTED;
+    zones.delete(FLEET);
+    const { lost, lostUntil } = fleet;
+    this.#latest = { lost, lostUntil, zones, expired, counted: leases.length };
     return this.#latest;
   }
 

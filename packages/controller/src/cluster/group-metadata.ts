@@ -37,6 +37,11 @@ export interface NodeTaint {
   readonly effect: string;
 }
 
+/** Pods may tolerate one value of a taint and not another. */
+export function isSameTaint(a: NodeTaint, b: NodeTaint): boolean {
+  return taintId(a) === taintId(b) && (a.value ?? '') === (b.value ?? '');
+}
+
 /** Of a Node in the cache, or of one that was just read. */
 export interface MetadataState {
   readonly labels: Readonly<Record<string, string>>;

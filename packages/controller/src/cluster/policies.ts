@@ -65,10 +65,14 @@ export class Policies {
     this.#isKnown = true;
   }
 
-  /** Why the configuration pauses the fleet, or did when it was deleted; empty: it does not. Undefined: this process has seen none. */
+  /**
+   * Why the configuration pauses the fleet, or did when it was deleted; empty: it does not. Undefined: this process has
+   * seen none.
+   */
   get pausedWith(): string | undefined {
+    if (!this.#isKnown) return undefined;
     const { paused, pauseReason } = this.#fleet;
-    return this.#isKnown ? (paused && (pauseReason || KEPT_PAUSED)) || '' : undefined;
+    return paused ? pauseReason || KEPT_PAUSED : '';
   }
 
   /** For a configuration that was deleted while this process was not running, and paused the fleet. */

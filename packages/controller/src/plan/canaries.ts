@@ -13,7 +13,7 @@
  * records it, so that nodes which are deleted or join later do not begin again. Where every node that
  * needs the version is a canary, none goes ahead, and the approval is needed first.
  */
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -22,7 +22,6 @@ import { type NodeView, skippedBy } from '../cluster/node.ts';
 import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
 import { isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
-import { clockRight } from './gates/fleet.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
@@ -64,17 +63,13 @@ export class Canaries {
   /** @param selected - the nodes that the configuration selects */
   constructor(
     selected: readonly NodePair[],
-    {
-      policy,
-      config,
-      clockSkewMs,
-      checks,
-    }: Pick<Snapshot, 'policy' | 'config' | 'clockSkewMs'> & { readonly checks: Checks },
+    snapshot: Pick<Snapshot, 'policy' | 'config' | 'clockSkewMs'> & { readonly checks: Checks },
     now: number,
   ) {
+    const { policy, config, checks } = snapshot;
     this.#policy = policy;
     this.#now = now;
-    const isClockRight = clockRight({ clockSkewMs }) === undefined;
+    const isClockRight = !isClockWrong(snapshot.clockSkewMs);
     // A time in the future is of a clock that was wrong.
     const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
     const known = recorded(config?.status?.canaries).filter(isPast);

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
+import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -14,7 +15,6 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from './condition.ts';
 import { CONDITIONS } from './config-conditions.ts';
-import { clockRight } from './gates/fleet.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
@@ -38,18 +38,14 @@ interface ReportInput {
 export function statusOf(input: ReportInput): BrupopConfigStatus {
   const { config, plan, before, now, certificate } = input;
   const { generation = 0 } = config.metadata;
-  const { policy, forecast, counts } = plan;
+  const { policy, forecast, counts, clockSkewMs } = plan;
   const observed = observedOf(input);
   const shown = awaiting(plan, observed.observedGeneration === generation);
   return {
     ...observed,
     conditions: conditionsOf(told(shown, before, certificate), before, { generation, now }),
     nodes: counts,
-    versions: versionStatuses(
-      forecast.versions,
-      before?.versions ?? [],
-      clockRight(plan) === undefined ? now : undefined,
-    ),
+    versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
     ...rolloutOf(plan),
     ...windowOf(plan),

@@ -6,6 +6,7 @@
  *     at the start of an update      no other one holds an update slot, or is not Ready or being deleted
  *     before the drain of a node     no other one is drained or rebooting, or is not Ready or being deleted
  *
+ * One that is still cordoned for an update that was given up counts as updating in both.
  * The labels that make a node such a member cannot be set by kubelets (admission plugin NodeRestriction).
  */
 import { ownedByUs } from '@brupop/shared/node/ownership';
@@ -32,7 +33,6 @@ export class ControlPlane {
   constructor(nodes: readonly NodeView[], slots: Iterable<ManagedNode>) {
     const holders = [...slots];
     this.#nodes = nodes.filter(isControlPlane);
-    // Also one whose update has been given up, and that is still cordoned for it.
     const cordoned = this.#nodes.filter(ownedByUs).map(({ metadata: { name } }) => name);
     this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
     this.#drained = new Set([...holders.filter(isDisrupted).map(({ name }) => name), ...cordoned]);

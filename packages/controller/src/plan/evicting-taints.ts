@@ -10,7 +10,8 @@
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint.
  */
-import { type Rendered, taintId } from '@brupop/shared/api/node-metadata';
+import type { Rendered } from '@brupop/shared/api/node-metadata';
+import { isSameTaint } from '../cluster/group-metadata.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { namesOf } from './capacity.ts';
@@ -18,28 +19,39 @@ import { TAINT_PROVING_MS } from './facts/slots.ts';
 import type { FleetState } from './fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped } from './gates/node.ts';
+import { firstOf } from './gates/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
 /** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */
 const UNREADY_COUNTS_MS = 10 * 60_000;
+/** What speaks against any eviction. */
+const GATES = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
 /** What the eviction needs of a window. */
 const EVICTION_MS = 5 * 60_000;
 
 /** Removes the changes that have to wait, and says why in the metadata of their groups. */
 export function withoutEvictions(fleetState: FleetState, managedNodes: readonly ManagedNode[]): NodeMetadataPlan {
-  const { metadata } = fleetState;
+  const { metadata, now } = fleetState;
   if (!metadata.changes.some(({ evicts }) => evicts)) return metadata;
   const byName = new Map(managedNodes.map((one) => [one.name, one]));
+  const taintedOf = new Map<string, Tainted>();
   const waiting = new Map<string, string>();
   const times: (number | undefined)[] = [];
   const changes = metadata.changes
     .toSorted((a, b) => (a.node.metadata.name < b.node.metadata.name ? -1 : 1))
-    .filter((change) => {
-      if (!change.evicts) return true;
-      const blocked = whyNot(change, byName.get(change.node.metadata.name), managedNodes, fleetState);
-      if (blocked === undefined) return true;
-      if (change.wanted !== undefined && !waiting.has(change.wanted.group))
-        waiting.set(change.wanted.group, blocked.message);
+    .filter(({ evicts, node, wanted }) => {
+      const managedNode = byName.get(node.metadata.name);
+      if (!evicts || managedNode === undefined || wanted === undefined) return true;
+      const tainted = taintedOf.get(wanted.group) ?? taintedIn(managedNodes, wanted, now);
+      taintedOf.set(wanted.group, tainted);
+      const blocked = whyNot({ managedNode, node }, tainted, fleetState);
+      if (blocked === undefined) {
+        fleetState.capacity.reserve({ node, group: managedNode.group }, true);
+        fleetState.controlPlane.starts(node);
+        tainted.names.push(managedNode.name);
+        return true;
+      }
+      if (!waiting.has(wanted.group)) waiting.set(wanted.group, `${node.metadata.name}: ${blocked.message}`);
       times.push(blocked.retryAt);
       return false;
     });
@@ -54,53 +66,58 @@ interface Waits {
   readonly retryAt?: number;
 }
 
-/** Reserves a slot for a node that may get them. */
 function whyNot(
-  { node, wanted }: MetadataChange,
-  managedNode: ManagedNode | undefined,
-  managedNodes: readonly ManagedNode[],
+  { managedNode, node }: { readonly managedNode: ManagedNode; readonly node: NodeView },
+  tainted: Tainted,
   fleetState: FleetState,
 ): Waits | undefined {
-  if (managedNode === undefined || wanted === undefined) return undefined;
   const { group, policy } = managedNode;
-  const input = { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS };
-  const gates = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
-  const blocked =
-    gates.map((gate) => gate(input)).find((found) => found !== undefined) ??
-    (fleetState.slots.has(managedNode) ? { message: 'It is updating' } : undefined) ??
-    whyNotMore(managedNodes, wanted.rendered, { group: wanted.group, fleetState }) ??
+  const isUpdating = fleetState.slots.has(managedNode);
+  return (
+    firstOf(GATES, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ??
+    (isUpdating ? { message: 'It is updating' } : undefined) ??
+    whyNotMore(tainted) ??
     fleetState.controlPlane.whyNotStarted({ node, policy }) ??
-    fleetState.capacity.check({ node, group });
-  if (blocked !== undefined) return { ...blocked, message: `${node.metadata.name}: ${blocked.message}` };
-  fleetState.capacity.reserve({ node, group }, true);
-  fleetState.controlPlane.starts(node);
-  fleetState.evicted.add(node.metadata.name);
-  return undefined;
+    fleetState.capacity.check({ node, group })
+  );
+}
+
+/** The nodes of a group that have its taints that evict pods. */
+interface Tainted {
+  /** With those that get them in this plan. */
+  readonly names: string[];
+  /** Names of those that got them lately, and are not Ready. */
+  readonly unready: readonly string[];
+  readonly isProved: boolean;
+}
+
+function taintedIn(
+  managedNodes: readonly ManagedNode[],
+  { group, rendered }: NonNullable<MetadataChange['wanted']>,
+  now: number,
+): Tainted {
+  const tainted = managedNodes.filter(
+    ({ group: of, node }) => of?.name === group && node !== undefined && hasTaints(node, rendered),
+  );
+  const isOlder = ({ evictedSince = -Infinity }: ManagedNode, ms: number): boolean => now - evictedSince >= ms;
+  return {
+    names: tainted.map(({ name }) => name),
+    unready: tainted
+      .filter((one) => one.node?.ready === false && !isOlder(one, UNREADY_COUNTS_MS))
+      .map(({ name }) => name),
+    isProved: tainted.some((one) => one.node?.ready === true && isOlder(one, TAINT_PROVING_MS)),
+  };
 }
 
 /** Undefined: a node of the group has proved the taints, or none has got them yet. */
-function whyNotMore(
-  managedNodes: readonly ManagedNode[],
-  rendered: Rendered,
-  { group, fleetState: { evicted, now } }: { readonly group: string; readonly fleetState: FleetState },
-): Waits | undefined {
-  const ofGroup = managedNodes.filter((one) => one.group?.name === group);
-  const tainted = ofGroup.filter(
-    ({ name, node }) => evicted.has(name) || (node !== undefined && hasTaints(node, rendered)),
-  );
-  const isProved = ({ name, node, evictedSince = -Infinity }: ManagedNode): boolean =>
-    !evicted.has(name) && node?.ready === true && now - evictedSince >= TAINT_PROVING_MS;
-  const unready = tainted.filter(({ node, evictedSince = -Infinity }) => {
-    return node?.ready === false && now - evictedSince < UNREADY_COUNTS_MS;
-  });
-  if (unready.length > 0)
-    return { message: `${namesOf(unready.map(({ name }) => name))} got its taints that evict pods, and is not Ready` };
-  if (tainted.length === 0 || tainted.some(isProved)) return undefined;
-  const names = namesOf(tainted.map(({ name }) => name));
-  return { message: `${names} has its taints that evict pods first, and has to be Ready with them for a minute` };
+function whyNotMore({ names, unready, isProved }: Tainted): Waits | undefined {
+  if (unready.length > 0) return { message: `${namesOf(unready)} got its taints that evict pods, and is not Ready` };
+  if (names.length === 0 || isProved) return undefined;
+  const first = namesOf(names);
+  return { message: `${first} has its taints that evict pods first, and has to be Ready with them for a minute` };
 }
 
 function hasTaints({ taints }: NodeView, rendered: Rendered): boolean {
   const evicting = rendered.taints.filter(({ effect }) => effect === 'NoExecute');
-  return evicting.every((one) => taints.some((found) => taintId(found) === taintId(one) && found.value === one.value));
+  return evicting.every((one) => taints.some((found) => isSameTaint(found, one)));
 }

@@ -73,8 +73,6 @@ export interface FleetState {
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
   readonly metadata: NodeMetadataPlan;
-  /** Names of the nodes that get a taint that evicts pods in this plan. */
-  readonly evicted: Set<string>;
   /** Counts the canaries, and then those that start. */
   readonly canaries: Canaries;
   readonly now: number;
@@ -125,7 +123,6 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     capacity: limitsOf(slots),
     metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
-    evicted: new Set(),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks }, now),
     now,
@@ -251,10 +248,11 @@ interface Ordering {
 }
 
 /**
- * Sorts candidates: the nodes whose pods disruption budgets hold go last. Of the others, first those without a recent attempt, then by the start of their
- * latest attempt. After that, the node of the controller goes last, and the rest is sorted by health,
- * priority, fewest failures, `order` and name. A kubelet may set its priority, and an agent may report
- * any failure or success, so neither moves a node before one without a recent attempt.
+ * Sorts candidates: the nodes whose pods disruption budgets hold go last. Of the others, first those
+ * without a recent attempt, then by the start of their latest attempt. After that, the node of the
+ * controller goes last, and the rest is sorted by health, priority, fewest failures, `order` and name. A
+ * kubelet may set its priority, and an agent may report any failure or success, so neither moves a node
+ * before one without a recent attempt.
  */
 export function inOrder(candidates: readonly Candidate[], ordering: Ordering): Candidate[] {
   return candidates

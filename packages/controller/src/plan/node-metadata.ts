@@ -6,7 +6,7 @@ import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
 import { readRendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { NodeTaint } from '../cluster/group-metadata.ts';
+import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -123,14 +123,10 @@ function judge(
   const { writes, conflicts } = decideMetadata({ state, wanted, known, otherOwner: owner });
   const groups = [...new Set(writes.flatMap((write) => write.groups))];
   const isDue = writes.length > 0 || (conflicts.length > 0 && (note === undefined || note.checkAt <= now));
-  const evicts = writes.some((write) => write.kind === 'Taints' && write.taints.some((taint) => isNew(taint, node)));
+  const isNew = (taint: NodeTaint): boolean =>
+    taint.effect === 'NoExecute' && !node.taints.some((one) => isSameTaint(one, taint));
+  const evicts = writes.some((write) => write.kind === 'Taints' && write.taints.some(isNew));
   return { change: { node, wanted, known, groups, evicts }, conflicts, isDue, note };
-}
-
-/** Pods may tolerate one value of a taint and not another. */
-function isNew({ key, value = '', effect }: NodeTaint, { taints }: NodeView): boolean {
-  const isSame = (one: NodeTaint): boolean => one.key === key && (one.value ?? '') === value && one.effect === effect;
-  return effect === 'NoExecute' && !taints.some(isSame);
 }
 
 function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonly Judged[]): GroupMetadata {

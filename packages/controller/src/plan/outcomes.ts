@@ -56,9 +56,9 @@ export interface Transition {
   readonly previous?: string;
   /** Connectivity was lost during the update, so its duration says nothing. */
   readonly wasSuspended?: boolean;
-  /** At a start: the group that the node is in. */
   /** Started although disruption budgets hold pods of the node. */
   readonly isBlocked?: boolean;
+  /** At a start: the group that the node is in. */
   readonly group?: string | undefined;
   /** What the annotation of Jobs is set to; null removes it. */
   readonly jobs?: string | null;

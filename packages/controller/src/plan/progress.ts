@@ -8,13 +8,13 @@
  *
  * The record is in the status of the BrupopConfig, and changes only when one of these does.
  */
+import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Decision } from './assess.ts';
 import { success } from './facts/attempts.ts';
 import type { FleetState } from './fleet.ts';
 import { isPrevious } from './facts/rollback.ts';
-import { clockRight } from './gates/fleet.ts';
 import { isReason, type ReasonTraits, traitsOf } from './gates/reasons.ts';
 
 /** Times are epoch milliseconds. */
@@ -78,7 +78,7 @@ function mayProgress(
   { policy, stale, clockSkewMs, connectivity, now }: FleetState,
   counted: readonly Decision[],
 ): boolean {
-  const isUncertain = stale.length > 0 || connectivity.lost || clockRight({ clockSkewMs }) !== undefined;
+  const isUncertain = stale.length > 0 || connectivity.lost || isClockWrong(clockSkewMs);
   const isStopped = policy.paused || policy.problem !== undefined || isUncertain;
   if (isStopped) return false;
   const waiting = counted.filter(needsUpdate);

@@ -9,15 +9,15 @@
  *                                       not on nodes that a user has left out with the annotation skip
  *     too many nodes have failed        none, until the settings change or a user sets rollout.resume
  *
- * Nothing is granted during a pause, while watches are stale, the clock is wrong or connectivity is lost, or with a mistake in
- * the configuration or the group. What needs a reboot is a candidate in `plan.ts`, as an update is.
+ * Nothing is granted during a pause, while watches are stale, the clock is wrong or connectivity is
+ * lost, or with a mistake in the configuration or the group. What needs a reboot is a candidate in `plan.ts`, as an update is.
  */
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped } from './gates/node.ts';
-import type { Blocked } from './gates/reasons.ts';
+import { type Blocked, firstOf } from './gates/reasons.ts';
 
 /** Hosts that get a grant in one plan. */
 const MAX_GRANTS = 100;
@@ -60,8 +60,7 @@ function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState)
   if (node === undefined) return undefined;
   const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
   const gates = grant === 'Live' ? GATES : [...GATES, notSkipped];
-  const first = gates.map((gate) => gate(input)).find((blocked) => blocked !== undefined);
-  const blocked = first ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
+  const blocked = firstOf(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked !== undefined || grant === 'Live') return blocked;
   return (
     windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group })

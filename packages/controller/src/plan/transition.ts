@@ -91,13 +91,13 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, no
 
 export function transition(input: TransitionInput): Transition | undefined {
   const next =
-    repair(input) ?? takeBack(input) ?? answer(input) ?? rollBack(input) ?? cancel(input) ?? configure(input);
+    repair(input) ?? endBeforeReboot(input) ?? answer(input) ?? rollBack(input) ?? cancel(input) ?? configure(input);
   const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
   return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
 }
 
 /** Before the host may have been asked to reboot. */
-function takeBack(input: TransitionInput): Transition | undefined {
+function endBeforeReboot(input: TransitionInput): Transition | undefined {
   return interrupt(input) ?? supersede(input) ?? release(input);
 }
 

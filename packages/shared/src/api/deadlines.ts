@@ -18,6 +18,11 @@ const MINUTE = 60 * SECOND;
 /** A time further ahead than this was written by a wrong clock. */
 export const CLOCK_TOLERANCE_MS = 5 * MINUTE;
 
+/** True for a clock that differs too much from that of the Kubernetes API; by an unknown skew it does not. */
+export function isClockWrong(skewMs = 0): boolean {
+  return Math.abs(skewMs) > CLOCK_TOLERANCE_MS;
+}
+
 /** One call of the Kubernetes API to authenticate an agent. */
 export const AUTHENTICATION_LIMIT_MS = 10 * SECOND;
 /** The apiserver answers a drain pass within this time. */

@@ -1,7 +1,8 @@
 import type { LabelSelector } from '../api/label-selector.ts';
 import type { KubernetesObject, ObjectMeta } from '../api/meta.ts';
 import { parseTime } from '../runtime/clock.ts';
-import { cut, type DrainPod, isTerminating } from './pods.ts';
+import { truncated } from '../runtime/errors.ts';
+import { type DrainPod, isTerminating } from './pods.ts';
 
 const NOTHING_COUNTED = { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 };
 type Counts = Readonly<typeof NOTHING_COUNTED>;
@@ -52,6 +53,9 @@ const MAX_SELECTOR_CHARS = 4_096;
 export const MAX_BUDGETS_OF_NAMESPACE = 2_000;
 const MAX_FAILURE_CHARS = 300;
 
+/** Values that a pod must not have are compared one by one. */
+const MAX_SELECTOR_VALUES = 100;
+
 /** Stands for the budgets of a namespace that has more than are kept. */
 export function tooManyBudgets(namespace: string): Budget {
   const name = `one of more than ${MAX_BUDGETS_OF_NAMESPACE}`;
@@ -59,17 +63,14 @@ export function tooManyBudgets(namespace: string): Budget {
   return { ...found, selector: {}, isLarge: true };
 }
 
-/** Values that a pod must not have are compared one by one. */
-const MAX_SELECTOR_VALUES = 100;
-
-function isTooLarge(selector: LabelSelector | undefined): boolean {
+function isLargeSelector(selector: LabelSelector | undefined): boolean {
   const values = (selector?.matchExpressions ?? []).reduce((sum, one) => sum + (one.values?.length ?? 0), 0);
   return values > MAX_SELECTOR_VALUES || JSON.stringify(selector ?? null).length > MAX_SELECTOR_CHARS;
 }
 
 export function slimBudget(raw: unknown): Budget {
   const { metadata, spec = {}, status = {} } = raw as RawBudget;
-  const isLarge = isTooLarge(spec.selector);
+  const isLarge = isLargeSelector(spec.selector);
   const { name, namespace = '', uid, resourceVersion, generation = 0 } = metadata;
   const { observedGeneration = -1, ...counts } = { ...NOTHING_COUNTED, ...status };
   const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts;
@@ -104,7 +105,8 @@ function closedSince({ conditions = [] }: NonNullable<RawBudget['status']>): num
 /** Set by pkg/controller/disruption of Kubernetes, with which kube-apiserver allows no eviction. */
 function failureOf({ conditions = [] }: NonNullable<RawBudget['status']>): string | undefined {
   const failed = conditions.find(({ type, reason }) => type === 'DisruptionAllowed' && reason === 'SyncFailed');
-  return failed === undefined ? undefined : cut(failed.message ?? 'its controller gives no reason', MAX_FAILURE_CHARS);
+  if (failed === undefined) return undefined;
+  return truncated(failed.message ?? 'its controller gives no reason', MAX_FAILURE_CHARS);
 }
 
 /** As `canIgnorePDB` of kube-apiserver (pkg/registry/core/pod/storage/eviction.go). */
@@ -150,9 +152,9 @@ export function hasUnhealthyPods({ currentHealthy, expectedPods }: Budget): bool
 
 /**
  * The budgets that block the eviction of a pod until they are changed: more than one, which
- * kube-apiserver cannot handle; one whose selector is too large to be kept; one whose controller cannot count its pods; one that allows no
- * disruption although all of its pods are healthy; or one that has allowed none for long because of
- * pods that are not.
+ * kube-apiserver cannot handle; one whose selector is too large to be kept; one whose controller cannot
+ * count its pods; one that allows no disruption although all of its pods are healthy; or one that has
+ * allowed none for long because of pods that are not.
  * @param all - the budgets that select the pod
  * @param closedBefore - epoch milliseconds; one that has allowed no disruption since then is not waited for
  */

@@ -2,6 +2,7 @@ import { DRAIN_KEY, HEALTH_KEY } from '../api/names.ts';
 import { type KubernetesObject, type ObjectMeta, slimMetadata } from '../api/meta.ts';
 import { isReplica } from '../node/operator-pods.ts';
 import { parseTime } from '../runtime/clock.ts';
+import { truncated } from '../runtime/errors.ts';
 
 /** A pod, reduced to what decides about its drain. */
 export interface DrainPod extends KubernetesObject {
@@ -93,11 +94,6 @@ interface RawPod {
 /** A node with more pods is not drained: a kubelet may create any number of mirror pods. */
 export const MAX_PODS_OF_NODE = 5_000;
 
-/** A copy: a slice would keep the whole text in memory. */
-export function cut(text: string, max: number): string {
-  return text.length <= max ? text : Buffer.from(text.slice(0, max)).toString();
-}
-
 /** Of most names in Kubernetes. */
 const MAX_NAME = 253;
 const MIRROR_ANNOTATION = 'kubernetes.io/config.mirror';
@@ -135,7 +131,7 @@ function fromMetadata(metadata: ObjectMeta) {
     Object.entries(labels).reduce((sum, [key, value]) => sum + key.length + value.length, 0) <= MAX_LABEL_CHARS;
   return {
     metadata: { ...slimMetadata(metadata), creationTimestamp, labels: isSmall ? labels : {} },
-    finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => cut(one, MAX_NAME)),
+    finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME)),
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
     healthIgnored: (labels[HEALTH_KEY] ?? annotations[HEALTH_KEY]) === 'ignore',
@@ -149,9 +145,9 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
     controller:
       controller === undefined
         ? ''
-        : `${cut(controller.kind, MAX_NAME)} ${namespace}/${cut(controller.name, MAX_NAME)}`,
+        : `${truncated(controller.kind, MAX_NAME)} ${namespace}/${truncated(controller.name, MAX_NAME)}`,
     stateful: controller?.kind === 'StatefulSet',
-    ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${cut(controller.name, MAX_NAME)}` }),
+    ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${truncated(controller.name, MAX_NAME)}` }),
   };
 }
 
@@ -198,7 +194,7 @@ function toleratesCordon({ key, operator, effect = CORDON_EFFECT }: Toleration):
 /** A claim of an ephemeral volume is named after both (Kubernetes "Ephemeral Volumes"). */
 function claimsOf(pod: string, { name, persistentVolumeClaim, ephemeral }: RawVolume): readonly string[] {
   if (ephemeral !== undefined) return [`${pod}-${name}`];
-  return persistentVolumeClaim === undefined ? [] : [cut(persistentVolumeClaim.claimName, MAX_NAME)];
+  return persistentVolumeClaim === undefined ? [] : [truncated(persistentVolumeClaim.claimName, MAX_NAME)];
 }
 
 /** `namespace/name` */

@@ -9,7 +9,10 @@ export interface ReflectorEvent<T> {
 
 export type Listener<T> = (event: ReflectorEvent<T>) => void;
 
-/** Objects by namespace and name, with listeners for changes. Of a namespace with more than `maxPerNamespace`, some are omitted. */
+/**
+ * Objects by namespace and name, with listeners for changes. Of a namespace with more than
+ * `maxPerNamespace`, some are omitted.
+ */
 export class Store<T extends KubernetesObject> {
   readonly #objects = new Map<string, T>();
   readonly #maxPerNamespace: number;

@@ -36,6 +36,11 @@ export function describe(found: unknown): string {
   return JSON.stringify(typeof found === 'string' ? shorten(found, 100) : found);
 }
 
+/** Returns at most the first `length` characters, in a copy: a slice would keep the whole text in memory. */
+export function truncated(text: string, length: number): string {
+  return text.length <= length ? text : Buffer.from(text.slice(0, length)).toString();
+}
+
 /** Returns a printable line of at most `length` characters: kubectl shows only the first line in a column. */
 export function shorten(text: string, length: number): string {
   // A pattern that tries every blank would take minutes for a long run of blanks.

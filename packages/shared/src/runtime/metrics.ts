@@ -111,7 +111,9 @@ export class BoundedLabels {
  * that has tried many values keeps none from others. Beyond `max` values at a time they are `other`.
  */
 export class OpenLabels {
-  readonly #known = new Map<string, { readonly label: string; open: number }>();
+  readonly #values = new Map<string, { readonly label: string; readonly open: number }>();
+  /** How many are open, by label. */
+  readonly #labels = new Map<string, number>();
   readonly #max: number;
 
   constructor(max: number) {
@@ -120,11 +122,15 @@ export class OpenLabels {
 
   /** Returns the label, and whether nothing is left open with it. */
   change(value: string, by: number): { readonly label: string; readonly isLast: boolean } {
-    const labels = new Set([...this.#known.values()].map(({ label }) => label));
-    const known = this.#known.get(value) ?? { label: labels.size < this.#max ? value : 'other', open: 0 };
-    known.open += by;
-    if (known.open > 0) this.#known.set(value, known);
-    else this.#known.delete(value);
-    return { label: known.label, isLast: ![...this.#known.values()].some(({ label }) => label === known.label) };
+    const { label, open } = this.#values.get(value) ?? {
+      label: this.#labels.size < this.#max ? value : 'other',
+      open: 0,
+    };
+    const left = (this.#labels.get(label) ?? 0) + by;
+    if (open + by > 0) this.#values.set(value, { label, open: open + by });
+    else this.#values.delete(value);
+    if (left > 0) this.#labels.set(label, left);
+    else this.#labels.delete(label);
+    return { label, isLast: left <= 0 };
   }
 }

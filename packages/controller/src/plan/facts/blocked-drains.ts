@@ -4,13 +4,13 @@
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { BLOCKED_DRAINS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
 import { type Drainable, isDrainable } from './drainability.ts';
 
-/** The wait doubles with each attempt. */
-const FIRST_WAIT_MS = 60 * 60_000;
-const LONGEST_WAIT_MS = 24 * 60 * 60_000;
+/** Between two attempts. */
+const WAITS = { baseMs: 60 * 60_000, capMs: 24 * 60 * 60_000 };
 
 /** How many attempts there were since the latest success, and when the latest one started. */
 function attemptsOf({ metadata: { annotations = {} } }: ShadowView): { readonly count: number; readonly time: string } {
@@ -29,7 +29,7 @@ export function nextTryAt(shadow: ShadowView, now: number): number {
   const at = parseTime(time);
   // A time in the future is of a clock that was wrong.
   if (at === undefined || count === 0 || at > now + CLOCK_TOLERANCE_MS) return 0;
-  return at + Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(count - 1, 30));
+  return at + delayAfter(count, WAITS);
 }
 
 /** True while the update under way was started although budgets hold pods. */

@@ -172,7 +172,10 @@ interface CheckInput extends PreflightFacts {
   readonly drain: DrainSettings;
 }
 
-interface DrainCheck extends Pick<Drainable, 'block' | 'mayOpen'> {
+type Result = Pick<Drainable, 'block' | 'mayOpen'>;
+
+interface DrainCheck {
+  readonly result: Result;
   readonly settings: DrainSettings;
   /** By namespace, the budgets that were compared. */
   readonly budgets: ReadonlyMap<string, BudgetIndex | undefined>;
@@ -182,23 +185,15 @@ interface DrainCheck extends Pick<Drainable, 'block' | 'mayOpen'> {
 const checks = new WeakMap<readonly DrainPod[], DrainCheck>();
 
 /** Compares the pods with their budgets if the list, one of the budgets or the settings changed. */
-function check(
-  { pods, namespaces }: PodsOfNode,
-  budgets: IndexedBudgets,
-  input: CheckInput,
-): Pick<DrainCheck, 'block' | 'mayOpen'> {
+function check({ pods, namespaces }: PodsOfNode, budgets: IndexedBudgets, input: CheckInput): Result {
   const known = checks.get(pods);
   const isChecked = known?.settings === input.drain;
-  if (isChecked && isUnchanged(known.budgets, budgets)) return resultOf(known);
+  if (isChecked && isUnchanged(known.budgets, budgets)) return known.result;
   const used = new Map([...namespaces].map((name) => [name, budgets.get(name)]));
   const result =
-    isChecked && isUnchangedFor(pods, known.budgets, used) ? resultOf(known) : checkAnew(pods, budgets, input);
-  checks.set(pods, { ...result, settings: input.drain, budgets: used });
+    isChecked && isUnchangedFor(pods, known.budgets, used) ? known.result : checkAnew(pods, budgets, input);
+  checks.set(pods, { result, settings: input.drain, budgets: used });
   return result;
-}
-
-function resultOf({ block, mayOpen }: DrainCheck): Pick<DrainCheck, 'block' | 'mayOpen'> {
-  return { block, mayOpen };
 }
 
 function isUnchanged(used: DrainCheck['budgets'], budgets: IndexedBudgets): boolean {
@@ -218,11 +213,7 @@ function isUnchangedFor(
   });
 }
 
-function checkAnew(
-  pods: readonly DrainPod[],
-  budgets: IndexedBudgets,
-  { drain, ...facts }: CheckInput,
-): Pick<DrainCheck, 'block' | 'mayOpen'> {
+function checkAnew(pods: readonly DrainPod[], budgets: IndexedBudgets, { drain, ...facts }: CheckInput): Result {
   const blocks = preflight(pods, budgets, drain, facts);
   if (blocks.length === 0) return { block: undefined, mayOpen: false };
   return { block: describeBlocks(blocks), mayOpen: blocks.every(({ mayOpen }) => mayOpen) };

@@ -284,14 +284,10 @@ export function frozenVersions(
   });
   const enough = Math.min(WITNESSES, managedNodes.length);
   return frozen.map(({ version, since }) => {
-    const failedOnes = failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name);
-    const knowing = new Set([...failedOnes, ...managedNodes.filter((one) => hasSeen(one, version)).map(nameOf)]);
-    return { version, since, holdsOlder: knowing.size >= enough && knowing.size > new Set(failedOnes).size };
+    const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
+    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version));
+    return { version, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
   });
-}
-
-function nameOf({ name }: ManagedNode): string {
-  return name;
 }
 
 function hasSeen({ shadow }: ManagedNode, version: string): boolean {

@@ -1,5 +1,5 @@
 /** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isClockWrong } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -30,8 +30,7 @@ export function unconfirmed(resources: readonly string[]): string {
 
 /** By a wrong clock, windows, ages and soaks would begin or end at the wrong time. */
 export const clockRight = ({ clockSkewMs = 0 }: Partial<Pick<GateInput, 'clockSkewMs'>>): Blocked | undefined => {
-  if (Math.abs(clockSkewMs) <= CLOCK_TOLERANCE_MS) return undefined;
-  return { reason: 'ClockSkew', message: describeSkew(clockSkewMs) };
+  return isClockWrong(clockSkewMs) ? { reason: 'ClockSkew', message: describeSkew(clockSkewMs) } : undefined;
 };
 
 function describeSkew(clockSkewMs: number): string {

@@ -35,7 +35,7 @@ import {
   validVersion,
   writable,
 } from './node.ts';
-import type { Blocked, Gate, GateInput } from './reasons.ts';
+import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
 import { hasRoom, workloadsReady } from './workloads.ts';
 
@@ -126,12 +126,4 @@ const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
 
 export function whyNotDrained(input: GateInput): Blocked | undefined {
   return firstOf(input.isRollback ? ROLLBACK_DRAIN_GATES : DRAIN_GATES, input);
-}
-
-function firstOf(gates: readonly Gate[], input: GateInput): Blocked | undefined {
-  for (const gate of gates) {
-    const blocked = gate(input);
-    if (blocked !== undefined) return blocked;
-  }
-  return undefined;
 }

@@ -144,3 +144,12 @@ export interface GateInput extends Candidate {
 
 /** Returns why a node waits; undefined: it passes. */
 export type Gate = (input: GateInput) => Blocked | undefined;
+
+/** Returns what the first gate that does not pass says; the gates after it are not asked. */
+export function firstOf<I>(gates: readonly ((input: I) => Blocked | undefined)[], input: I): Blocked | undefined {
+  for (const gate of gates) {
+    const blocked = gate(input);
+    if (blocked !== undefined) return blocked;
+  }
+  return undefined;
+}

@@ -2,6 +2,7 @@ import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/erro
 import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
+import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
@@ -95,8 +96,7 @@ function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked
   const { shadow, now } = input;
   const failedAt = failureTime(input, now);
   if (failedAt === undefined) return failedForGood(input, 'the time of the failure is unknown');
-  const doublings = Math.min(failures(shadow) - 1, 30);
-  const retryAt = failedAt + Math.min(maxBackoffMs, backoffMs * 2 ** doublings);
+  const retryAt = failedAt + delayAfter(failures(shadow), { baseMs: backoffMs, capMs: maxBackoffMs });
   if (now >= retryAt) return undefined;
   const job = failedJob(input);
   const reason = job === undefined ? 'Backoff' : failureReason(job.run.kind);
