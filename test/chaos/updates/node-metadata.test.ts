@@ -32,6 +32,26 @@ const marked = (fleet: Fleet): string[] =>
     .map(({ metadata }) => metadata.name)
     .toSorted();
 
+/** As TAINT_PROVING_MS of the plan, less what a write takes to arrive at the observer. */
+const PROVING_MS = 59_000;
+const EVICTING = {
+  nodeMetadata: {
+    taints: [{ ...TAINT, effect: 'NoExecute' as const }],
+    confirmNoExecute: true,
+    domains: ['example.com'],
+  },
+};
+
+/** When each node was first seen with the taint that evicts pods, in that order, epoch milliseconds. */
+function taintTimes(fleet: Fleet): ReadonlyMap<string, number> {
+  const times = new Map<string, number>();
+  fleet.observer.nodes.subscribe(({ object: { metadata, spec } }) => {
+    const isTainted = spec?.taints?.some(({ key, effect }) => key === TAINT.key && effect === 'NoExecute') === true;
+    if (isTainted && !times.has(metadata.name)) times.set(metadata.name, Date.now());
+  });
+  return times;
+}
+
 async function createPool(context: FleetContext): Promise<void> {
   for (const name of context.fleet.nodes.keys()) await setPool(context, name, 'gpu');
 }
@@ -85,5 +105,33 @@ it('a drain follows the settings of its group from its next pass, while its Node
     await applyGroup(context, 'gpu', { retry: { backoff: '10s' } });
     await fleet.untilAllRun(NEW, 300_000);
     await eventually(() => expect(marked(fleet)).toEqual([]));
+  });
+});
+
+it('a taint that evicts pods reaches no node of a paused fleet, then one, and then no more than the limit', async () => {
+  const [nodes, maxUpdating] = [fleetNodes(5), 2];
+  await withFleet({ nodes, values: VALUES, before: createPool }, async (context) => {
+    const { fleet } = context;
+    await fleet.untilAllRun(NEW);
+    await applyGroup(context, 'gpu', {});
+    await eventually(async () => expect((await groupStatus(context, 'gpu')).nodes?.upToDate).toBe(5));
+    await fleet.configure({ paused: true });
+    const times = taintTimes(fleet);
+    await applyGroup(context, 'gpu', EVICTING);
+    await eventually(async () => {
+      const { conditions = [] } = await groupStatus(context, 'gpu');
+      expect(conditions.find(({ type }) => type === 'MetadataApplied')?.message).toMatch(
+        /Waiting: .* pauses all updates/u,
+      );
+    });
+    expect(times.size).toBe(0);
+
+    await fleet.configure({ concurrency: { maxUpdating } });
+    await eventually(() => expect(times.size).toBe(5), { limitMs: 400_000 });
+    const [first = 0, ...others] = [...times.values()];
+    expect(others.map((at) => at - first >= PROVING_MS)).toEqual([true, true, true, true]);
+    // Each node holds its slot for as long as it proves the taint.
+    const together = others.map((at) => others.filter((one) => one <= at && at - one < PROVING_MS).length);
+    expect(Math.max(...together)).toBeLessThanOrEqual(maxUpdating);
   });
 });
