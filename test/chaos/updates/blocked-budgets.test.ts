@@ -3,6 +3,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { BLOCKED_DRAINS_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import { createBudget, createPod } from '../../framework/apiserver/pods.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { inject } from '../../framework/faults/inject.ts';
 import { Evictions } from '../../framework/fleet/evictions.ts';
 import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
 import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
@@ -152,6 +153,36 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       expect(status).toMatchObject({ crash_count: 0, drain: { result: 'Blocked', evicted: 0 } });
       expect(metadata?.annotations?.[BLOCKED_DRAINS_ANNOTATION]).toMatch(/^1=/u);
       expect(fleet.node(HELD).host.version).toBe(OLD);
+      await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/pg`);
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('costs no second cordon when the controller, the API servers and the agent are killed while the node is held', async () => {
+    const before = async (context: FleetContext): Promise<void> => {
+      const { cluster, namespace } = context;
+      await createPod(cluster, { namespace, node: HELD, name: 'held', labels: PRIMARY });
+      await createPod(cluster, { namespace, node: HELD, name: 'other' });
+      await requireOne(context, PRIMARY);
+    };
+    const config = { drain: { timeout: '1m' } };
+    await withFleet({ nodes: fleetNodes(3), config, before }, async (context) => {
+      const { fleet, cluster, namespace } = context;
+      const cordons = cordonsOf(fleet);
+      const isHeld = (): boolean =>
+        fleet.shadow(HELD)?.status?.drain?.blockedBy?.some(({ reason }) => reason === 'DisruptionBudget') === true;
+      await eventually(() => expect(isHeld()).toBe(true), { limitMs: 180_000 });
+      const victims = [
+        { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 },
+        { kind: 'each API server killed' },
+        { kind: 'killed', who: { program: 'agent', node: HELD }, forMs: 0 },
+      ] as const;
+      for (const fault of victims) expect([fault, await inject(context, fault)]).toEqual([fault, 'hit']);
+      await eventually(() => expect(reasonOf(fleet)).toBe('DrainBlocked'), { limitMs: 180_000 });
+      await eventually(() => expect(fleet.observer.leftovers()).toEqual([]));
+      expect(cordons).toHaveLength(3);
+      expect(fleet.shadow(HELD)?.status).toMatchObject({ crash_count: 0, drain: { result: 'Blocked', evicted: 0 } });
+      expect(fleet.shadow(HELD)?.metadata.annotations?.[BLOCKED_DRAINS_ANNOTATION]).toMatch(/^1=/u);
       await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/pg`);
       await fleet.untilAllRun(NEW);
     });
