@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Connection } from './control-plane/connection.ts';
-import { sectionOf } from './markdown.ts';
+import { fencesOf, sectionOf } from './markdown.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 
@@ -24,11 +24,18 @@ export function commandsOf(page: string, heading: string): string {
   return blocksOf(page, heading, 'sh').join('\n');
 }
 
+/** The single commands of a block, each with the lines that continue it and with the text that it is fed. */
+export function splitCommands(text: string): string[] {
+  const commands = text.matchAll(/^(?:[^\n]*<<'?EOF'?\n.*?^EOF|(?:[^\n]*\\\n)*[^\n]+)$/gmsu);
+  return [...commands].map(([command]) => command);
+}
+
 /** The blocks of a section of a page that are marked as of a language. Throws if there is none. */
 export function blocksOf(page: string, heading: string, language: 'sh' | 'yaml'): string[] {
   const section = sectionOf(readFileSync(join(ROOT, page), 'utf8'), heading);
-  const pattern = new RegExp(`^ *\`\`\`${language}\n(?<block>.*?)^ *\`\`\`$`, 'gmsu');
-  const blocks = [...section.matchAll(pattern)].map(({ groups }) => groups?.['block'] ?? '');
+  const blocks = fencesOf(section)
+    .filter(({ info }) => info === language)
+    .map(({ text }) => text);
   if (blocks.length === 0) throw new Error(`${page} has no ${language} under "${heading}"`);
   return blocks;
 }

@@ -19,7 +19,8 @@ import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/ap
 import { BLOCK_REASONS } from '../../packages/shared/src/api/shadow.ts';
 import { createRegistry } from '../../packages/shared/src/runtime/metrics.ts';
 import { chartDir, readCrd, type Schema } from './crds.ts';
-import { anchorsOf, codeOf, entriesOf, linksOf, sectionOf, type Table, tablesOf } from './markdown.ts';
+import { anchorsOf, codeOf, entriesOf, fencesOf, linksOf, sectionOf, type Table, tablesOf } from './markdown.ts';
+import { userPages, yamlExamplesOf } from './yaml-examples.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const adrs = readdirSync(join(root, 'docs/adr')).toSorted();
@@ -213,10 +214,13 @@ describe('the BrupopConfig', () => {
 });
 
 describe('the examples of a BrupopConfig', () => {
-  const examples = pages.flatMap((page) => configsOf(read(page)).map((text, index) => [`${page} ${index + 1}`, text]));
+  const examples = userPages
+    .flatMap(yamlExamplesOf)
+    .filter(({ text }) => text.includes('kind: BrupopConfig'))
+    .map(({ where, text }) => [where, text]);
 
   it('are found', () => {
-    const inPages = new Set(examples.map(([place = '']) => place.replace(/ \d+$/u, '')));
+    const inPages = new Set(examples.map(([where = '']) => where.replace(/:\d+$/u, '')));
     expect([...inPages].toSorted()).toEqual(['README.md', 'docs/checks.md', 'docs/configuration.md']);
   });
 
@@ -230,19 +234,6 @@ describe('the examples of a BrupopConfig', () => {
     expect(readPolicy({ spec, metadata: { ...metadata, generation: 1 } }).problem).toBeUndefined();
   });
 });
-
-/** The BrupopConfigs in the code blocks of a page, alone or as what a shell feeds to a command. */
-function configsOf(text: string): string[] {
-  const blocks = [...text.matchAll(/^```(?:yaml|sh)\n(?<code>.*?)^```$/gmsu)].map(
-    ({ groups }) => groups?.['code'] ?? '',
-  );
-  return blocks
-    .flatMap((code) => [
-      code,
-      ...[...code.matchAll(/<<EOF\n(?<fed>.*?)^EOF$/gmsu)].map(({ groups }) => groups?.['fed'] ?? ''),
-    ])
-    .filter((code) => code.startsWith('apiVersion:') && code.includes('kind: BrupopConfig'));
-}
 
 /** The fields that are given, as {@link fields} names them. */
 function fieldsIn(value: unknown, path: string): string[] {
@@ -337,6 +328,25 @@ it.each([notes, 'docs/runbook.md'])('%s names columns that kubectl get shows', (
 it('the reference of the status shows no defaults', () => {
   const [, status] = read('docs/configuration.md').split('<!-- make generate: status -->');
   expect(status?.split('<!-- end: status -->')[0]).toMatch(/^(?:(?!, default).)+$/su);
+});
+
+describe('the commands of the pages', () => {
+  const commands = userPages.flatMap((page) =>
+    fencesOf(read(page)).flatMap(({ info, text }) => (info === 'sh' ? text : [])),
+  );
+  const all = [...commands, read(notes)].join('\n').replaceAll('\\\n', ' ');
+
+  it('apply objects on the server, where nothing of another field manager is lost', () => {
+    expect(all.match(/^.*kubectl apply (?!.*--server-side).*$/gmu)).toBeNull();
+  });
+
+  it('apply the configuration under one field manager only', () => {
+    expect(all.match(/^.*--field-manager.*$/gmu)).toBeNull();
+  });
+
+  it('take what is new from the chart when they upgrade it', () => {
+    expect(all.match(/^ *helm upgrade (?!.*--reset-then-reuse-values).*$/gmu)).toBeNull();
+  });
 });
 
 describe('the pages', () => {

@@ -67,3 +67,22 @@ export function anchorsOf(text: string): string[] {
       .replaceAll(' ', '-'),
   );
 }
+
+/** A fenced block of a Markdown text. */
+export interface Fence {
+  /** What the fence says about it: the language, and after it what else the page says. */
+  readonly info: string;
+  /** Without the indent that it has in a list. */
+  readonly text: string;
+  readonly line: number;
+}
+
+/** All fenced blocks of a Markdown text. */
+export function fencesOf(text: string): Fence[] {
+  const fences = text.matchAll(/^(?<indent> *)```(?<info>[^\n]*)\n(?<body>.*?)^ *```$/gmsu);
+  return [...fences].map(({ groups: { indent = '', info = '', body = '' } = {}, index }) => ({
+    info,
+    text: body.replaceAll(new RegExp(`^ {0,${indent.length}}`, 'gmu'), ''),
+    line: text.slice(0, index).split('\n').length,
+  }));
+}

@@ -1,6 +1,8 @@
 /** The documented walk through the settings of a node group, on a whole fleet. */
 import { jest } from '@jest/globals';
 import { blocksOf, runCommands, withFile } from '../../framework/commands.ts';
+import type { ControlPlane } from '../../framework/control-plane/start.ts';
+import { eventually } from '../../framework/eventually.ts';
 import { type Fleet, fleetNodes } from '../../framework/fleet/fleet.ts';
 import { type FleetTestOptions, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
 
@@ -8,42 +10,51 @@ jest.setTimeout(600_000);
 
 const PAGE = 'docs/node-groups.md';
 const SECTION = 'Settings of the hosts';
-const [LABELS = ''] = blocksOf(PAGE, 'A walk through', 'sh');
 const [MANIFEST = ''] = blocksOf(PAGE, SECTION, 'yaml');
-const [ALLOW = '', APPLY = '', REMOVE = ''] = blocksOf(PAGE, SECTION, 'sh');
+const [LABEL = '', ALLOW = '', APPLY = '', REMOVE = ''] = blocksOf(PAGE, SECTION, 'sh');
 const SECRETS = 'Secrets';
 const [SECRET_MANIFEST = ''] = blocksOf(PAGE, SECRETS, 'yaml');
-const [CREATE = '', MOUNT = '', APPLY_SECRET = ''] = blocksOf(PAGE, SECRETS, 'sh');
-const NODES = fleetNodes(4);
+const [CREATE = '', MOUNT = '', LABEL_BUILD = '', APPLY_SECRET = ''] = blocksOf(PAGE, SECRETS, 'sh');
+/** The last two are in the group. */
+const NODES = fleetNodes(8).slice(4);
+const NODES_OF_SECRETS = fleetNodes(10).slice(6);
 const WELCOME = 'Welcome to Bottlerocket!';
-const DATABASES = 'Databases. Ask before you touch anything.';
+const SEARCH = 'Search. Ask before you touch anything.';
 const LIMIT_MS = 300_000;
+
+/** Until a policy that was changed is in effect, `kubectl apply` says what is not allowed. */
+async function untilAllowed(cluster: ControlPlane, file: string): Promise<void> {
+  await eventually(async () => await runCommands(cluster, `kubectl apply --server-side --dry-run=server -f ${file}`));
+}
 
 /** Of each host, in the order of their names. */
 const valuesOf = (fleet: Fleet, key: string): unknown[] =>
-  NODES.map(({ name }) => fleet.node(name).host.settings.live.get(`settings.${key}`));
+  [...fleet.nodes.values()].map(({ host }) => host.settings.live.get(`settings.${key}`));
 
 /** Nothing but the settings changes: there is no version to update to. */
-const options: FleetTestOptions = { nodes: NODES, before: async ({ fleet }) => fleet.publish([OLD]) };
+const options: Omit<FleetTestOptions, 'nodes'> = { before: async ({ fleet }) => fleet.publish([OLD]) };
 
 it('the documented commands allow settings, show what they disrupt, set them, and give former values back', async () => {
-  await withFile('db.yaml', MANIFEST, async (file) => {
-    await withFleet(options, async ({ cluster, fleet }) => {
-      await runCommands(cluster, LABELS);
-      await expect(runCommands(cluster, `kubectl apply -f ${file}`)).rejects.toThrow('hostSettings.allowed');
+  await withFile('search.yaml', MANIFEST, async (file) => {
+    await withFleet({ nodes: NODES, ...options }, async ({ cluster, fleet }) => {
+      await runCommands(cluster, LABEL);
+      await expect(runCommands(cluster, `kubectl apply --server-side -f ${file}`)).rejects.toThrow(
+        'hostSettings.allowed',
+      );
       await runCommands(cluster, ALLOW);
+      await untilAllowed(cluster, file);
 
       const [podsBefore] = valuesOf(fleet, 'kubernetes.max-pods');
-      const set = await runCommands(cluster, APPLY.replaceAll('db.yaml', file), LIMIT_MS);
+      const set = await runCommands(cluster, APPLY.replaceAll('search.yaml', file), LIMIT_MS);
       expect(set).toContain('settings.kubernetes.max-pods: RestartsService, it restarts kubelet\n');
       expect(set).toContain('settings.motd: Live, it restarts no service that pods need\n');
-      expect(set).toMatch(/^brs-node-1 +<none>\nbrs-node-2 +<none>\nbrs-node-3 +20.*Z\nbrs-node-4 +20.*Z\n$/mu);
-      expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, DATABASES, DATABASES]);
+      expect(set).toMatch(/^brs-node-5 +<none>\nbrs-node-6 +<none>\nbrs-node-7 +20.*Z\nbrs-node-8 +20.*Z\n$/mu);
+      expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, SEARCH, SEARCH]);
       expect(valuesOf(fleet, 'kubernetes.max-pods')).toEqual([podsBefore, podsBefore, 90, 90]);
       expect(valuesOf(fleet, 'kernel.sysctl."vm.max_map_count"').slice(2)).toEqual(['262144', '262144']);
 
       const restored = await runCommands(cluster, REMOVE, LIMIT_MS);
-      expect(restored).toMatch(/^node-3, node-4 had no value for settings that are no longer requested/mu);
+      expect(restored).toMatch(/^node-7, node-8 had no value for settings that are no longer requested/mu);
       expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, WELCOME, WELCOME]);
       expect(fleet.observer.mostUnavailable).toBe(0);
       for (const { host } of fleet.nodes.values()) expect(host.reboots).toBe(0);
@@ -52,12 +63,13 @@ it('the documented commands allow settings, show what they disrupt, set them, an
 });
 
 it('the documented commands set the credentials of a registry from a Secret, and show a hash of them', async () => {
-  await withFile('db.yaml', SECRET_MANIFEST, async (file) => {
-    await withFleet(options, async ({ cluster, fleet }) => {
-      await runCommands(cluster, LABELS);
+  await withFile('build.yaml', SECRET_MANIFEST, async (file) => {
+    await withFleet({ nodes: NODES_OF_SECRETS, ...options }, async ({ cluster, fleet }) => {
+      await runCommands(cluster, LABEL_BUILD);
       await runCommands(cluster, `PASSWORD=p4ssw0rd\n${CREATE}`);
       await runCommands(cluster, MOUNT, LIMIT_MS);
-      const shown = await runCommands(cluster, APPLY_SECRET.replaceAll('db.yaml', file), LIMIT_MS);
+      await untilAllowed(cluster, file);
+      const shown = await runCommands(cluster, APPLY_SECRET.replaceAll('build.yaml', file), LIMIT_MS);
       expect(shown).toMatch(/^settings\.container-registry\.credentials: "sha256:[0-9a-f]{32}"$/mu);
       expect(shown).not.toContain('p4ssw0rd');
       const credentials = [{ registry: 'registry.example.com', username: 'pull', password: 'p4ssw0rd' }];

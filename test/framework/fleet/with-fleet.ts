@@ -26,6 +26,8 @@ export interface FleetTestOptions extends Pick<FleetOptions, 'nodes' | 'duration
   readonly trustsWorkloads?: boolean;
   /** Called before the operator is installed. */
   readonly before?: (context: FleetContext) => Promise<void>;
+  /** Installs the operator, and then `values` and `config` have no effect. */
+  readonly install?: (context: FleetContext) => Promise<void>;
 }
 
 const LOG_TAIL = 3_000;
@@ -57,16 +59,18 @@ export async function withFleet(
 
 async function runOn(
   context: FleetContext,
-  { nodes, values = {}, config = {}, trustsWorkloads = false, before }: FleetTestOptions,
+  { nodes, values = {}, config = {}, trustsWorkloads = false, before, install }: FleetTestOptions,
   body: (context: FleetContext) => Promise<void>,
 ): Promise<void> {
   const { cluster, fleet, namespace } = context;
   await createWorkloads(cluster, { namespace, webReplicas: nodes.length, storeReplicas: 2 });
   await before?.(context);
-  await installCrds(cluster);
-  const health = { ...config.health, trustedNamespaces: [namespace] };
-  await fleet.configure(trustsWorkloads ? { ...config, health } : config);
-  await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
+  if (install === undefined) {
+    await installCrds(cluster);
+    const health = { ...config.health, trustedNamespaces: [namespace] };
+    await fleet.configure(trustsWorkloads ? { ...config, health } : config);
+    await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, ...values });
+  } else await install(context);
   await body(context);
   await eventually(
     () => {
