@@ -22,6 +22,8 @@ RUN npm ci
 COPY LICENSE-APACHE LICENSE-MIT ./
 COPY packages packages
 COPY scripts/build.ts scripts/bundle.ts scripts/notice.ts scripts/sbom.ts scripts/image-root.ts scripts/
+# The commit of the sources, which the programs report. The context has no clone.
+ARG REVISION=unknown
 RUN npm run build && npm run sbom
 ARG TARGETARCH
 RUN --mount=type=bind,from=system,source=/,target=/system \

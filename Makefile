@@ -26,7 +26,8 @@ container_engine = $(firstword $(notdir $(wildcard $(addsuffix /docker,$(subst :
 image: ## Build the image with Docker or Podman; IMAGE=NAME:TAG names it, PLATFORM=linux/arm64 for another machine
 	@echo '== Building the image $(IMAGE)'
 	@test -n '$(container_engine)' || { echo 'make image: expected docker or podman, found neither' >&2; exit 1; }
-	@DOCKER_BUILDKIT=1 $(container_engine) build --platform '$(PLATFORM)' --tag '$(IMAGE)' .
+	@DOCKER_BUILDKIT=1 $(container_engine) build --platform '$(PLATFORM)' --tag '$(IMAGE)' \
+	  --build-arg REVISION="$$(git describe --always --dirty --abbrev=40 --exclude='*' || echo unknown)" .
 
 test: $(installed) ## Run all tests; TESTS='--projects unit PATH' runs some of them
 	@echo '== Running the tests'

@@ -1,6 +1,6 @@
 /**
  * Bundles a program (a package with `src/main.ts`) into one file for Node 24. The result depends on
- * the sources and package-lock.json only, not on the folder or the time.
+ * the sources, package-lock.json and the revision only, not on the folder or the time.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -84,8 +84,12 @@ export function findPrograms(): string[] {
   return programs;
 }
 
-/** Throws for a warning as for an error. */
-export async function bundle(program: string): Promise<Bundle> {
+/** All programs. `revision` is what they report of themselves. Throws for a warning as for an error. */
+export async function bundleAll(revision = 'unknown'): Promise<Bundle[]> {
+  return await Promise.all(findPrograms().map(async (program) => await bundle(program, revision)));
+}
+
+async function bundle(program: string, revision: string): Promise<Bundle> {
   const { warnings, outputFiles, metafile } = await build({
     absWorkingDir: root,
     entryPoints: [entryOf(program)],
@@ -103,6 +107,7 @@ export async function bundle(program: string): Promise<Bundle> {
     tsconfigRaw: '{}',
     // NOTICE has the licenses instead.
     legalComments: 'none',
+    define: { BRUPOP_REVISION: JSON.stringify(revision) },
     plugins: [builtins, stubs],
     banner: { js: banner },
     logLevel: 'silent',

@@ -18,7 +18,7 @@ import { shadowSchema } from '../packages/shared/src/api/shadow.ts';
 import { METRICS as APISERVER_METRICS } from '../packages/apiserver/src/metrics.ts';
 import { METRICS as CONTROLLER_METRICS } from '../packages/controller/src/metrics-table.ts';
 import { PROCESS_METRICS } from '../packages/shared/src/runtime/metrics.ts';
-import { bundle, findPrograms } from './bundle.ts';
+import { bundleAll } from './bundle.ts';
 import { fleet } from './dashboards/fleet.ts';
 import { operator } from './dashboards/operator.ts';
 import { metricEntries, withPart, wrap } from './docs.ts';
@@ -189,7 +189,7 @@ const generated = {
   [`${crds}/brupopconfigs.yaml`]: definition('brupopconfigs', configSchema),
   [`${chart}/files/dashboards/fleet.json`]: dashboard(fleet),
   [`${chart}/files/dashboards/operator.json`]: dashboard(operator),
-  NOTICE: noticeOf(await Promise.all(findPrograms().map(bundle))),
+  NOTICE: noticeOf(await bundleAll()),
   'docs/configuration.md': reference(
     reference(read('docs/configuration.md'), 'spec', configSchema),
     'status',

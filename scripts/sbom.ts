@@ -7,7 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Bundle, bundle, findPrograms } from './bundle.ts';
+import { type Bundle, bundleAll } from './bundle.ts';
 import { bundledPackages } from './notice.ts';
 
 interface Component {
@@ -71,7 +71,7 @@ export function makeSbom(bundles: readonly Bundle[]): string {
 }
 
 if (import.meta.main) {
-  const text = makeSbom(await Promise.all(findPrograms().map(bundle)));
+  const text = makeSbom(await bundleAll());
   mkdirSync(join(root, 'dist'), { recursive: true });
   writeFileSync(join(root, 'dist/sbom.cdx.json'), text);
   process.stdout.write(`dist/sbom.cdx.json ${(text.length / 1024).toFixed(0)} KiB\n`);

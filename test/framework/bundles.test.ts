@@ -4,19 +4,20 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
 import { stop } from 'esbuild';
-import { type Bundle, bundle, findPrograms } from '../../scripts/bundle.ts';
+import { type Bundle, bundleAll, findPrograms } from '../../scripts/bundle.ts';
 import { bundledPackages, noticeOf } from '../../scripts/notice.ts';
 import { limitTo, makeSbom, type Sbom } from '../../scripts/sbom.ts';
 
 jest.setTimeout(180_000);
 
 const root = join(import.meta.dirname, '../..');
+const REVISION = '0123456789abcdef';
 let bundles: Bundle[] = [];
 let folder = '';
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'brupop-bundles-'));
-  bundles = await Promise.all(findPrograms().map(bundle));
+  bundles = await bundleAll(REVISION);
 });
 
 afterAll(async () => {
@@ -39,7 +40,9 @@ describe('the bundles', () => {
   it('are the same, byte for byte, when built in another folder from what the Dockerfile copies', () => {
     const copy = join(folder, 'copy');
     copySources(copy);
-    const node = (script: string): string => execFileSync(process.execPath, [script], { cwd: copy, encoding: 'utf8' });
+    const env = { ...process.env, REVISION };
+    const node = (script: string): string =>
+      execFileSync(process.execPath, [script], { cwd: copy, env, encoding: 'utf8' });
     node('scripts/build.ts');
     node('scripts/sbom.ts');
     const built = (name: string): Buffer => readFileSync(join(copy, 'dist', name));
@@ -54,6 +57,11 @@ describe('the bundles', () => {
     expect(readdirSync(join(copy, 'dist')).toSorted()).toEqual(
       ['NOTICE', 'agent.mjs', 'apiserver.mjs', 'controller.mjs', 'sbom.cdx.json'].toSorted(),
     );
+  });
+
+  it('each have the revision that they were built from', () => {
+    const texts = bundles.map(({ program, contents }) => [program, Buffer.from(contents).includes(REVISION)]);
+    expect(texts).toEqual(findPrograms().map((program) => [program, true]));
   });
 });
 

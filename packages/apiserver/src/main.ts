@@ -31,7 +31,7 @@ import { Settings } from './drain/settings.ts';
 import { Connections } from './http/connections.ts';
 import { close, createHttpsServer, listen, secureContext } from './http/server.ts';
 import { TlsFiles } from './http/tls.ts';
-import { createMetrics, type Metrics } from './metrics.ts';
+import { countStreams, createMetrics, type Metrics } from './metrics.ts';
 import { Nodes } from './nodes/nodes.ts';
 import { notLive, notReady, staleness } from './readiness.ts';
 import { Routes } from './routes.ts';
@@ -90,12 +90,7 @@ async function serveWith(
   const background = [...reflectors.map((one) => one.run(signal)), loadKeys(verifier, parts)];
 
   const watches = { 'agent pods': pods, shadows, configuration: configs, 'node groups': groups };
-  const count = (change: number, agentVersion: string): void => {
-    const { label: agent_version, isLast } = metrics.agentVersions.change(agentVersion, change);
-    metrics.streams.inc({ agent_version }, change);
-    // Clients choose any other value.
-    if (isLast && agent_version !== '' && agent_version !== 'other') metrics.streams.remove({ agent_version });
-  };
+  const count = countStreams(metrics);
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);

@@ -1,4 +1,6 @@
-import type { Registry } from 'prom-client';
+import type { Gauge, Registry } from 'prom-client';
+import { AGENT } from '@brupop/shared/api/names';
+import { releaseOf } from '@brupop/shared/api/version';
 import { OpenLabels, counter, createFrom, gauge, histogram, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
 
 /** `docs/metrics.md` is generated from it. */
@@ -99,5 +101,23 @@ export const METRICS = {
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics(registry: Registry) {
-  return { ...createFrom(METRICS, registry), agentVersions: new OpenLabels(MAX_VERSIONS) };
+  return { ...createFrom(METRICS, registry), builds: registry.getSingleMetric('brupop_build_info') as Gauge };
+}
+
+/** Returns what counts a stream that opens (1) or closes (-1), by the build of its agent: `0.1.0+REVISION`, or empty. */
+export function countStreams({ streams, builds }: Metrics): (change: number, build: string) => void {
+  const openVersions = new OpenLabels(MAX_VERSIONS);
+  const openBuilds = new OpenLabels(MAX_VERSIONS);
+  return (change, build) => {
+    const agent = openVersions.change(releaseOf(build), change);
+    const labels = { agent_version: agent.label };
+    streams.inc(labels, change);
+    // Clients choose any other value.
+    if (agent.isLast && agent.label !== '' && agent.label !== 'other') streams.remove(labels);
+    const { label, isLast } = openBuilds.change(build, change);
+    const [version = '', revision = ''] = label === 'other' ? [label, label] : label.split('+');
+    const info = { component: AGENT, version, revision };
+    if (isLast) builds.remove(info);
+    else builds.set(info, 1);
+  };
 }

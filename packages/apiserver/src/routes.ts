@@ -16,7 +16,7 @@ import {
   type SpecReference,
   statusReport,
 } from '@brupop/shared/api/agent-protocol';
-import { agentSkew, releaseIn } from '@brupop/shared/api/release';
+import { agentSkew, buildIn } from '@brupop/shared/api/release';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
@@ -67,7 +67,7 @@ export class Routes {
     const { shadows, hub } = this.#options;
     const found = shadows.cached(identity.node) ?? (await shadows.find(identity.node, signal));
     signal.throwIfAborted();
-    hub.open(identity, response, found, releaseIn(userAgent));
+    hub.open(identity, response, found, buildIn(userAgent));
     if (found !== undefined) await shadows.recordSkew(identity, found, { skew: agentSkew(userAgent), signal });
   }
 

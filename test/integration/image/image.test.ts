@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
 import { AGENT, APISERVER, CONTROLLER } from '@brupop/shared/api/names';
-import { bundle, findPrograms } from '../../../scripts/bundle.ts';
+import { bundleAll } from '../../../scripts/bundle.ts';
 import { type Architecture, assembleImageRoot } from '../../../scripts/image-root.ts';
 import { makeSbom } from '../../../scripts/sbom.ts';
 import { makeServingCertificate } from '../../framework/certificates.ts';
@@ -48,7 +48,7 @@ const onDebian = existsSync('/var/lib/dpkg/status') && existsSync(join('/', libr
 
 onDebian('the image', () => {
   beforeAll(async () => {
-    writeFileSync(join(repository, 'dist/sbom.cdx.json'), makeSbom(await Promise.all(findPrograms().map(bundle))));
+    writeFileSync(join(repository, 'dist/sbom.cdx.json'), makeSbom(await bundleAll()));
     assembleImageRoot({ architecture, system: '/', output: image });
     cpSync(image, container, { recursive: true });
     mkdirSync(join(container, 'proc'));

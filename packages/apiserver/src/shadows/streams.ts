@@ -31,8 +31,8 @@ export interface StreamHubOptions {
   readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
   readonly namespace: string;
   readonly clock: Clock;
-  /** Called with 1 or -1 when the stream of an agent of this release opens or closes. */
-  readonly count: (change: number, agentVersion: string) => void;
+  /** Called with 1 or -1 when the stream of an agent of this build opens or closes. */
+  readonly count: (change: number, agentBuild: string) => void;
   /** Returns why a watch cache is stale or not synced, or undefined. */
   readonly stale: () => string | undefined;
 }
@@ -75,7 +75,7 @@ export class StreamHub {
   }
 
   /** Opens a stream with the cached shadow or else `found`. An older one of the same pod ends. */
-  open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined, agentVersion = ''): void {
+  open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined, agentBuild = ''): void {
     const { shadows, namespace, clock, count } = this.#options;
     const name = shadowName(identity.node);
     const group = this.#groups[this.#opened % GROUPS];
@@ -86,10 +86,10 @@ export class StreamHub {
     ofNode.get(identity.podUID)?.end('a newer stream of this pod replaces it');
     this.#streams.set(name, ofNode.set(identity.podUID, stream));
     group?.add(stream);
-    count(1, agentVersion);
+    count(1, agentBuild);
     onClose(sink, () => {
       group?.delete(stream);
-      count(-1, agentVersion);
+      count(-1, agentBuild);
       if (ofNode.get(identity.podUID) === stream) ofNode.delete(identity.podUID);
       if (ofNode.size === 0 && this.#streams.get(name) === ofNode) this.#streams.delete(name);
     });

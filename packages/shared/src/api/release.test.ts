@@ -1,4 +1,4 @@
-import { AGENT_USER_AGENT, agentSkew } from './release.ts';
+import { AGENT_USER_AGENT, agentSkew, buildIn } from './release.ts';
 
 const skew = (userAgent: string | undefined, own?: string): string | undefined => agentSkew(userAgent, own)?.reason;
 
@@ -18,6 +18,12 @@ it.each([
   expect(found?.reason).toBe(reason);
   expect(found?.message).toContain(`the release ${release}, `);
   expect(found?.message).toContain('API server with 1.5.2: ');
+});
+
+it('reads the build of an agent, and names its release only', () => {
+  const build = `1.7.0+${'a'.repeat(40)}-dirty`;
+  expect(buildIn(`brupop-agent/${build}`)).toBe(build);
+  expect(agentSkew(`brupop-agent/${build}`, '1.5.2')?.message).toContain('has the release 1.7.0, ');
 });
 
 it('takes an agent without a release for one of before 0.1.0', () => {

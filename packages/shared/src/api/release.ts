@@ -3,12 +3,12 @@
  * version differs by one at most (`docs/upgrade.md`). Agents send their release as User-Agent, since
  * an API server of any release ignores it.
  */
+import { RELEASE, REVISION } from '../runtime/build.ts';
 import { AGENT } from './names.ts';
-import { isVersion, numbersOf } from './version.ts';
+import { isVersion, numbersOf, releaseOf } from './version.ts';
 
-/** The release of these programs. A test compares it with the chart. */
-export const RELEASE = '0.1.0';
-export const AGENT_USER_AGENT = `${AGENT}/${RELEASE}`;
+export { RELEASE };
+export const AGENT_USER_AGENT = `${AGENT}/${RELEASE}${REVISION === 'unknown' ? '' : `+${REVISION}`}`;
 
 /** Agents send no release before 0.1.0. */
 const WITHOUT_RELEASE = '0.0.0';
@@ -20,7 +20,8 @@ export interface AgentSkew {
 
 /** Returns why an agent with this User-Agent is not supported; undefined when it is. */
 export function agentSkew(userAgent = '', own = RELEASE): AgentSkew | undefined {
-  const sent = releaseIn(userAgent);
+  const build = buildIn(userAgent);
+  const sent = build === undefined ? undefined : releaseOf(build);
   const minors = minorsAhead(sent ?? WITHOUT_RELEASE, own);
   if (Math.abs(minors) <= 1) return undefined;
   const found = sent === undefined ? 'does not send its release' : `has the release ${sent}`;
@@ -39,10 +40,10 @@ const TOO_NEW = {
   remedy: 'upgrade the Deployment brupop-apiserver to the same release',
 } as const;
 
-/** What it says may come from an intruder, and ends in a message for users. */
-export function releaseIn(userAgent = ''): string | undefined {
-  const [name, release = ''] = userAgent.split('/', 2);
-  return name === AGENT && release.length <= 64 && isVersion(release) ? release : undefined;
+/** The release and the revision, `0.1.0+REVISION`. They may come from an intruder, and end in a message for users. */
+export function buildIn(userAgent = ''): string | undefined {
+  const [name, build = ''] = userAgent.split('/', 2);
+  return name === AGENT && build.length <= 64 && isVersion(build) ? build : undefined;
 }
 
 /** Counts another major version as infinitely many minor ones. */

@@ -3,6 +3,7 @@
  * `make generate` writes `docs/metrics.md`. No label may have values without a bound: what agents,
  * nodes or users choose goes through {@link BoundedLabels}.
  */
+import { RELEASE, REVISION } from './build.ts';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 type Type = 'counter' | 'gauge' | 'histogram';
@@ -73,13 +74,23 @@ function plain(help: string): string {
 
 export const PROCESS_METRICS = {
   info: gauge('component_info', 'Always 1. The program and its release of Node.js.', 'component', 'node_version'),
+  build: gauge(
+    'build_info',
+    'Always 1. The program, its version, and the commit that it was built from. API servers also have it for the agents with an open ' +
+      'stream, as `brupop-agent`: agents serve no metrics. Builds of agents beyond 20 are `other`, and both labels are empty for an ' +
+      'agent that does not send its version.',
+    'component',
+    'version',
+    'revision',
+  ),
 };
 
-/** Creates a registry with the metrics of the process and `brupop_component_info`. */
+/** Creates a registry with the metrics of the process and what it is: {@link PROCESS_METRICS}. */
 export function createRegistry(component: string): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const { info } = createFrom(PROCESS_METRICS, registry);
+  const { info, build } = createFrom(PROCESS_METRICS, registry);
+  build.set({ component, version: RELEASE, revision: REVISION }, 1);
   info.set({ component, node_version: process.version }, 1);
   return registry;
 }
