@@ -9,6 +9,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The address of the folder docs of this release. */}}
+{{- define "brupop.docsUrl" -}}
+{{ .Values.docsUrl | default (printf "%s/blob/v%s/docs" .Chart.Home .Chart.Version) }}
+{{- end -}}
+
 {{/* Selector of the pods of a component: dict "component" NAME. It must never change. */}}
 {{- define "brupop.selector" -}}
 brupop.bottlerocket.aws/component: {{ .component }}

@@ -114,6 +114,7 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'a switch that is a text': ["metrics: { serviceMonitor: { enabled: 'true' } }", '/metrics/serviceMonitor/enabled'],
   'an interval without a unit': ["metrics: { podMonitor: { interval: '30' } }", '/metrics/podMonitor/interval'],
   'a runbook with an anchor': ['alerts: { runbookUrl: https://example.com/runbook#top }', '/alerts/runbookUrl'],
+  'the docs with a slash at the end': ['docsUrl: https://example.com/docs/', '/docsUrl'],
   'a switch in place of a section': ['networkPolicy: true', '/networkPolicy'],
   'an address in place of a block': [
     'networkPolicy: { kubernetesCIDRs: [10.0.0.1] }',

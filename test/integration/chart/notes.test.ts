@@ -1,11 +1,15 @@
 import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP, MANAGED_LABEL } from '@brupop/shared/api/names';
+import { parse } from 'yaml';
 import { helm, releaseNamespace } from '../../framework/chart.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir } from '../../framework/crds.ts';
+import { anchorsOf } from '../../framework/markdown.ts';
 
 jest.setTimeout(120_000);
 
@@ -39,8 +43,63 @@ it('the notes of an installation tell commands that work', async () => {
 
   const { metadata } = await cluster.api.get<{ metadata: { labels: object } }>(`/api/v1/nodes/${node}`);
   expect(metadata.labels).toHaveProperty([MANAGED_LABEL]);
-  expect(await cluster.api.get(`/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`)).toMatchObject({
-    spec: { paused: false, pauseReason: 'change freeze' },
+  const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
+  const { spec } = await cluster.api.get<{ spec: object }>(path);
+  expect(spec).toMatchObject({ paused: false });
+  expect(spec).not.toHaveProperty('pauseReason');
+});
+
+describe('the links of the notes and of alerts', () => {
+  const docs = join(import.meta.dirname, '../../../docs');
+  const rule = ['--set', 'alerts.enabled=true', '--show-only', 'templates/metrics/prometheusrule.yaml'];
+  const alerts = async (...values: string[]): Promise<string> =>
+    await helm(
+      cluster,
+      'template',
+      'brupop',
+      chartDir,
+      '--api-versions',
+      'monitoring.coreos.com/v1',
+      ...rule,
+      ...values,
+    );
+  const linksIn = (text: string): string[] => text.match(/https?:\/\/\S+/gu) ?? [];
+
+  it('are addresses of this release, and lead to a heading', async () => {
+    const { home, version } = parse(readFileSync(join(chartDir, 'Chart.yaml'), 'utf8')) as Record<string, string>;
+    const links = [...linksIn(notes), ...linksIn(await alerts())];
+    expect(await alerts()).not.toMatch(/runbook_url: (?!https:)/u);
+    expect(notes).not.toMatch(/(?<!\/)docs\//u);
+    expect(links.length).toBeGreaterThan(15);
+    for (const link of links) {
+      const [, page = '', anchor = ''] = /^(?:.+)\/docs\/(?<page>[^#]+)#(?<anchor>.+)$/u.exec(link) ?? [];
+      expect(link).toBe(`${home}/blob/v${version}/docs/${page}#${anchor}`);
+      expect([link, existsSync(join(docs, page))]).toEqual([link, true]);
+      expect([link, anchorsOf(readFileSync(join(docs, page), 'utf8'))]).toEqual([
+        link,
+        expect.arrayContaining([anchor]),
+      ]);
+    }
+  });
+
+  it('lead to where docsUrl says, and those of alerts to alerts.runbookUrl', async () => {
+    const docsUrl = ['--set', 'docsUrl=https://git.example.com/docs'];
+    const upgraded = await helm(
+      cluster,
+      'upgrade',
+      'brupop',
+      chartDir,
+      '-n',
+      releaseNamespace,
+      '--dry-run=server',
+      ...docsUrl,
+    );
+    const ours = /^https:\/\/git\.example\.com\/docs\/[a-z-]+\.md#/u;
+    for (const link of [...linksIn(upgraded.split('\nNOTES:')[1] ?? ''), ...linksIn(await alerts(...docsUrl))])
+      expect(link).toMatch(ours);
+    const runbook = ['--set', 'alerts.runbookUrl=https://wiki.example.com/brupop'];
+    for (const link of linksIn(await alerts(...docsUrl, ...runbook)))
+      expect(link).toMatch(/^https:\/\/wiki\.example\.com\/brupop#/u);
   });
 });
 
