@@ -388,6 +388,10 @@ describe('the commands of the pages', () => {
     expect(all.match(/^.*--field-manager.*$/gmu)).toBeNull();
   });
 
+  it('do not pause and resume in one block, which is copied as a whole', () => {
+    expect(commands.filter((text) => text.includes('"paused":true') && text.includes('"paused":false'))).toEqual([]);
+  });
+
   it('take what is new from the chart when they upgrade it', () => {
     expect(all.match(/^ *helm upgrade (?!.*--reset-then-reuse-values).*$/gmu)).toBeNull();
   });

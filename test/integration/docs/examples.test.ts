@@ -48,6 +48,8 @@ beforeAll(async () => {
   for (const command of [namespace, labelled, install]) await runCommands(cluster, command);
   for (const command of commandsLike(/^(?:kubectl (?:create|label) namespace brupop-checks|helm upgrade)/u))
     await runCommands(cluster, command);
+  // Where Argo CD runs.
+  await runCommands(cluster, 'kubectl create namespace argocd');
 });
 
 afterAll(async () => await cluster.stop());
