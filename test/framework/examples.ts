@@ -114,6 +114,7 @@ export const fullShadow = {
       pending: [{ key: 'settings.kubernetes.max-pods', class: 'RestartsService', reason: 'it restarts kubelet' }],
       conflicts: ['settings.motd'],
       cannotUnset: ['settings.kernel.sysctl."vm.max_map_count"'],
+      hostLock: '1.20.0',
       message: 'the host refuses the version lock',
     },
     waitingFor: 'Paused',

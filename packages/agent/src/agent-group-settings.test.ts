@@ -2,7 +2,7 @@
 import { secretHash } from '@brupop/shared/api/secret-settings';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
-import { grouped, pinned } from '@brupop/shared/testing/settings';
+import { GROUP, grouped, pinned } from '@brupop/shared/testing/settings';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
 import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
@@ -106,6 +106,20 @@ it('keeps a value that cannot be unset, and says so', async () => {
   await w.spec(IDLE, 3000);
   expect(w.host.valueOf(SYSCTL)).toBe('"300000"');
   expect(w.status).toMatchObject({ observedGeneration: 3, settings: { cannotUnset: [SYSCTL] } });
+});
+
+it('says that a value stays when its record was lost with the shadow, and forgets it when a user sets another one', async () => {
+  const w = await idleWorld();
+  await w.spec(wanted({ motd: 'a' }), 3000);
+  w.api.recreateShadow();
+  await w.spec(wanted({ motd: 'a' }), 3000);
+  expect(w.status?.settings?.records).toEqual([{ key: MOTD, value: '"a"', owner: GROUP }]);
+  await w.spec(dropped, 3000);
+  expect(w.host.valueOf(MOTD)).toBe('"a"');
+  expect(w.status).toMatchObject({ observedGeneration: 3, settings: { cannotUnset: [MOTD] } });
+  w.host.setSettings(new Map([[MOTD, '"user"']]));
+  await w.pass(6 * MINUTE);
+  expect(w.status).not.toHaveProperty('settings');
 });
 
 it('restores former values, and leaves no trace of them', async () => {

@@ -27,26 +27,63 @@ it('records a pin, sets it, refreshes with it, and confirms the spec with the of
   expect(w.api.reports).toHaveLength(2);
 });
 
-it('restores the setting from before the pin, and confirms only when the offer belongs to it', async () => {
+it('follows the newest version after a pin, whatever lock it had before, and confirms only when the offer belongs to it', async () => {
   const w = world();
   w.host.setSettings({ versionLock: '1.26.9', ignoreWaves: true });
   await w.pass(MINUTE);
   await w.spec({ ...IDLE, settings: pinned({ versionLock: OLDER, ignoreWaves: false }) }, MINUTE);
   expect(w.host.stored).toEqual({ versionLock: OLDER, ignoreWaves: false });
   await w.spec(IDLE, 1000);
-  expect(w.host.stored).toEqual({ versionLock: '1.26.9', ignoreWaves: true });
+  expect(w.host.stored).toEqual({ versionLock: 'latest', ignoreWaves: false });
   expect(w.status?.observedGeneration).toBe(2);
   await w.pass(1000);
-  expect(w.status).toMatchObject({ observedGeneration: 3, target_version: '1.26.9' });
+  expect(w.status).toMatchObject({ observedGeneration: 3, target_version: NEW });
   expect(w.status).not.toHaveProperty('settings');
 });
 
-it('does not read the settings of a node without requested settings', async () => {
+it('reports a lock that no pin explains, while the node is at rest, and that it is gone', async () => {
   const w = world();
-  w.host.failCall('settings', refusal());
+  w.host.setSettings({ versionLock: '1.25.0' });
+  await w.pass(MINUTE);
+  expect(w.status).toMatchObject({ observedGeneration: 1, settings: { hostLock: '1.25.0' } });
+  w.host.failCall('settings', ...Array.from({ length: 3 }, () => refusal()));
+  await w.pass(6 * MINUTE);
+  expect(w.status?.settings).toEqual({ hostLock: '1.25.0' });
+  await w.spec(PINNED, MINUTE);
+  expect(w.status?.settings).not.toHaveProperty('hostLock');
+  await w.spec(IDLE, MINUTE);
+  expect(w.host.stored.versionLock).toBe('latest');
+  expect(w.status).not.toHaveProperty('settings');
+});
+
+it.each([
+  ['the lock of the pin', OLDER],
+  ['another lock', '1.24.0'],
+])(
+  'follows the fleet after a pin whose record was lost with the shadow, when the host has %s',
+  async (_, versionLock) => {
+    const w = world();
+    await w.pass(MINUTE);
+    await w.spec(PINNED, MINUTE);
+    w.host.setSettings({ versionLock });
+    w.api.recreateShadow();
+    await w.spec(PINNED, MINUTE);
+    expect(w.status?.settings?.records).toEqual(pinRecords({ versionLock: OLDER }));
+    await w.spec(IDLE, MINUTE);
+    expect(w.host.stored.versionLock).toBe('latest');
+    expect(w.status).not.toHaveProperty('settings');
+  },
+);
+
+it('needs no settings of a node without requested settings', async () => {
+  const w = world();
+  w.host.failCall('settings', ...Array.from({ length: 100 }, () => refusal()));
   await w.pass(60 * MINUTE);
+  expect(w.status).toMatchObject({ observedGeneration: 1, target_version: NEW });
+  expect(w.status).not.toHaveProperty('settings');
+  const left = w.host.failing('settings');
   await w.spec(STAGE);
-  expect(w.host.failing('settings')).toBe(1);
+  expect(w.host.failing('settings')).toBe(left);
 });
 
 it('refreshes after a new spec although the settings are right: a user may have changed them, and the offer may be older', async () => {
@@ -147,7 +184,7 @@ it('overrules a user who changes a pinned setting, before the next check for upd
   w.host.setSettings({ versionLock: '1.24.0' });
   await w.pass(6 * MINUTE);
   expect(w.host.stored.versionLock).toBe(OLDER);
-  expect(w.status?.settings?.records).toEqual(pinRecords({ versionLock: OLDER }, { versionLock: '1.24.0' }));
+  expect(w.status?.settings?.records).toEqual(pinRecords({ versionLock: OLDER }));
   expect(w.api.reports.every((one) => one.target_version !== '1.24.0')).toBe(true);
 });
 

@@ -46,7 +46,7 @@ export function contextOf(seen: Observation, tracker: TrackerView, shadow: Agent
   const { version: running, update, settings: reading } = host;
   const status = update.kind === 'status' ? update.status : undefined;
   const live = reading?.kind === 'read' ? reading.settings : undefined;
-  const facts = { ...common, running, update, status, live, lost: lostIn(reading) };
+  const facts = { ...common, running, update, status, live, lock: host.lock, lost: lostIn(reading) };
   const settings = reading === undefined ? UNMANAGED : viewSettings(facts);
   const base = baseOf(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
   return { ...facts, host: 'answered', settings, base };

@@ -22,7 +22,7 @@ import { shorten } from '@brupop/shared/runtime/errors';
 import type { UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
 import { planSettings, type SettingsPlan } from '../settings/plan.ts';
-import type { Observation, UpdateView } from '../state/observe.ts';
+import { lockOf, type Observation, type UpdateView } from '../state/observe.ts';
 import { NOT_IN_FORCE } from '../state/settings-tracker.ts';
 import type { TrackerView } from '../state/tracker.ts';
 
@@ -34,6 +34,8 @@ export interface Facts {
   readonly update: UpdateView;
   readonly status: UpdateStatus | undefined;
   readonly live: Leaves | undefined;
+  /** The version lock, if the spec and the records are not about it, and it was read. */
+  readonly lock: string | undefined;
   /** The settings whose former values cannot be set again. */
   readonly lost: readonly string[];
 }
@@ -81,12 +83,6 @@ function isOfferKnown(facts: Facts): boolean {
   return lock === 'latest' || sameVersion(offered, running) || sameVersion(offered, lock);
 }
 
-/** The version lock among these settings. */
-export function lockOf(leaves: Leaves | undefined): string | undefined {
-  const value = leaves?.get(VERSION_LOCK);
-  return value === undefined ? undefined : String(JSON.parse(value));
-}
-
 export function isConfirmed({ shadow: { status, generation } }: Facts): boolean {
   return status?.observedGeneration === generation && status.settings?.message === undefined;
 }
@@ -103,15 +99,24 @@ export function claimsOf(facts: Facts, view: SettingsView): Claims {
   const target_version = targetVersion(running, status, known);
   const offered = { observedGeneration: generation, target_version, ...recordOf(known?.settings) };
   if (shadow.spec.state !== 'Idle' && shadow.spec.state !== 'ErrorReset') return offered;
-  if (view.state === 'unmanaged') return { observedGeneration: generation, target_version };
-  if (view.state === 'settled')
-    return { observedGeneration: generation, target_version, ...recordOf(inForce(facts, view.plan)) };
+  if (view.state === 'unmanaged')
+    return { observedGeneration: generation, target_version, ...recordOf(hostLockOf(facts)) };
+  if (view.state === 'settled') {
+    const settings = { ...inForce(facts, view.plan), ...hostLockOf(facts) };
+    return { observedGeneration: generation, target_version, ...recordOf(settings) };
+  }
   if (view.givenUp) return withoutSettings(facts, target_version);
   return {
     ...offered,
     observedGeneration: confirmedBefore(shadow),
     target_version: targetVersion(running, undefined, known),
   };
+}
+
+/** A lock that no pin explains; the one that is reported stays while it cannot be read. */
+function hostLockOf({ shadow: { spec, status }, lock = status?.settings?.hostLock }: Facts): SettingsStatus {
+  const isPinned = (spec.settings?.leaves ?? []).some(({ key }) => key === VERSION_LOCK);
+  return lock === undefined || lock === 'latest' || isPinned ? {} : { hostLock: lock };
 }
 
 function withoutSettings(facts: Facts, offered: string): Claims {

@@ -115,7 +115,13 @@ const cases: Cases = {
     `configure ${A}`,
   ],
   'stage: the host refreshes when the settings are in effect': [
-    { ...staging, wanted: { versionLock: NEW }, settings: host(NEW), settingsMemory: { effectiveFrom: NOW + 1 } },
+    {
+      ...staging,
+      wanted: { versionLock: NEW },
+      settings: host(NEW),
+      status: { settings: { records: pinRecords({ versionLock: NEW }) } },
+      settingsMemory: { effectiveFrom: NOW + 1 },
+    },
     'wait',
   ],
   'stage: settings that cannot be set do not delay it': [

@@ -12,7 +12,8 @@ import { isOffered, isStaged } from '../host/host.ts';
 import { LIMITS } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
 import type { SettingsPlan } from '../settings/plan.ts';
-import { describeSettings, isConfirmed, lockOf, requested, sameRecords, withoutEmpty } from './settings-view.ts';
+import { lockOf } from '../state/observe.ts';
+import { describeSettings, isConfirmed, requested, sameRecords, withoutEmpty } from './settings-view.ts';
 import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHost } from './steps.ts';
 
 export function stage(c: Context, version: string): Action {

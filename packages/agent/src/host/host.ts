@@ -1,6 +1,6 @@
 /** The part of the Bottlerocket host API that updates need. */
 import * as s from '@brupop/shared/api/schema';
-import { type Classified, IGNORE_WAVES, type Leaves, leavesOf, VERSION_LOCK } from '@brupop/shared/api/settings';
+import { type Classified, type Leaves, leavesOf, UPDATER_DEFAULTS } from '@brupop/shared/api/settings';
 import { sameVersion, version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
@@ -81,12 +81,6 @@ export function describeStatus(status: UpdateStatus): string {
 /** `GET /os`. */
 const os = s.object({ version_id: version });
 
-/** What a new host has for the settings of its updater; of others it may have none. */
-const DEFAULTS: Leaves = new Map([
-  [VERSION_LOCK, '"latest"'],
-  [IGNORE_WAVES, 'false'],
-]);
-
 export type HostErrorKind =
   /** The socket is missing or has no listener: the API server is down, or the mount is stale. */
   | 'refused'
@@ -153,7 +147,7 @@ export function parseSettings(text: string, keys: readonly string[]): Leaves {
   const stored = leavesOf(JSON.parse(text));
   return new Map(
     keys.flatMap((key) => {
-      const value = stored.get(key) ?? DEFAULTS.get(key);
+      const value = stored.get(key) ?? UPDATER_DEFAULTS.get(key);
       return value === undefined ? [] : [[key, value] as const];
     }),
   );

@@ -69,7 +69,14 @@ const rows: Record<string, Row> = {
     kept: { key: MOTD, value: A, owner: 'group' },
     recorded: A,
   },
-  'a value that the host has already is not recorded': { wanted: want(A), live: A },
+  'a value that the host has already, without a record, is recorded without a former one: it may be from a lost record':
+    {
+      wanted: want(A),
+      live: A,
+      records: { key: MOTD, value: A, owner: 'group' },
+      kept: { key: MOTD, value: A, owner: 'group' },
+      recorded: A,
+    },
   'a recorded value is set': { wanted: want(A), record: had(A), live: X, set: A, kept: had(A), recorded: A },
   'a value in force stays': { wanted: want(A), record: had(A), live: A, kept: had(A), recorded: A },
   'another value replaces it directly, and the one before is still known as the own': {
@@ -134,8 +141,11 @@ const rows: Record<string, Row> = {
     wanted: want(B),
     record: had(A),
     live: B,
+    records: had(B, { before: B }),
+    kept: had(B, { before: B }),
     recorded: B,
   },
+  'and stays when it is no longer requested': { record: had(B, { before: B }), live: B, recorded: B },
   'with force it becomes the former value': {
     wanted: want(A, { force: true }),
     record: had(A, { earlier: [B] }),

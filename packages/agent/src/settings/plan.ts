@@ -19,6 +19,7 @@ import {
   MAX_VALUE,
   sameValue,
   SETTING_CLASSES,
+  UPDATER_DEFAULTS,
   UPDATER_SETTINGS,
   type Classified,
   type Leaves,
@@ -202,13 +203,13 @@ function wantedStep(
   record: SettingRecord | undefined,
   { live, origin }: Live,
 ): Step {
-  if (origin === 'user' && !force && !sameValue(key, value, live))
-    return { record, kept: record, problem: 'conflicts' };
-  const next = changed({ key, value, owner }, origin === 'user' ? undefined : record, live);
-  if (!sameValue(key, value, live)) return { record: next, kept: settled(next, owner), change: value, target: value };
-  // It is the host's own value, unless the agent has set it.
-  const isOwn = origin === 'agent' || sameValue(key, value, record?.value);
-  return isOwn ? { record: next, kept: settled(next, owner), target: live } : { record, target: live };
+  const isEqual = sameValue(key, value, live);
+  if (origin === 'user' && !force && !isEqual) return { record, kept: record, problem: 'conflicts' };
+  // Without a record, an equal value may be the host's own, or one whose record was lost with its shadow.
+  const former = origin === 'unrecorded' && isEqual ? undefined : live;
+  const next = changed({ key, value, owner }, origin === 'user' ? undefined : record, former);
+  const step = { record: next, kept: settled(next, owner) };
+  return isEqual ? { ...step, target: live } : { ...step, change: value, target: value };
 }
 
 function restored(record: SettingRecord, { live, isLost }: Live): Step {
@@ -217,13 +218,19 @@ function restored(record: SettingRecord, { live, isLost }: Live): Step {
   return { record, change: before, target: before };
 }
 
-/** A record that exists stays as it is while it has the value already. The value that the host has is never left out. */
+/**
+ * A record that exists stays as it is while it has the value already. The value that the host has is never left out. What
+ * `spec.versions` has set ends with the default, whatever the host had: a lock from a lost record would keep it from the fleet.
+ */
 function changed(
   to: Pick<SettingRecord, 'key' | 'value' | 'owner'>,
   record: SettingRecord | undefined,
   live: string | undefined,
 ): SettingRecord {
-  if (record === undefined) return { ...to, ...(live !== undefined && { before: live }) };
+  if (record === undefined) {
+    const before = UPDATER_DEFAULTS.get(to.key) ?? live;
+    return { ...to, ...(before !== undefined && { before }) };
+  }
   if (record.value === to.value) return record;
   const { before, value, earlier = [] } = record;
   const former = [value, ...earlier].filter((one, index, all) => one !== to.value && all.indexOf(one) === index);

@@ -1,4 +1,4 @@
-import type { Leaves } from '@brupop/shared/api/settings';
+import { type Leaves, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import type { SettingRecord } from '@brupop/shared/api/shadow';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
@@ -31,6 +31,8 @@ interface AnsweringHost {
   readonly update: UpdateView;
   /** Absent unless the spec or the status is about them. */
   readonly settings?: SettingsReading | undefined;
+  /** The version lock of a host at rest, `latest` without one. Absent: it was not read, or it is among the settings. */
+  readonly lock?: string | undefined;
 }
 
 export type HostView =
@@ -71,7 +73,9 @@ async function viewHost(host: SecretHost, shadow: AgentShadow | undefined, signa
     const version = await host.version(signal);
     const update = await viewUpdate(host, signal);
     const settings = keys.length === 0 ? undefined : await readSettings(host, keys, shadow, signal);
-    return { kind: 'answered', version, update, settings };
+    const isOwn = shadow?.spec.state === 'Idle' && !keys.includes(VERSION_LOCK);
+    const lock = isOwn ? await readLock(host, signal) : undefined;
+    return { kind: 'answered', version, update, settings, lock };
   } catch (error) {
     const refused = error instanceof HostError && error.kind === 'refused';
     return { kind: 'unreachable', refused, message: messageOf(error) };
@@ -104,6 +108,22 @@ async function readSettings(
     if (!(error instanceof HostError)) throw error;
     return { kind: 'failed', message: messageOf(error) };
   }
+}
+
+/** No update needs it, so a host without an API of settings is as good. */
+async function readLock(host: SecretHost, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return lockOf(await host.settings([VERSION_LOCK], signal));
+  } catch (error) {
+    if (!(error instanceof HostError)) throw error;
+    return undefined;
+  }
+}
+
+/** The version lock among these settings. */
+export function lockOf(leaves: Leaves | undefined): string | undefined {
+  const value = leaves?.get(VERSION_LOCK);
+  return value === undefined ? undefined : String(JSON.parse(value));
 }
 
 async function viewUpdate(host: SecretHost, signal: AbortSignal): Promise<UpdateView> {

@@ -52,6 +52,13 @@ export class FakeApiserver implements ApiserverClient {
     this.send({ type: 'shadow', shadow: this.shadow });
   }
 
+  /** A user deletes the shadow, and the controller creates another one. */
+  recreateShadow(): void {
+    this.shadow = { uid: `${this.shadow?.uid}-again`, generation: 1, spec: { state: 'Idle' } };
+    this.send({ type: 'deleted' });
+    this.send({ type: 'shadow', shadow: this.shadow });
+  }
+
   /** Sends a message to every open stream, or breaks it. */
   send(message: StreamMessage | Error): void {
     for (const listener of this.#listeners) listener(message);

@@ -119,6 +119,7 @@ const settingsStatus = object({
   pending: unlessNull(v.array(object({ key: text, class: oneOf(SETTING_CLASSES), reason: text }))),
   conflicts: keys,
   cannotUnset: keys,
+  hostLock: unlessNull(text),
   message: unlessNull(text),
 });
 const shadow = object({

@@ -8,8 +8,9 @@
  *     settled     the agent has confirmed Idle: the node is up to date, or a candidate
  *     unsettled   the agent has not confirmed Idle: the condition stays as it is until the deadline
  */
+import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { isManaged } from '../cluster/node.ts';
+import { isManaged, skippedBy } from '../cluster/node.ts';
 import {
   hasReached,
   isReboot,
@@ -27,6 +28,7 @@ import {
   agentNotResponding,
   checkFailed,
   goingBack,
+  hostLocked,
   monitored,
   notConfigured,
   overdue,
@@ -244,10 +246,18 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   }
   if (failedCheckAt(input) !== undefined) return { ...found, progressing: checkFailed(running), phase: 'failed' };
   if (sameVersion(running, version) && !needsReboot(input.settings)) {
-    return { ...found, progressing: upToDate(running, policy.versions.pin !== undefined), phase: 'upToDate' };
+    return { ...found, ...restingOf(input, status) };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
   return { ...found, phase, ...startOf(input, { change, status, version }) };
+}
+
+/** A lock that no pin explains keeps a node from the versions of the fleet, unless a user leaves the node out. */
+function restingOf({ node, policy: { versions } }: TransitionInput, status: ShadowStatus): Partial<Assessment> {
+  const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
+  const isLocked = hostLock !== undefined && versions.pin === undefined && skippedBy(node) === undefined;
+  if (isLocked) return { progressing: hostLocked(hostLock), phase: 'waiting' };
+  return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
 }
 
 function startOf(

@@ -5,6 +5,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { hasReached } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
+import { namesOf } from './capacity.ts';
 import { limitMs } from './facts/deadlines.ts';
 import { monitoringOf } from './facts/health.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
@@ -21,9 +22,21 @@ export interface ProgressingCondition {
 
 const MINUTE_MS = 60_000;
 
-export function upToDate(version: string, isPinned: boolean): ProgressingCondition {
+/** @param kept - settings of a group that stay on the host although no group requests them any more */
+export function upToDate(version: string, isPinned: boolean, kept: readonly string[] = []): ProgressingCondition {
   const which = isPinned ? 'the pinned version' : 'the version that its host is offered';
-  return progressing('False', 'UpToDate', `Runs ${version}, ${which}`);
+  const what = `Its host keeps settings that are no longer requested, since it had no value before, or none that is known: ${namesOf(kept)}`;
+  const next = 'Set them on the host; status.settings.cannotUnset has all';
+  return progressing('False', 'UpToDate', `Runs ${version}, ${which}${kept.length === 0 ? '' : `. ${what}. ${next}`}`);
+}
+
+/** The host runs its lock, and no pin or record explains it. */
+export function hostLocked(lock: string): ProgressingCondition {
+  const what = `settings.updates.version-lock of its host is ${lock}, which no pin has set, so the node does not follow the fleet`;
+  const next =
+    'Set it to latest on the host (apiclient set updates.version-lock=latest), or pin the node to any version and end the pin. ' +
+    'To leave the node on this version, pin it with spec.versions.pin of a BottlerocketNodeGroup';
+  return progressing('False', 'HostLocked', `${what}. ${next}`);
 }
 
 /**

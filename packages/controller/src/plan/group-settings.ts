@@ -147,7 +147,7 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
     return isFalse('RebootPending', `Some settings need a drain and a reboot of ${namesOf(NeedsReboot)}${why}`);
   if (cannotUnset.length > 0) {
     const what =
-      'had no value for settings that are no longer requested, or a secret that is no longer known, and the host API cannot remove them';
+      'had no value for settings that are no longer requested, or none that is known, and the host API cannot remove them';
     return { status: 'True', reason: 'CannotUnset', message: `${namesOf(cannotUnset)} ${what}` };
   }
   return { status: 'True', reason: 'SettingsInForce', message: `All ${members} hosts have the settings` };

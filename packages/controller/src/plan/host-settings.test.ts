@@ -1,4 +1,5 @@
 import { pinned } from '@brupop/shared/testing/settings';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -103,6 +104,51 @@ test('a host that cannot be set, or set back, is not said to be up to date', () 
   expect(reasonOf(planOf([aManagedNode('a', {}, { status: { target_version: OLD, settings } })]))).toBe(
     'HostSettingsNotApplied',
   );
+});
+
+const lockedTo = (hostLock: string): ShadowParts => ({ status: { target_version: OLD, settings: { hostLock } } });
+
+test('a host that keeps a lock which no pin explains is not said to be up to date, and its condition and an Event name the lock and the way out', () => {
+  const made = planOf([aManagedNode('a', {}, lockedTo(OLD))]);
+  const [news] = made.conditions;
+  expect([reasonOf(made), made.counts.upToDate, made.forecast.needAttention]).toEqual([
+    'HostLocked',
+    0,
+    new Map([['HostLocked', 1]]),
+  ]);
+  expect(news?.progressing.message).toMatch(
+    new RegExp(`version-lock of its host is ${OLD}.*apiclient set updates.version-lock=latest`, 'u'),
+  );
+  expect(news?.event).toMatchObject({ reason: 'Waiting', warning: true });
+  expect(news?.event?.message).toContain(`HostLocked: settings.updates.version-lock of its host is ${OLD}`);
+});
+
+test('a locked host is updated to what it is offered first', () => {
+  const shadow: ShadowParts = { status: { target_version: NEW, settings: { hostLock: NEW } } };
+  expect(planOf([aManagedNode('a', {}, shadow)]).specs).toMatchObject([{ outcome: 'Started' }]);
+});
+
+test('a lock is accepted of a node that is pinned, or that a user leaves out', () => {
+  const spec = { settings: pinned({ versionLock: OLD }) };
+  const pin = planOf([aManagedNode('a', {}, { spec, ...lockedTo(OLD) })], { pin: OLD });
+  const skipped = planOf([aManagedNode('a', { annotations: { [SKIP_ANNOTATION]: 'true' } }, lockedTo(OLD))]);
+  expect([reasonOf(pin), reasonOf(skipped)]).toEqual(['UpToDate', 'UpToDate']);
+});
+
+test('settings that stay on a host although they are no longer requested are in its condition, and in one Event', () => {
+  const settings = {
+    cannotUnset: ['settings.motd'],
+    records: [{ key: 'settings.motd', value: '"a"', owner: 'group' }],
+  };
+  const shadow: ShadowParts = { status: { target_version: OLD, settings } };
+  const [news] = planOf([aManagedNode('a', {}, shadow)]).conditions;
+  expect(news?.progressing.reason).toBe('UpToDate');
+  expect(news?.progressing.message).toContain('settings.motd');
+  expect(news?.event).toMatchObject({ reason: 'SettingsKept', warning: true });
+  const { status = 'False', reason = '', message = '' } = news?.progressing ?? {};
+  const known = { type: 'Progressing', status, reason, message, lastTransitionTime: ago(0) } as const;
+  const [again] = planOf([aManagedNode('a', {}, { ...shadow, progressing: known })]).conditions;
+  expect(again?.event).toBeUndefined();
 });
 
 test('a node without the label of managed nodes is not pinned', () => {

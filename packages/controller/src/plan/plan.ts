@@ -32,7 +32,7 @@ import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
 import { grant, startSpec } from './transition.ts';
-import { waitEvent } from './wait-events.ts';
+import { keptEvent, waitEvent } from './wait-events.ts';
 
 export interface NodeCondition {
   readonly shadow: ShadowView;
@@ -339,7 +339,7 @@ function nodeConditions({ managedNode, progressing, change }: Decision, now: num
   if (progressing === undefined || !isPair(managedNode)) return [];
   // The write that cancels an update has its own Event.
   const deadline = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
-  const event = deadline ?? waitEvent(managedNode, progressing, now);
+  const event = deadline ?? keptEvent(managedNode, progressing) ?? waitEvent(managedNode, progressing, now);
   const { node, shadow, group } = managedNode;
   return [{ shadow, node, progressing, event, group: group?.name ?? '' }];
 }

@@ -9,8 +9,8 @@ import type { ProgressingCondition } from './condition.ts';
 import { isReason, type Reason, traitsOf } from './gates/reasons.ts';
 
 /** `docs/runbook.md` explains each. */
-export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded'] as const;
-const [WAITING, ENDED] = SHADOW_EVENT_REASONS;
+export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded', 'SettingsKept'] as const;
+const [WAITING, ENDED, KEPT] = SHADOW_EVENT_REASONS;
 const HOUR_MS = 3_600_000;
 const NOT_TOLD: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'DeadlineExceeded']);
 
@@ -32,6 +32,13 @@ export function waitEvent(
     key: `${reason}/${ended}/${Math.floor(now / HOUR_MS)}`,
     isMinor: true,
   };
+}
+
+/** Of settings that stay on the host although they are no longer requested, once for the same ones. */
+export function keptEvent({ shadow }: NodePair, { reason, message }: ProgressingCondition): EventSource | undefined {
+  const { cannotUnset = [] } = shadow.status?.settings ?? {};
+  if (reason !== 'UpToDate' || cannotUnset.length === 0 || shadow.progressing?.message === message) return undefined;
+  return { reason: KEPT, warning: true, about: shadowReference(shadow), message, key: message, isMinor: true };
 }
 
 function isTold(reason: Reason): boolean {

@@ -11,7 +11,7 @@ import type { ErrorCode } from './error-codes.ts';
 import * as s from './schema.ts';
 import * as shadow from './shadow-agent.ts';
 import { settingKey } from './settings.ts';
-import { version } from './version.ts';
+import { version, versionLock } from './version.ts';
 import type { AgentStatus, BlockReason, ShadowSpec } from './shadow.ts';
 
 export type AgentAction =
@@ -91,6 +91,7 @@ const readStatus = s.object({
       pending: s.ifReadable(readable(shadow.pending)),
       conflicts: s.ifReadable(readable(settingKey)),
       cannotUnset: s.ifReadable(readable(settingKey)),
+      hostLock: s.ifReadable(versionLock),
       message: s.ifReadable(s.changed(v.string(), (value) => shorten(value, shadow.MESSAGE_LIMIT - 3))),
     }),
   ),

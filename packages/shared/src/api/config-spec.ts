@@ -105,7 +105,7 @@ const SPEC = {
       pin: field(
         version,
         'The version for all nodes, newer or older than theirs, such as 1.21.0. It is set as the version lock of the ' +
-          'host; when it is removed, the former lock of each host is restored. By default nodes update to what their host ' +
+          'host; when it is removed, the lock of each host becomes latest. By default nodes update to what their host ' +
           'offers.',
       ),
       minimumAge: field(

@@ -25,6 +25,11 @@ export const VERSION_LOCK = 'settings.updates.version-lock';
 export const IGNORE_WAVES = 'settings.updates.ignore-waves';
 /** The settings that decide what the host offers. They belong to `spec.versions`. */
 export const UPDATER_SETTINGS: readonly string[] = [VERSION_LOCK, IGNORE_WAVES];
+/** What a new host has for them; of other settings it may have no value. */
+export const UPDATER_DEFAULTS: Leaves = new Map([
+  [VERSION_LOCK, '"latest"'],
+  [IGNORE_WAVES, 'false'],
+]);
 
 /** Bounds of one host's settings: all of them and their former values pass through one report. */
 export const MAX_LEAVES = 100;

@@ -6,7 +6,7 @@ import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
 import * as s from './schema.ts';
 import { secretKeyRef } from './secret-settings.ts';
 import { MAX_LEAVES, SETTING_CLASSES, settingKey, settingValue } from './settings.ts';
-import { version } from './version.ts';
+import { version, versionLock } from './version.ts';
 
 /** In `spec` the value ErrorReset (written by older operators) means Idle. */
 export const SHADOW_STATES = [
@@ -98,7 +98,7 @@ export type ShadowSpec = s.Infer<typeof shadowSpec>;
 
 const former = s.optional(
   settingValue,
-  'Value that the host had before; of a secret a hash of it. Absent: it had none.',
+  'Value that the host had before; of a secret a hash of it. Absent: it had none, or had the requested value when the agent first saw it.',
 );
 const RECORD = {
   key: SETTING.key,
@@ -149,8 +149,14 @@ export const SETTINGS_STATUS = {
   ),
   conflicts: keys('Settings that a user has changed on the host. They stay as they are.'),
   cannotUnset: keys(
-    'Settings that are no longer requested and had no value before, or a secret that the agent no longer has. The host API cannot remove a ' +
-      'setting, so they stay.',
+    'Settings that are no longer requested and stay on the host: they had no value before, and the host API cannot remove a setting; or what ' +
+      'they had before is not known, since the host had the requested value when the agent first saw it, or it is a secret that the agent no ' +
+      'longer has.',
+  ),
+  hostLock: s.optional(
+    versionLock,
+    'Version that the host is locked to by its own setting settings.updates.version-lock, although no pin is in force. Absent: it follows ' +
+      'the releases that it is offered, or it is pinned.',
   ),
   message: s.optional(s.text(MESSAGE_LIMIT), 'Why the settings are not in force. Absent when they are.'),
 };

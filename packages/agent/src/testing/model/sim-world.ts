@@ -151,7 +151,7 @@ export class SimWorld {
   }
 
   configure(changes: Leaves): void {
-    this.invariants.userActions.overwritten();
+    this.invariants.userActions.overwritten(changes);
     this.host.changeSettings(changes);
   }
 

@@ -1,6 +1,6 @@
 /** Checks the host's settings: users own them, and the fleet's configuration replaces them for a time. */
 import { sameVersion } from '@brupop/shared/api/version';
-import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
+import { IGNORE_WAVES, type Leaves, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { SettingsStatus } from '@brupop/shared/api/shadow';
 import { NEW_HOST, type UpdaterSettings } from '@brupop/shared/testing/settings';
 import { PINS } from './faults.ts';
@@ -65,10 +65,18 @@ export class UserActions {
     this.#userSettings = known;
   }
 
-  /** The agent changes settings; it cannot know of a user's change at the same instant. */
-  overwritten(): void {
+  /**
+   * The agent changes settings; it cannot know of a user's change at the same instant. Those of the updater end with their
+   * defaults after it, whatever a user had set.
+   */
+  overwritten(changes: Leaves): void {
     const now = this.#world.clock.monotonic();
-    if (now - this.#setAt < RACE_MS) this.#userSettings = {};
+    const { versionLock, ignoreWaves } = NEW_HOST;
+    const ended = {
+      ...(changes.has(VERSION_LOCK) && { versionLock }),
+      ...(changes.has(IGNORE_WAVES) && { ignoreWaves }),
+    };
+    this.#userSettings = now - this.#setAt < RACE_MS ? {} : { ...this.#userSettings, ...ended };
     if (now - this.#motdSetAt < PUT_BACK_MS && this.#world.host.valueOf(MOTD) === this.#motd) this.#motd = undefined;
   }
 
@@ -109,13 +117,22 @@ export class UserActions {
     this.#requireSetting('versionLock', sameVersion(stored.versionLock, this.#expected('versionLock')));
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
     this.#motdAtRest();
+    this.#lockAtRest(settings?.hostLock);
     if (settings !== undefined && !this.wasPutBack) this.#recordAtRest(settings);
   }
 
-  #recordAtRest({ message }: SettingsStatus): void {
+  #recordAtRest({ message, hostLock: _lock, ...others }: SettingsStatus): void {
     const { leaves: wanted = [] } = this.#world.cluster.settings ?? {};
     if (message !== undefined) this.#invariants.wrong(`the settings are still reported as not in force: ${message}`);
-    if (wanted.length === 0) this.#invariants.wrong('a record remains without a request');
+    const isRecord = wanted.length === 0 && Object.keys(others).length > 0 && !this.#recordLost;
+    if (isRecord) this.#invariants.wrong('a record remains without a request');
+  }
+
+  #lockAtRest(reported: string | undefined): void {
+    const { versionLock } = this.#world.host.stored;
+    const isOwn = versionLock !== 'latest' && this.#world.cluster.wanted?.versionLock == null;
+    const expected = isOwn ? versionLock : undefined;
+    if (reported !== expected) this.#invariants.wrong(`the lock ${expected} is reported as ${reported}`);
   }
 
   /** A change has cut the agent off, so the host has the former values until the next spec. */

@@ -52,6 +52,7 @@ export const REASONS = {
   MinimumAgeNotReached: { passes: 'time', isIntended: true },
   VersionNotOffered: { passes: 'manual', needsAttention: true, withoutTaint: true },
   HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
+  HostLocked: { passes: 'manual', needsAttention: true, withoutTaint: true },
   ChangingSettings: { passes: 'time' },
   NodeNotReady: { passes: 'event' },
   NodeUnhealthy: { passes: 'event' },
