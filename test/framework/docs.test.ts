@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drain/drain-record.ts';
+import { SHADOW_EVENT_REASONS as TOKEN_EVENTS } from '../../packages/apiserver/src/shadows/shadows.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { GROUP_EVENT_REASONS } from '../../packages/controller/src/apply/node-groups.ts';
 import { CONDITION_EVENT_REASONS, CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
@@ -64,6 +65,7 @@ describe('the error codes', () => {
 const EVENTS = [
   ...EVENT_REASONS,
   ...SHADOW_EVENT_REASONS,
+  ...TOKEN_EVENTS,
   ...DRAIN_EVENTS,
   ...CERTIFICATE_EVENTS,
   ...CONFIG_EVENT_REASONS,

@@ -174,7 +174,7 @@ function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: Strea
   const settings = new Settings(caches, log);
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
-  const shadows = new Shadows({ client, nodes, cache: caches.shadows, namespace, clock, log });
+  const shadows = new Shadows({ client, nodes, events, cache: caches.shadows, namespace, clock, log });
   const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
   const drainer = new Drainer(context, settings);
   return new Routes({ nodes, shadows, settings, settingsSecrets, hub, drainer });

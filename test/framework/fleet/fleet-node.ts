@@ -92,19 +92,32 @@ export class FleetNode {
     await this.#register();
   }
 
+  /** Replaces the Node by another one, while the host, the kubelet and its pods go on. */
+  async registerAnew(): Promise<void> {
+    const { cluster } = this.#surroundings;
+    await cluster.api.delete(`/api/v1/nodes/${this.name}`);
+    await this.#createNode();
+  }
+
   /** Sets or removes the managed label. */
   async setManaged(managed: boolean): Promise<void> {
     const labels = { [MANAGED_LABEL]: managed ? MANAGED_LABEL_VALUE : null };
     await this.#surroundings.cluster.api.patch(`/api/v1/nodes/${this.name}`, { metadata: { labels } });
   }
 
-  async #register(): Promise<void> {
-    const { cluster, kubelet } = this.#surroundings;
+  async #createNode(): Promise<void> {
+    const { cluster } = this.#surroundings;
     const { name, zone } = this.#spec;
     const { bootID, version } = this.host;
     const labels = { [MANAGED_LABEL]: MANAGED_LABEL_VALUE };
     const node = { name, zone, version, labels, bootID };
     await patiently(async () => await createNode(cluster, node).catch(ignoreExisting));
+  }
+
+  async #register(): Promise<void> {
+    const { kubelet } = this.#surroundings;
+    const { name } = this.#spec;
+    await this.#createNode();
     const hostPaths = new Map(['/run', '/proc/sys/kernel/random'].map((path) => [path, this.#run]));
     kubelet.addNode({ name, hostPaths });
   }

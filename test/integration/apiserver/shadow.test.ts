@@ -1,11 +1,13 @@
 import { pinRecords } from '../../../packages/shared/src/testing/settings.ts';
 import { jest } from '@jest/globals';
+import type { CoreV1EventList } from '@kubernetes/client-node';
 import type { AgentShadow } from '../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { ensureShadow, FAILED_STAGE, idleStatus, shadowPath } from '../../framework/apiserver/shadow.ts';
 import { useApiserver } from '../../framework/apiserver/suite.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
+import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(60_000);
 
@@ -70,8 +72,18 @@ describe('an apiserver that keeps shadows', () => {
         name: agent.node,
         labels: { 'bottlerocket.aws/updater-interface-version': '2.0.0' },
       });
+      await ensureShadow(suite.cluster, suite.namespace, agent.node);
       const { status } = await suite.apiserver.client.act(agent, 'shadow');
-      expect([401, 403]).toContain(status);
+      expect(status).toBe(403);
+      const path = `/api/v1/namespaces/${suite.namespace}/events?fieldSelector=involvedObject.name=brs-${agent.node}`;
+      await eventually(async () => {
+        const { items } = await suite.cluster.api.get<CoreV1EventList>(path);
+        expect(items.map(({ reason, message }) => `${reason}: ${message}`)).toEqual([
+          expect.stringMatching(
+            /^AgentTokenOutdated: The token of pod \S+ is for an earlier Node .*kubectl delete pod/u,
+          ),
+        ]);
+      });
       agent = await createAgentPod(suite.cluster, suite.namespace, agent.node);
       await ensureShadow(suite.cluster, suite.namespace, agent.node);
       expect((await suite.apiserver.client.act(agent, 'shadow')).status).toBe(200);

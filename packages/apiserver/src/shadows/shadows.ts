@@ -23,6 +23,7 @@ import type { AgentSkew } from '@brupop/shared/api/release';
 import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
+import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
@@ -31,7 +32,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
-import type { Nodes } from '../nodes/nodes.ts';
+import { type Nodes, requireNode } from '../nodes/nodes.ts';
 import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
 const FIELD_MANAGER = 'brupop-apiserver';
@@ -44,10 +45,29 @@ const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
 export interface ShadowsOptions {
   readonly client: KubeClient;
   readonly nodes: Nodes;
+  readonly events: Pick<Events, 'record'>;
   readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly namespace: string;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+/** `docs/runbook.md` explains each. */
+export const SHADOW_EVENT_REASONS = ['AgentTokenOutdated'] as const;
+
+/** One Event an hour, since Kubernetes keeps it for that long: the token is rejected until its pod gets another one. */
+function outdatedToken(shadow: SlimShadow, { node, nodeUID = '?', podName, podUID }: Identity): EventSource {
+  const what = `The token of pod ${podName} is for an earlier Node ${node} with the UID ${nodeUID}: the Node was created again while the pod ran`;
+  const next = `Delete the pod: kubectl delete pod -n ${shadow.metadata.namespace ?? ''} ${podName}`;
+  const [reason] = SHADOW_EVENT_REASONS;
+  return {
+    reason,
+    warning: true,
+    about: shadowReference(shadow),
+    message: `${what}. ${next}`,
+    key: podUID,
+    isMinor: true,
+  };
 }
 
 interface StatusWrite {
@@ -91,8 +111,13 @@ export class Shadows {
    * shadow yet, and `Conflict` when the shadow belongs to an earlier Node of that name.
    */
   async ofNode(identity: Identity, signal: AbortSignal): Promise<SlimShadow> {
-    const node = await this.#options.nodes.readManaged(identity, signal);
+    const { nodes, events } = this.#options;
+    const { nodeUID, ...byName } = identity;
+    const node = await nodes.readManaged(byName, signal);
     const shadow = await this.find(identity.node, signal);
+    const isOutdated = nodeUID !== undefined && nodeUID !== node.metadata.uid;
+    if (isOutdated && shadow !== undefined) events.record(outdatedToken(shadow, identity));
+    requireNode(node, identity);
     const name = shadowName(identity.node);
     if (shadow === undefined)
       throw new ApiError('NotFound', `${name} does not exist yet; the controller creates it, retry`);

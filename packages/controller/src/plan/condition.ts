@@ -130,23 +130,25 @@ function notHealthyInTime(input: TransitionInput): string {
     : `${late}, and its agent has not confirmed the step`;
 }
 
+/** The API server of the operator records an Event when it sees such a token. */
+const OUTDATED_TOKEN =
+  'If the Node was deleted and created again while the pod ran, its token is for the Node before: delete the pod';
+
 /** The message is the same for all nodes and at all times, to save writes. */
 export function agentNotConnected(namespace = ''): ProgressingCondition {
   const problem = 'No agent has reported for this node yet';
   const command = `kubectl get pods -n ${namespace} -o wide`;
-  const hint =
-    'If the Node was deleted and created again while the pod ran, its token is for the Node before: delete the pod';
   return progressing(
     'False',
     'AgentNotConnected',
-    `${problem}; check the agent's pod on the node (${command}). ${hint}`,
+    `${problem}; check the agent's pod on the node (${command}). ${OUTDATED_TOKEN}`,
   );
 }
 
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {
   const { message = '' } = last?.state === 'Processing' ? last : {};
   const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
-  const problem = 'The agent does not confirm the spec; check whether its pod runs on the node';
+  const problem = `The agent does not confirm the spec; check whether its pod runs on the node. ${OUTDATED_TOKEN}`;
   return progressing('False', 'AgentNotResponding', `${problem}${said}`);
 }
 

@@ -287,10 +287,13 @@ const reasons: Record<string, [Plan, string | undefined]> = {
 };
 test.each(Object.entries(reasons))('%s', (_, [made, expected]) => expect(reasonOf(made, 'a')).toBe(expected));
 
-test('a node whose agent has not reported says what to do when the Node was created again', () => {
-  const { conditions } = planOf([aManagedNode('a', {}, { status: null })]);
-  expect(conditions[0]?.progressing.message).toMatch(/created again .*: delete the pod$/);
-});
+test.each([null, { observedGeneration: 2 }])(
+  'a node whose agent does not report (status %p) says what to do when the Node was created again',
+  (status) => {
+    const { conditions } = planOf([aManagedNode('a', {}, { status })]);
+    expect(conditions[0]?.progressing.message).toMatch(/created again .*: delete the pod$/);
+  },
+);
 
 test('what waits for the whole fleet says the same on every node, so that a step of one rewrites no other', () => {
   const before = planOf([aManagedNode('a'), aManagedNode('b'), aManagedNode('c')]);
