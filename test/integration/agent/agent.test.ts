@@ -232,27 +232,19 @@ describe('an agent', () => {
     expect(host.settings.updates()).toMatchObject({ versionLock: 'latest', ignoreWaves: false });
   });
 
-  it('restores the version lock that a user has set before the pin or during it', async () => {
+  it('reports a version lock that a user has set, and follows the newest version after a pin, whatever the lock was before it or during it', async () => {
     host.setVersionLock('v1.26.0');
-    await reached({ target_version: OLD });
-    await pin({ versionLock: NEW });
-    await reached({ target_version: NEW, ...recorded({ versionLock: NEW }, { versionLock: 'v1.26.0' }) });
-    await pin(null);
-    const status = await reached({ target_version: OLD });
-    expect(status).not.toHaveProperty('settings');
-    expect(lock()).toBe('v1.26.0');
+    await reached({ target_version: OLD, settings: { hostLock: 'v1.26.0' } });
     await pin({ versionLock: '1.25.0' });
-    await reached({ target_version: OLD, ...recorded({ versionLock: '1.25.0' }, { versionLock: 'v1.26.0' }) });
-    host.setVersionLock(NEW);
+    await reached({ target_version: OLD, ...recorded({ versionLock: '1.25.0' }) });
+    host.setVersionLock(OLD);
     await pin({ versionLock: '1.25.0', ignoreWaves: true });
-    const records = [
-      ...pinRecords({ ignoreWaves: true }),
-      ...pinRecords({ versionLock: '1.25.0' }, { versionLock: NEW }),
-    ];
+    const records = [...pinRecords({ ignoreWaves: true }), ...pinRecords({ versionLock: '1.25.0' })];
     await reached({ target_version: OLD, settings: { records } });
     await pin(null);
-    await reached({ target_version: NEW });
-    expect(lock()).toBe(NEW);
+    const status = await reached({ target_version: NEW });
+    expect(status).not.toHaveProperty('settings');
+    expect(lock()).toBe('latest');
   });
 
   it('is pinned although it is killed between record and change, and again after the change', async () => {
