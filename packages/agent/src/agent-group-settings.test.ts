@@ -364,6 +364,34 @@ describe('a secret', () => {
     expect(w.status).toMatchObject({ observedGeneration: 3, settings: { cannotUnset: [SECRET] } });
   });
 
+  /** As the controller requests what was proved before a change that has failed. */
+  const proved = (value: string): ShadowSpec => {
+    const { leaves } = grouped({ motd: 'a', aws: { credentials: value } });
+    return { ...IDLE, settings: { leaves: leaves.map(({ secretKeyRef: _of, ...leaf }) => leaf), allow: 'Live' } };
+  };
+
+  it('of before is set again after a failure, although no Secret has it any more', async () => {
+    const w = await withSecret('secret-1');
+    w.api.secrets = new Map([[SECRET, '"secret-2"']]);
+    await w.spec(secretOf('secret-2'), MINUTE);
+    expect(w.host.valueOf(SECRET)).toBe('"secret-2"');
+    await w.spec(proved('secret-1'), MINUTE);
+    expect([w.host.valueOf(MOTD), w.host.valueOf(SECRET)]).toEqual(['"a"', '"secret-1"']);
+    expect(w.status?.settings).not.toHaveProperty('message');
+  });
+
+  it('of before that a new process no longer has is named, and holds up no other setting', async () => {
+    const w = await withSecret('secret-1');
+    w.api.secrets = new Map([[SECRET, '"secret-2"']]);
+    await w.spec(secretOf('secret-2'), MINUTE);
+    await w.killAgent();
+    w.startAgent();
+    await w.spec(proved('secret-1'), MINUTE);
+    expect([w.host.valueOf(MOTD), w.host.valueOf(SECRET)]).toEqual(['"a"', '"secret-2"']);
+    expect(w.status?.settings).toMatchObject({ cannotUnset: [SECRET] });
+    expect(w.status?.settings).not.toHaveProperty('inFlight');
+  });
+
   it('of a user stays and is a conflict, without being shown', async () => {
     const w = await withSecret('secret-1');
     w.host.setSettings(new Map([[SECRET, '"secret-by-hand"']]));

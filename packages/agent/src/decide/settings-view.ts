@@ -36,7 +36,7 @@ export interface Facts {
   readonly live: Leaves | undefined;
   /** The version lock, if the spec and the records are not about it, and it was read. */
   readonly lock: string | undefined;
-  /** The settings whose former values cannot be set again. */
+  /** Secrets that cannot be set, by `changeKey`. */
   readonly lost: readonly string[];
 }
 

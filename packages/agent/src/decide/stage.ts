@@ -11,7 +11,7 @@ import type { Action } from '../actions.ts';
 import { isOffered, isStaged } from '../host/host.ts';
 import { LIMITS } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
-import type { SettingsPlan } from '../settings/plan.ts';
+import { changeKey, type SettingsPlan } from '../settings/plan.ts';
 import { lockOf } from '../state/observe.ts';
 import { describeSettings, isConfirmed, requested, sameRecords, withoutEmpty } from './settings-view.ts';
 import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHost } from './steps.ts';
@@ -116,7 +116,7 @@ function changesOf({ tracker: { settings } }: AnsweredContext, { recorded, chang
 function undoOf({ records }: SettingsPlan, changes: Leaves, { live, lost }: AnsweredContext): Leaves {
   return new Map(
     records.flatMap(({ key, before }) => {
-      const known = lost.includes(key) ? undefined : before;
+      const known = lost.includes(changeKey(key, before ?? '')) ? undefined : before;
       const former = changes.get(key) === live?.get(key) ? known : live?.get(key);
       const isUndone = changes.has(key) && former !== undefined && !UPDATER_SETTINGS.includes(key);
       return isUndone ? [[key, former] as const] : [];

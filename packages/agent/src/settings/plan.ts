@@ -73,7 +73,7 @@ export function changeKey(key: string, value: string): string {
 
 interface Host {
   readonly live: Leaves;
-  /** The settings whose former values are secrets that the agent no longer has. */
+  /** Secrets that neither the agent nor a Secret has, by {@link changeKey}. */
   readonly lost?: readonly string[];
   readonly classes: Classes;
   readonly bootID: string;
@@ -86,7 +86,8 @@ export function planSettings({ spec, status }: AgentShadow, { live, lost = [], c
   const first = keys.map((key): [string, Step] => {
     const record = records.get(key);
     const origin = originOf(key, record, live.get(key));
-    return [key, stepOf(wanted.get(key), record, { live: live.get(key), origin, isLost: lost.includes(key) })];
+    const isLost = (value: string): boolean => lost.includes(changeKey(key, value));
+    return [key, stepOf(wanted.get(key), record, { live: live.get(key), origin, isLost })];
   });
   const asked = first.filter(([key, { change }]) => change !== undefined && !UPDATER_SETTINGS.includes(key));
   const tooLong = refusalOf(first.flatMap(([, { record }]) => record ?? []));
@@ -189,12 +190,15 @@ function originOf(key: string, record: SettingRecord | undefined, live: string |
 interface Live {
   readonly live: string | undefined;
   readonly origin: Origin;
-  /** The former value is a secret that the agent no longer has. */
-  readonly isLost: boolean;
+  /** True for a secret that cannot be set. */
+  readonly isLost: (value: string) => boolean;
 }
 
 function stepOf(wanted: Setting | undefined, record: SettingRecord | undefined, found: Live): Step {
-  if (wanted !== undefined) return wantedStep(wanted, record, found);
+  if (wanted !== undefined) {
+    const isUnknown = found.isLost(wanted.value) && found.live !== wanted.value;
+    return isUnknown ? stays(record, found) : wantedStep(wanted, record, found);
+  }
   return record !== undefined && found.origin === 'agent' ? restored(record, found) : { record, target: found.live };
 }
 
@@ -212,9 +216,13 @@ function wantedStep(
   return isEqual ? { ...step, target: live } : { ...step, change: value, target: value };
 }
 
-function restored(record: SettingRecord, { live, isLost }: Live): Step {
+function stays(record: SettingRecord | undefined, { live }: Live): Step {
+  return { record, kept: record, target: live, problem: 'cannotUnset' };
+}
+
+function restored(record: SettingRecord, found: Live): Step {
   const { before } = record;
-  if (before === undefined || isLost) return { record, kept: record, target: live, problem: 'cannotUnset' };
+  if (before === undefined || found.isLost(before)) return stays(record, found);
   return { record, change: before, target: before };
 }
 

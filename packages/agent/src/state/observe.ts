@@ -1,12 +1,12 @@
 import { type Leaves, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
-import type { SettingRecord } from '@brupop/shared/api/shadow';
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../apiserver/shadow-source.ts';
 import { HostError, type UpdateStatus } from '../host/host.ts';
 import type { SecretHost } from '../host/secret-host.ts';
+import { changeKey } from '../settings/plan.ts';
 
 export type UpdateView =
   | { readonly kind: 'status'; readonly status: UpdateStatus }
@@ -19,7 +19,7 @@ export type SettingsReading =
       readonly kind: 'read';
       readonly keys: readonly string[];
       readonly settings: Leaves;
-      /** The keys of records whose former values are secrets that are not in memory. */
+      /** Secrets that would be set, and are neither in memory nor in a Secret, by `changeKey`. */
       readonly lost?: readonly string[];
     }
   | /** The spec became about them after the host was asked. */ { readonly kind: 'unread' }
@@ -102,8 +102,14 @@ async function readSettings(
   try {
     const settings = await host.settings(keys, signal);
     const records = shadow?.status?.settings?.records ?? [];
-    const isLost = ({ key, before }: SettingRecord): boolean => before !== undefined && !host.canSet(key, before);
-    return { kind: 'read', keys, settings, lost: records.filter(isLost).map(({ key }) => key) };
+    const former = records.map(({ key, before }) => [key, before] as const);
+    // What was proved is requested without a Secret after a failure.
+    const proved = (shadow?.spec.settings?.leaves ?? []).filter((one) => one.secretKeyRef === undefined);
+    const values = [...former, ...proved.map(({ key, value }) => [key, value] as const)];
+    const lost = values.flatMap(([key, value]) =>
+      value === undefined || host.canSet(key, value) ? [] : [changeKey(key, value)],
+    );
+    return { kind: 'read', keys, settings, lost };
   } catch (error) {
     if (!(error instanceof HostError)) throw error;
     return { kind: 'failed', message: messageOf(error) };

@@ -8,7 +8,7 @@ import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
-import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
+import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
 import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
 
 /** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */

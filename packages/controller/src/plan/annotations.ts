@@ -46,7 +46,8 @@ import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import { hashOfSettings, lockOf, ownSettings, provedRecord, requestedOf } from './facts/settings.ts';
+import { provedRecord, recordAtGrant } from './facts/proved-settings.ts';
+import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
@@ -138,6 +139,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   /** It uses up a user's request for another attempt. */
   Started: (transition, shadow) => ({
     ...without(shadow, RETRY_ANNOTATION),
+    ...lostSettings(transition, shadow),
     ...(transition.isBlocked === true && blockedDrain(shadow, transition.spec)),
     ...(!sameVersion(shadow.status?.current_version, transition.spec.version) && endRollback(transition, shadow)),
   }),
@@ -149,7 +151,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   Configured: (transition, shadow) => ({
     ...endedRollback(transition, shadow),
     ...bootAtGrant(transition, shadow),
-    ...(transition.proves === true && proved(shadow)),
+    ...(transition.proves === true ? proved(shadow) : lostSettings(transition, shadow)),
   }),
   SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
   Cancelled: cancelled,
@@ -183,6 +185,13 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
 function proved(shadow: ShadowView): Annotations {
   const record = provedRecord(shadow);
   return record === null ? without(shadow, SETTINGS_PROVED_ANNOTATION) : { [SETTINGS_PROVED_ANNOTATION]: record };
+}
+
+/** A change is granted that sets again what was proved. */
+function lostSettings({ spec }: Transition, shadow: ShadowView): Annotations {
+  if ((spec.settings?.allow ?? 'None') === 'None') return {};
+  const record = recordAtGrant(shadow, requestedOf({ spec }));
+  return record === undefined ? {} : { [SETTINGS_PROVED_ANNOTATION]: record };
 }
 
 function updated(transition: Transition, shadow: ShadowView): Annotations {

@@ -51,17 +51,11 @@ import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
-import { type Blocked, type Candidate, specRejected } from './gates/reasons.ts';
+import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
-import {
-  awaitsRestore,
-  grantable,
-  isChanging,
-  isComplete,
-  needsReboot,
-  requestedOf,
-  sameSettings,
-} from './facts/settings.ts';
+import { awaitsRestore, grantable, isChanging, isComplete, needsReboot } from './facts/settings.ts';
+import { requestedOf, sameSettings } from './facts/requested-settings.ts';
+import { CHANGING, whyNotInForce } from './settings-problem.ts';
 import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
@@ -164,11 +158,6 @@ const OVER_LIMIT: Blocked = {
   message: 'More nodes are unavailable than the limits allow',
 };
 
-const CHANGING: Blocked = {
-  reason: 'ChangingSettings',
-  message: 'Other settings of its host are being proved; see status.settings of its BottlerocketShadow',
-};
-
 const WAITING: Partial<Assessment> = { phase: 'waiting' };
 
 function assessPair(input: TransitionInput): Partial<Assessment> {
@@ -253,10 +242,15 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
 }
 
 /** A lock that no pin explains keeps a node from the versions of the fleet, unless a user leaves the node out. */
-function restingOf({ node, policy: { versions } }: TransitionInput, status: ShadowStatus): Partial<Assessment> {
+function restingOf(
+  { node, settings, policy: { versions } }: TransitionInput,
+  status: ShadowStatus,
+): Partial<Assessment> {
   const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
   const isLocked = hostLock !== undefined && versions.pin === undefined && skippedBy(node) === undefined;
   if (isLocked) return { progressing: hostLocked(hostLock), phase: 'waiting' };
+  const unset = whyNotInForce(settings);
+  if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
   return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
 }
 
@@ -301,7 +295,12 @@ function assessUnsettled(
   return { change, progressing, phase: 'waiting', pending: !isComplete(settings), times: [at] };
 }
 
-function phaseBefore({ progressing }: ShadowView): NodePhase {
-  if (progressing?.reason === 'UpToDate') return 'upToDate';
+/** With these, a node may have the version that it is offered. */
+const OF_SETTINGS: readonly string[] = ['ChangingSettings', 'SettingsConflict'] satisfies Reason[];
+
+function phaseBefore({ progressing, status }: ShadowView): NodePhase {
+  const reason = progressing?.reason ?? '';
+  const isCurrent = sameVersion(status?.current_version, status?.target_version);
+  if (reason === 'UpToDate' || (isCurrent && OF_SETTINGS.includes(reason))) return 'upToDate';
   return progressing?.reason === 'Updating' ? 'updating' : 'waiting';
 }

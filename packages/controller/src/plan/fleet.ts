@@ -26,7 +26,9 @@ import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from
 import { problemCondition } from './facts/health.ts';
 import { Room } from './facts/room.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
-import { requestedOf, type SettingsFacts, settingsFacts, withoutFailed } from './facts/settings.ts';
+import { type SettingsFacts, settingsFacts } from './facts/settings.ts';
+import { requestedOf } from './facts/requested-settings.ts';
+import { withoutFailed } from './facts/proved-settings.ts';
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';

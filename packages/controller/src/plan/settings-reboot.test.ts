@@ -31,7 +31,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { hashOfSettings } from './facts/settings.ts';
+import { hashOfSettings } from './facts/requested-settings.ts';
 import { judgeSettings } from './group-settings.ts';
 import { plan, type Plan } from './plan.ts';
 

@@ -23,7 +23,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { hashOfSettings } from './facts/settings.ts';
+import { hashOfSettings } from './facts/requested-settings.ts';
 import { judgeSettings } from './group-settings.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -209,6 +209,85 @@ describe('a change that fails', () => {
   ])('takes back all when %s', (_, annotations) => {
     const [[, outcome, settings] = []] = written(planOf([failing(annotations)], {}, both));
     expect([outcome, settings?.leaves]).toEqual(['SettingsFailed', []]);
+  });
+});
+
+describe('of a change that fails', () => {
+  const owner = 'BottlerocketNodeGroup/gpu';
+  const record = (...leaves: readonly (readonly [key: string, value: string])[]): Record<string, string> => ({
+    [SETTINGS_PROVED_ANNOTATION]: JSON.stringify(leaves),
+  });
+
+  it('what the host has lost meanwhile is not set again, and the rest of what was proved stays', () => {
+    const settings = { settings: { ...SETTINGS, motd: 'hello' } };
+    const leaves = [...leavesOf(settings.settings)].map(([key, value]) => ({ key, value, owner }));
+    const all = record([KEY, '110'], ['settings.motd', '"hello"']);
+    const drifted = member('a', {
+      spec: spec('None', MINUTE, leaves),
+      status: { settings: { pending: [left('Live')] } },
+      annotations: all,
+    });
+    const [granting] = planOf([drifted], {}, settings).specs;
+    expect(granting?.spec.settings?.allow).toBe('Live');
+    expect(granting?.annotations[SETTINGS_PROVED_ANNOTATION]).toBe('[["settings.motd","\\"hello\\""]]');
+    const failing = member('a', {
+      spec: spec('Live', 10_000, leaves),
+      status: { settings: { message: 'PATCH: 500' } },
+      annotations: record(['settings.motd', '"hello"']),
+    });
+    expect(written(planOf([failing], {}, settings))).toEqual([
+      ['a', 'SettingsFailed', { leaves: [{ key: 'settings.motd', value: '"hello"', owner }], allow: 'Live' }],
+    ]);
+  });
+});
+
+describe('no settings keep a node from updates without a reason and a time limit', () => {
+  const none = { settings: undefined };
+  const restoring = (agoMs: number, settings: SettingsStatus, version = OLD, node: NodeParts = {}): ManagedNode =>
+    member('a', { spec: spec('Live', agoMs, []), status: { settings, target_version: version } }, node);
+  const reasonOf = (made: Plan): string | undefined => made.conditions[0]?.progressing.reason;
+
+  it('the update of a host that cannot restore its settings starts after 5 minutes', () => {
+    for (const settings of [flight, { message: 'PATCH: 500' }, { ...flight, ...inForce }]) {
+      expect(reasonOf(planOf([restoring(4 * MINUTE, settings, NEW)], {}, none))).toBe('ChangingSettings');
+      const [change] = planOf([restoring(7 * MINUTE, settings, NEW)], {}, none).specs;
+      expect(change).toMatchObject({ outcome: 'Started', spec: { version: NEW } });
+    }
+  });
+
+  it('a host without an update goes on restoring then, says so, and holds no slot', () => {
+    const restarts = member('a', {
+      spec: spec('RestartsService', 7 * MINUTE, []),
+      status: { settings: flight },
+    });
+    const made = planOf([restarts, proved('b'), member('c', { status: { target_version: NEW } })], {}, none);
+    expect(made.conditions[0]?.progressing).toMatchObject({
+      reason: 'HostSettingsNotApplied',
+      message: expect.stringContaining('within 5 min') as string,
+    });
+    expect(written(made).map(([name, outcome]) => `${name} ${outcome}`)).toEqual(['c Started', 'b Configured']);
+  });
+
+  it('a Node that is not Ready after a change says so in its own words after 5 minutes', () => {
+    const down = { ready: false, readySince: ago(2 * MINUTE) };
+    expect(reasonOf(planOf([changing('a', 7 * MINUTE, inForce, down)]))).toBe('HostSettingsNotApplied');
+    expect(reasonOf(planOf([restoring(7 * MINUTE, inForce, NEW, down)], {}, none))).toBe('NodeNotReady');
+  });
+
+  const conflict = { spec: spec('Live', 60 * MINUTE), status: { settings: { conflicts: [KEY] } } };
+  it.each([
+    ['ChangingSettings', 'is still to be set', classified('a')],
+    ['ChangingSettings', 'is being proved', changing('a', 10_000, inForce)],
+    ['SettingsConflict', 'was set by a user', member('a', conflict)],
+    ['HostSettingsNotApplied', 'is refused', classified('a', 'Refused')],
+    ['UpToDate', 'is in force', proved('a')],
+  ])('the condition of a host that is up to date is %s when what its group sets %s', (reason, _what, node) => {
+    const made = planOf([node], { paused: true });
+    expect([reasonOf(made), made.counts.upToDate]).toEqual([reason, 1]);
+  });
+
+  it('the condition of a host on which the settings failed is HostSettingsNotApplied', () => {
+    expect(reasonOf(planOf([failed('a')]))).toBe('HostSettingsNotApplied');
   });
 });
 

@@ -37,16 +37,9 @@ import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
-import {
-  allowedAtReboot,
-  isProved,
-  ownSettings,
-  requestedOf,
-  restored,
-  sameSettings,
-  type SettingsFacts,
-  specOf,
-} from './facts/settings.ts';
+import { allowedAtReboot, isProved, type SettingsFacts } from './facts/settings.ts';
+import { ownSettings, requestedOf, sameSettings, specOf } from './facts/requested-settings.ts';
+import { restored } from './facts/proved-settings.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/checks.ts';

@@ -35,13 +35,15 @@ export function pinned(pin: Pin | null): SettingsSpec | null {
   return leaves.length === 0 ? null : { leaves, allow: 'None' };
 }
 
+/** Of every secret. */
+const SECRET_REF = { name: 'registry', key: 'credentials' };
 export const GROUP = 'BottlerocketNodeGroup/web';
 
 /** The spec for settings that a group has, nested as the host has them. */
 export function grouped(nested: object, allow: Allowed = 'Live', force = false): SettingsSpec {
   const leaves = [...leavesOf(nested)].map(([key, value]) => ({
     key,
-    value: isSecret(key) ? secretHash(key, value) : value,
+    ...(isSecret(key) ? { value: secretHash(key, value), secretKeyRef: SECRET_REF } : { value }),
     owner: GROUP,
   }));
   return { leaves: leaves.map((one) => (force ? { ...one, force } : one)), allow };

@@ -17,7 +17,7 @@ import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { hasReached, type Rollback, rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
-import { ownSettings } from './settings.ts';
+import { ownSettings } from './requested-settings.ts';
 
 /** How long the host may take to offer the previous version, until the node counts as stuck. */
 export const START_LIMIT_MS = 30 * 60_000;

@@ -15,27 +15,16 @@
  * `rollout.resume` later, end it. What needs a reboot is pending until the node has booted: for an update,
  * or for these settings alone, but only once, whatever its agent reports.
  */
-import * as v from 'valibot';
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import {
-  SETTINGS_BOOT_ANNOTATION,
-  SETTINGS_FAILED_ANNOTATION,
-  SETTINGS_PROVED_ANNOTATION,
-  SETTINGS_REBOOTED_ANNOTATION,
-} from '@brupop/shared/api/names';
-import {
-  hashOf,
-  SETTING_CLASSES,
-  type SettingClass,
-  UPDATER_SETTINGS,
-  VERSION_LOCK,
-} from '@brupop/shared/api/settings';
-import type { Allowed, PendingSetting, Setting, SettingsSpec } from '@brupop/shared/api/shadow';
+import { SETTINGS_BOOT_ANNOTATION, SETTINGS_REBOOTED_ANNOTATION } from '@brupop/shared/api/names';
+import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
+import type { Allowed, PendingSetting } from '@brupop/shared/api/shadow';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
-import { idleSince, isAccepted } from './deadlines.ts';
+import { idleSince } from './deadlines.ts';
+import { restored } from './proved-settings.ts';
+import { failedAt, hashOfSettings, ownSettings, recordedAt, requestedOf, sameSettings } from './requested-settings.ts';
 
 /** How long a node must be Ready after a change, which is longer than a kubelet that ended counts as running. */
 const PROVING_MS = 60_000;
@@ -59,6 +48,8 @@ export interface SettingsFacts {
   readonly message: string | undefined;
   /** Why a change has failed; only before it is put back. */
   readonly failure?: string;
+  /** The change is past its time limit. It goes on, and keeps neither a slot nor the node from updates any more. */
+  readonly isLate?: true;
   /** When they failed with the reboot for them, epoch milliseconds. */
   readonly rebootFailedAt?: number;
   /** The node was rebooted for what it is to have now. */
@@ -69,119 +60,10 @@ export interface SettingsFacts {
 
 type Input = Pick<NodePair, 'node' | 'shadow' | 'policy'> & { readonly now: number };
 
-/** The settings that no `spec.versions` asks for. */
-export function ownSettings(settings: readonly Setting[]): readonly Setting[] {
-  return settings.filter(({ key }) => !UPDATER_SETTINGS.includes(key));
-}
-
-export function updaterSettings(settings: readonly Setting[]): readonly Setting[] {
-  return settings.filter(({ key }) => UPDATER_SETTINGS.includes(key));
-}
-
-/** Most nodes have none, and each plan asks for all nodes. */
-const HASH_OF_NONE = hashOf([]);
-
-export function hashOfSettings(settings: readonly Setting[]): string {
-  const own = ownSettings(settings);
-  return own.length === 0 ? HASH_OF_NONE : hashOf(own.map(({ key, value }) => [key, value]));
-}
-
-export function sameSettings(a: readonly Setting[], b: readonly Setting[]): boolean {
-  const texts = new Set(b.map(textOf));
-  return a.length === b.length && a.every((one) => texts.has(textOf(one)));
-}
-
-function textOf({ key, value, secretKeyRef: ref, owner, force = false }: Setting): string {
-  return JSON.stringify([key, value, ref?.name, ref?.key, owner, force]);
-}
-
-export function requestedOf({ spec }: Pick<ShadowView, 'spec'>): readonly Setting[] {
-  return spec.settings?.leaves ?? [];
-}
-
-/** The spec for settings; null: none are requested, and none wait to be restored. */
-export function specOf(settings: readonly Setting[], allow: Allowed): SettingsSpec | null {
-  return settings.length === 0 && allow === 'None' ? null : { leaves: settings, allow };
-}
-
-/** The version that the host is locked to by its spec. */
-export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
-  const value = requestedOf(shadow).find(({ key }) => key === VERSION_LOCK)?.value;
-  return value === undefined ? undefined : String(JSON.parse(value));
-}
-
-/** Returns when settings with this hash failed on the node; undefined: they did not, or a user has accepted it. */
-export function failedAt(
-  { metadata }: ShadowView,
-  hash: string,
-  policy: UpdatePolicy,
-  now: number,
-): number | undefined {
-  return recordedAt(metadata.annotations?.[SETTINGS_FAILED_ANNOTATION], hash, policy, now);
-}
-
-function recordedAt(text = '', hash: string, policy: UpdatePolicy, now: number): number | undefined {
-  const [recorded, time] = text.split('=');
-  const at = parseTime(time);
-  return recorded === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
-}
-
 /** Only former values are requested of a node on which the settings failed. */
 function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
   const text = shadow.metadata.annotations?.[SETTINGS_REBOOTED_ANNOTATION];
   return recordedAt(text, hash, policy, now) !== undefined;
-}
-
-/** Settings that failed on this node are no longer requested of it. */
-export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: number): UpdatePolicy {
-  const { settings } = policy;
-  if (ownSettings(settings).length === 0) return policy;
-  const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;
-  return isFailed ? restored(policy, shadow) : policy;
-}
-
-/** The policy with what was in force before a change that has failed: what the host has last proved, if anything. */
-export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy {
-  return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow)] };
-}
-
-/** Of the group whose settings have failed; none if it is these that were proved before. */
-function provedSettings(failed: readonly Setting[], { metadata }: ShadowView): readonly Setting[] {
-  const owner = ownSettings(failed)[0]?.owner ?? '';
-  const found = readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION]).map(([key, value]): Setting => ({
-    key,
-    value,
-    owner,
-  }));
-  return hashOfSettings(found) === hashOfSettings(failed) ? [] : found;
-}
-
-const provedLeaves = v.array(v.tuple([v.string(), v.string()]));
-/** A record that is larger is not written: after a failure the host then gets what it had before the group. */
-const MAX_PROVED_CHARS = 16_384;
-
-function readProved(text: string | undefined): readonly (readonly [key: string, value: string])[] {
-  try {
-    return v.parse(provedLeaves, JSON.parse(text ?? '[]'));
-  } catch {
-    return [];
-  }
-}
-
-/**
- * What is recorded when the settings of a host are proved; null: nothing. Of those that still wait, such as for a reboot, the
- * value from before is kept. The values of secrets are in no record.
- */
-export function provedRecord({ spec, status, metadata }: ShadowView): string | null {
-  const { pending = [], conflicts = [] } = status?.settings ?? {};
-  const waiting = new Set([...pending.map(({ key }) => key), ...conflicts]);
-  const before = new Map(readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION]));
-  const leaves = ownSettings(requestedOf({ spec })).flatMap(({ key, value, secretKeyRef }) => {
-    const proved = waiting.has(key) ? before.get(key) : value;
-    return secretKeyRef !== undefined || proved === undefined ? [] : [[key, proved]];
-  });
-  const text = JSON.stringify(leaves);
-  return leaves.length === 0 || text.length > MAX_PROVED_CHARS ? null : text;
 }
 
 /** @param input - with the policy before {@link withoutFailed} */
@@ -239,16 +121,17 @@ function isOpen(shadow: ShadowView): boolean {
   return !answers(shadow) && !isApplied;
 }
 
-/** @param isWanted - false: what is restored has been good before, and does not fail */
-function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' | 'failure' | 'changesAt'> {
+/** @param isWanted - false: what is restored has been good before, and does not fail: after the time limit it is late */
+function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' | 'failure' | 'isLate' | 'changesAt'> {
   const { shadow, now } = input;
   const grantedAt = idleSince(shadow, now);
   const [provedAt, failsAt] = [grantedAt + PROVING_MS, grantedAt + CHANGE_LIMIT_MS];
   const failure = isWanted ? failureOf(input, grantedAt) : undefined;
   if (failure !== undefined) return { state: 'changing', failure };
-  if (isOpen(shadow)) return { state: 'changing', changesAt: failsAt };
   if (isProved(input)) return { state: 'inForce' };
-  return { state: 'proving', changesAt: now < provedAt ? provedAt : failsAt };
+  const state = isOpen(shadow) ? 'changing' : 'proving';
+  if (now >= failsAt) return { state, isLate: true };
+  return { state, changesAt: state === 'proving' && now < provedAt ? provedAt : failsAt };
 }
 
 /** True when what was granted has been done, and the node has been Ready with it long enough. */
@@ -257,7 +140,7 @@ export function isProved({ node, shadow, now }: Pick<Input, 'node' | 'shadow' | 
   return isDone && node.ready && now >= idleSince(shadow, now) + PROVING_MS;
 }
 
-const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
+export const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
 
 function failureOf({ node, shadow, now }: Input, grantedAt: number): string | undefined {
   const message = rejectionOf(shadow);
@@ -281,9 +164,9 @@ function downSince({ ready, readySince }: NodePair['node']): number {
   return ready ? Infinity : (parseTime(readySince) ?? 0);
 }
 
-/** True from the grant until the change is proved. */
+/** True from the grant until the change is proved, or late. */
 export function isChanging(facts: SettingsFacts | undefined): boolean {
-  return facts?.state === 'changing' || facts?.state === 'proving';
+  return (facts?.state === 'changing' || facts?.state === 'proving') && facts.isLate !== true;
 }
 
 /** False while something that is requested is not in force. */

@@ -54,6 +54,7 @@ export const REASONS = {
   HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
   HostLocked: { passes: 'manual', needsAttention: true, withoutTaint: true },
   ChangingSettings: { passes: 'time' },
+  SettingsConflict: { passes: 'manual', withoutTaint: true },
   NodeNotReady: { passes: 'event' },
   NodeUnhealthy: { passes: 'event' },
   CordonedExternally: { passes: 'manual', isIntended: true },

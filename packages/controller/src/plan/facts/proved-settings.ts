@@ -1,0 +1,80 @@
+/**
+ * What a host has proved of the settings of its group, recorded on its shadow: what is set again when a later change fails.
+ *
+ *     all is proved            each setting that is requested and does not wait is recorded with its value
+ *     a change is granted      a setting that is to be set again to the recorded value is not in force: its record ends
+ *     the change fails         the record is requested; for other settings of the group, the values from before the group
+ *
+ * A secret is recorded by its hash. The record names no Secret: after a failure the agent gets the value from the Secret that
+ * the group names if that still has it, and else has it in memory, or leaves what its host has.
+ */
+import * as v from 'valibot';
+import { SETTINGS_PROVED_ANNOTATION } from '@brupop/shared/api/names';
+import type { Setting } from '@brupop/shared/api/shadow';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { failedAt, hashOfSettings, ownSettings, requestedOf, updaterSettings } from './requested-settings.ts';
+
+/** Settings that failed on this node are no longer requested of it. */
+export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: number): UpdatePolicy {
+  const { settings } = policy;
+  if (ownSettings(settings).length === 0) return policy;
+  const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;
+  return isFailed ? restored(policy, shadow) : policy;
+}
+
+/** The policy with what was in force before a change that has failed: what the host has last proved, if anything. */
+export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy {
+  return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow)] };
+}
+
+/** Of the group whose settings have failed; none if it is these that were proved before. */
+function provedSettings(failed: readonly Setting[], { metadata }: ShadowView): readonly Setting[] {
+  const owner = ownSettings(failed)[0]?.owner ?? '';
+  const found = [...readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])].map(([key, value]): Setting => {
+    const ref = failed.find((one) => one.key === key && one.value === value)?.secretKeyRef;
+    return { key, value, ...(ref !== undefined && { secretKeyRef: ref }), owner };
+  });
+  return hashOfSettings(found) === hashOfSettings(failed) ? [] : found;
+}
+
+const provedLeaves = v.array(v.tuple([v.string(), v.string()]));
+/** A record that is larger is not written: after a failure the host then gets what it had before the group. */
+const MAX_PROVED_CHARS = 16_384;
+
+type Proved = ReadonlyMap<string, string>;
+
+function readProved(text: string | undefined): Proved {
+  try {
+    return new Map(v.parse(provedLeaves, JSON.parse(text ?? '[]')));
+  } catch {
+    return new Map();
+  }
+}
+
+/** What is recorded when the settings of a host are proved; null: nothing. Of those that still wait, such as for a reboot, the value from before is kept. */
+export function provedRecord(shadow: ShadowView): string | null {
+  const waiting = waitingIn(shadow);
+  const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
+  const proved = ownSettings(requestedOf(shadow)).map(({ key, value }) => [key, value] as const);
+  return recordOf([...proved.filter(([key]) => !waiting.has(key)), ...before.filter(([key]) => waiting.has(key))]);
+}
+
+/** The record when settings are about to be set; undefined: it stays. Of what was lost on the host, what it has now is restored. */
+export function recordAtGrant(shadow: ShadowView, settings: readonly Setting[]): string | null | undefined {
+  const waiting = waitingIn(shadow);
+  const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
+  const isLost = ([key, value]: readonly [string, string]): boolean =>
+    waiting.has(key) && settings.some((one) => one.key === key && one.value === value);
+  return before.some(isLost) ? recordOf(before.filter((one) => !isLost(one))) : undefined;
+}
+
+function waitingIn({ status }: ShadowView): ReadonlySet<string> {
+  const { pending = [], conflicts = [] } = status?.settings ?? {};
+  return new Set([...pending.map(({ key }) => key), ...conflicts]);
+}
+
+function recordOf(leaves: readonly (readonly [key: string, value: string])[]): string | null {
+  const text = JSON.stringify(leaves);
+  return leaves.length === 0 || text.length > MAX_PROVED_CHARS ? null : text;
+}

@@ -1,0 +1,55 @@
+/** Why a host does not have the settings that its group requests, or still has some of an earlier one: the condition of its shadow. */
+import { allowedAtReboot, CHANGE_LIMIT, isChanging, isComplete, type SettingsFacts } from './facts/settings.ts';
+import type { Blocked, Reason } from './gates/reasons.ts';
+
+export const CHANGING: Blocked = {
+  reason: 'ChangingSettings',
+  message: 'Other settings of its host are being proved; see status.settings of its BottlerocketShadow',
+};
+
+/** Undefined: it has them, or has just been asked for them. */
+export function whyNotInForce(facts: SettingsFacts | undefined): Blocked | undefined {
+  if (facts === undefined || isComplete(facts) || facts.state === 'requested') return undefined;
+  if (isChanging(facts)) return CHANGING;
+  const [reason, message] = problemOf(facts);
+  return { reason, message };
+}
+
+function problemOf(facts: SettingsFacts): readonly [reason: Reason, message: string] {
+  const { state, isLate, conflicts } = facts;
+  const pending = keysOf(facts.pending);
+  const refused = facts.pending.find((one) => one.class === 'Refused');
+  if (state === 'failed') return ['HostSettingsNotApplied', FAILED];
+  if (isLate === true) return ['HostSettingsNotApplied', state === 'changing' ? NOT_RESTORED : NOT_READY];
+  if (refused !== undefined)
+    return ['HostSettingsNotApplied', `${refused.key} cannot be set, so none of its group is: ${refused.reason}`];
+  if (conflicts.length > 0)
+    return ['SettingsConflict', `A user has set other values on its host: ${named(conflicts)}; ${RESOLVE}`];
+  if (facts.isRebooted && allowedAtReboot(facts) === 'NeedsReboot')
+    return [
+      'HostSettingsNotApplied',
+      `It was rebooted for settings that its host still reports as pending: ${pending}`,
+    ];
+  return ['ChangingSettings', `Its host is still to set ${pending === '' ? 'its settings' : pending}; ${WAITS}`];
+}
+
+const FAILED =
+  'The settings of its group failed, and its host has those from before; an Event SettingsFailed on the Node has the cause. ' +
+  'Change spec.settings of the group, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
+const NOT_RESTORED =
+  `Its host has not set its former values again within ${CHANGE_LIMIT}, and its agent goes on trying; ` +
+  'see status.settings of its BottlerocketShadow, and the log of the agent';
+const NOT_READY = `Its settings have changed, and the Node is not Ready ${CHANGE_LIMIT} later`;
+const RESOLVE = 'remove them there, or set spec.settingsConflicts of the group to Force';
+const WAITS = 'the condition SettingsApplied of its BottlerocketNodeGroup says what for';
+
+const MAX_KEYS = 5;
+
+function keysOf(pending: SettingsFacts['pending']): string {
+  return named(pending.map(({ key }) => key));
+}
+
+function named(keys: readonly string[]): string {
+  const more = keys.length > MAX_KEYS ? [`${keys.length - MAX_KEYS} more`] : [];
+  return [...keys.slice(0, MAX_KEYS), ...more].join(', ');
+}
