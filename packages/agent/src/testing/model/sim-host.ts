@@ -1,5 +1,5 @@
 /** A host on the clock of a test: the pure model of test/framework/host, which the world reboots and disconnects. */
-import type { Classified, Leaves } from '@brupop/shared/api/settings';
+import type { Classified, Leaves, SettingClass } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { chooseVersion, offeredVersions } from '../../../../../test/framework/host/versions.ts';
 import { type Pin, updaterLeaves, type UpdaterSettings } from '@brupop/shared/testing/settings';
@@ -43,6 +43,10 @@ export class SimHost {
   settingsBrokenUntil = 0;
   /** The next change of the settings is stored, but not applied, and the call fails. */
   applyFails = false;
+  /** What a change of a setting disrupts. */
+  classOf: (key: string) => SettingClass = () => 'Live';
+  /** A value that it takes for no setting. */
+  rejected: string | undefined;
   #offered: string;
   #running: (RunningCommand & { readonly endsAt: number }) | undefined;
   #appliesAt: number | undefined;
@@ -111,11 +115,13 @@ export class SimHost {
 
   classify(changes: Leaves): ReadonlyMap<string, Classified> {
     this.#requireSettings();
-    return new Map([...changes.keys()].map((key) => [key, { class: 'Live', reason: `${key} is known` }]));
+    return new Map([...changes.keys()].map((key) => [key, { class: this.classOf(key), reason: `${key} is known` }]));
   }
 
   changeSettings(changes: Leaves): void {
     this.#requireSettings();
+    if ([...changes.values()].some((value) => value === this.rejected))
+      throw new HostError('answer', 'PATCH /settings: 400 it is rejected');
     const { applyFails } = this;
     this.applyFails = false;
     this.#store(changes, !applyFails);
