@@ -117,7 +117,8 @@ export const fullShadow = {
       hostLock: '1.20.0',
       message: 'the host refuses the version lock',
     },
-    waitingFor: 'Paused',
+    waitingFor: 'OutsideMaintenanceWindow until 2026-01-03T01:00:00Z',
+    waitingReason: 'OutsideMaintenanceWindow',
     conditions: [condition],
   },
 } as const satisfies Full<Named<BottlerocketShadow>>;

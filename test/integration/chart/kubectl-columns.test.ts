@@ -12,6 +12,8 @@ import {
 } from '@brupop/shared/api/names';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
+import { waiting } from '../../../packages/controller/src/plan/condition.ts';
+import { type Reason, REASONS } from '../../../packages/controller/src/plan/gates/reasons.ts';
 import { fullConfig, fullGroup, fullShadow } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
@@ -39,7 +41,7 @@ afterAll(async () => {
   await cluster.stop();
 });
 
-async function store(path: string, object: { metadata: { name: string } }): Promise<void> {
+async function store(path: string, object: { metadata: { name: string }; status?: unknown }): Promise<void> {
   const { metadata } = await cluster.api.create<{ metadata: object }>(path, { ...object, status: undefined });
   await cluster.api.request('PUT', `${path}/${object.metadata.name}/status`, { ...object, metadata });
 }
@@ -70,13 +72,10 @@ const ROLLOUT = {
   Status: 'Paused',
   Ready: 'False',
   Degraded: 'False',
-  Managed: 12,
   'Up To Date': 7,
   Updating: 2,
   Waiting: 2,
   Failed: 1,
-  'Complete By': '2026-01-03T03:00:00Z',
-  Age: age,
 };
 
 it('kubectl get brc shows what the fleet does', async () => {
@@ -91,10 +90,13 @@ it('kubectl get brc shows what the fleet does', async () => {
     Object.entries({
       Name: 'cluster',
       ...ROLLOUT,
+      'Complete By': '2026-01-03T03:00:00Z',
     }),
   );
   expect(Object.entries(wide)).toEqual(
     Object.entries({
+      Managed: 12,
+      Age: age,
       'Window Open': 'False',
       Opens: '2026-01-03T01:00:00Z',
       Closes: '2026-01-03T05:00:00Z',
@@ -111,14 +113,15 @@ it('kubectl get brs shows what the node does', async () => {
       Name: 'brs-node-1',
       State: 'ErrorReset',
       Version: '1.20.3',
-      Target: '1.21.0',
-      'Waiting For': 'Paused',
-      Failures: 2,
-      Age: age,
+      'Waiting For': 'OutsideMaintenanceWindow',
     }),
   );
   expect(Object.entries(wide)).toEqual(
     Object.entries({
+      Target: '1.21.0',
+      'Waiting Until': 'OutsideMaintenanceWindow until 2026-01-03T01:00:00Z',
+      Failures: 2,
+      Age: age,
       'Desired State': 'RebootedIntoUpdate',
       'Desired Version': '1.21.0',
       Group: 'ingress',
@@ -144,6 +147,9 @@ it('kubectl get brng shows what the group does', async () => {
   );
   expect(Object.entries(wide)).toEqual(
     Object.entries({
+      'Complete By': '2026-01-03T03:00:00Z',
+      Managed: 12,
+      Age: age,
       Precedence: 10,
       After: '["web"]',
       'Window Open': 'False',
@@ -157,7 +163,59 @@ it('kubectl get brc shows a configuration that the controller has not seen yet',
   await cluster.api.delete(`${configs}/cluster`);
   await cluster.api.create(configs, { ...fullConfig, status: undefined });
   const { always } = await columnsOf(configs);
-  expect(always).toMatchObject({ Name: 'cluster', Status: null, Managed: null, 'Complete By': null, Age: age });
+  expect(always).toMatchObject({ Name: 'cluster', Status: null, Updating: null, 'Complete By': null });
+});
+
+describe('a table of kubectl get has at most 120 columns, whatever the reasons', () => {
+  const NODE = 'ip-10-255-123-45.ap-southeast-1.compute.internal';
+  const STATES = ['Idle', 'StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate', 'ErrorReset'];
+  const reasons = Object.keys(REASONS) as Reason[];
+  const get = (...args: string[]): string[] =>
+    execFileSync(cluster.assets.kubectl, ['get', ...args], { env: cluster.env, encoding: 'utf8' })
+      .trim()
+      .split('\n');
+  const tooWide = (lines: readonly string[]): string[] => lines.filter((line) => line.trimEnd().length > 120);
+
+  it('of nodes with long names', async () => {
+    await cluster.api.delete(`${shadows}/${fullShadow.metadata.name}`);
+    for (const [index, reason] of reasons.entries()) {
+      const { waitingFor } = waiting({ reason, message: '', retryAt: Date.UTC(2026, 11, 5, 1) });
+      const shown = { waitingFor, waitingReason: waitingFor.split(' ', 1)[0] };
+      const versions = { current_version: '1.100.10', target_version: '1.101.10' };
+      const status = { ...fullShadow.status, ...versions, ...shown, current_state: STATES[index % STATES.length] };
+      await store(shadows, {
+        ...fullShadow,
+        status,
+        metadata: { name: `brs-${NODE.replace('45', `${100 + index}`)}` },
+      });
+    }
+    const lines = get('brs');
+    expect(lines).toHaveLength(reasons.length + 1);
+    expect(tooWide(lines)).toEqual([]);
+    for (const [index, reason] of reasons.entries())
+      expect(lines[index + 1]).toMatch(new RegExp(`1\\.100\\.10 +${reason}$`, 'u'));
+  });
+
+  it('of the configuration and of groups', async () => {
+    const [reason = ''] = reasons.toSorted((a, b) => b.length - a.length);
+    const conditions = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'].map((type) => ({
+      ...fullConfig.status.conditions[0],
+      type,
+      reason,
+      status: 'False',
+    }));
+    const nodes = { ...fullConfig.status.nodes, managed: 50_000, upToDate: 20_000, updating: 10_000, waiting: 20_000 };
+    const name = 'stateful-databases-eu';
+    const configStatus = { ...fullConfig.status, conditions, nodes };
+    const groupStatus = { ...fullGroup.status, conditions, nodes };
+    await cluster.api.patch(`${configs}/cluster/status`, { status: configStatus });
+    await cluster.api.create(groups, { ...fullGroup, metadata: { name }, status: undefined });
+    await cluster.api.patch(`${groups}/${name}/status`, { status: groupStatus });
+    for (const lines of [get('brc'), get('brng')]) {
+      expect(tooWide(lines)).toEqual([]);
+      expect(lines.join('\n')).toContain(` ${reason} `);
+    }
+  });
 });
 
 it('kubectl explain describes every field', async () => {

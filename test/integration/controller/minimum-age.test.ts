@@ -69,7 +69,9 @@ async function untilOffered(count: number): Promise<string | undefined> {
 
 async function untilWaitingFor(node: string, expected: RegExp): Promise<void> {
   await eventually(async () => {
-    expect((await readShadow(cluster, node)).status?.waitingFor).toMatch(expected);
+    const { waitingFor = '', waitingReason } = (await readShadow(cluster, node)).status ?? {};
+    expect(waitingFor).toMatch(expected);
+    expect(waitingReason).toBe(waitingFor.split(' ', 1)[0]);
   });
 }
 

@@ -19,7 +19,7 @@ export interface SlimShadow extends KubernetesObject {
 
 export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
-  const { conditions, waitingFor: _waits, group: _current, drain, ...reported } = status ?? {};
+  const { conditions, waitingFor: _waits, waitingReason: _why, group: _current, drain, ...reported } = status ?? {};
   const agentSupported = conditions?.find(({ type }) => type === AGENT_SUPPORTED);
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {

@@ -125,12 +125,14 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
   const { shadow, progressing, group } = change;
   const { uid, name, namespace = '' } = shadow.metadata;
   const condition = conditionOf(change, clock.now());
+  const { waitingFor } = progressing;
+  const [waitingReason] = waitingFor.split(' ', 1);
   // With the UID, so that a shadow that was deleted meanwhile is not created again.
   const body = {
     apiVersion: `${GROUP}/${SHADOW_VERSION}`,
     kind: SHADOW_KIND,
     metadata: { name, namespace, uid },
-    status: { conditions: [condition], waitingFor: progressing.waitingFor, group },
+    status: { conditions: [condition], waitingFor, waitingReason, group },
   };
   await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
   assumeCache.condition(uid, { progressing: condition, group }, clock.now());

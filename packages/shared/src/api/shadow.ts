@@ -113,6 +113,10 @@ const STATUS = {
     'In a few words, why the node does not update and, if known, until when; the condition Progressing has the sentence. Empty: ' +
       'the node does not wait.',
   ),
+  waitingReason: s.optional(
+    s.text(64),
+    'The reason of waitingFor, in one word and without a time, so that tables stay narrow.',
+  ),
   group: s.optional(
     s.text(63),
     'The BottlerocketNodeGroup whose rules hold for the node: that of its labels, or, while it updates, the one with which its update ' +
