@@ -59,6 +59,8 @@ export function apiserverArguments(ports: Ports, identities: Identities, options
     '--authorization-mode=Node,RBAC',
     '--enable-admission-plugins=NodeRestriction',
     '--allow-privileged=true',
+    // Where the stand-in kubelet serves logs; the other addresses of nodes lead nowhere.
+    '--kubelet-preferred-address-types=ExternalIP',
     `--service-account-issuer=${issuer}`,
     `--api-audiences=${issuer}`,
     `--service-account-key-file=${identities.serviceAccountPublicKeyFile}`,

@@ -20,18 +20,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { COMPONENT_LABEL } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { startWatchdog } from '../watchdog.ts';
 import { PodAddresses } from './addresses.ts';
 import type { Image } from './image.ts';
-import { markPodNotReady, nodeAddress } from './node-calls.ts';
+import { type FindLogs, LogServer } from './log-server.ts';
+import { announce, markPodNotReady, nodeAddress } from './node-calls.ts';
 import type { PathMap } from './paths.ts';
 import { readLogs } from './pod-logs.ts';
 import { PodRunner } from './pod-runner.ts';
-import { type NodePlace, podFolder, type Surroundings } from './pod-sandbox.ts';
+import { logFolder, type NodePlace, podFolder, type Surroundings } from './pod-sandbox.ts';
 import { dropMemory } from './pod-volumes.ts';
 import { type ContainerStatus, type Pod, podName } from './pod.ts';
 import { ReferencedObjects } from './referenced-objects.ts';
@@ -83,6 +86,7 @@ export class StandInKubelet {
   readonly #options: StandInKubeletOptions;
   readonly #root: string;
   readonly #addresses: PodAddresses;
+  #logServer: LogServer | undefined;
   readonly #surroundings: Surroundings;
   readonly #pods: Reflector<Pod>;
   readonly #services: ServiceVariables;
@@ -127,11 +131,12 @@ export class StandInKubelet {
   static async start(options: StandInKubeletOptions): Promise<StandInKubelet> {
     const kubelet = new StandInKubelet(options, await PodAddresses.claim());
     await kubelet.#watch();
+    kubelet.#logServer = await LogServer.start((namespace, pod) => kubelet.#logsOf(namespace, pod));
     for (const node of options.nodes ?? []) kubelet.addNode(node);
     return kubelet;
   }
 
-  /** Acts for a node from now on. Throws when it does already. */
+  /** Acts for a node from now on, and writes to its status where `kubectl logs` finds it. Throws when it does already. */
   addNode({ name, hostPaths }: NodeOptions): void {
     if (this.#nodes.has(name)) throw new Error(`the stand-in kubelet acts for node ${name} already`);
     const { client, clock } = this.#surroundings;
@@ -143,6 +148,7 @@ export class StandInKubelet {
       address: async () => (address ??= await nodeAddress(client, clock, name, this.#end.signal)),
     };
     this.#nodes.set(name, node);
+    void this.#announce(name);
     for (const pod of this.#podsOn(name)) this.#podSeen(pod);
   }
 
@@ -219,6 +225,7 @@ export class StandInKubelet {
     await Promise.all([...this.#runners.values()].map(async (runner) => await runner.stop(limitMs)));
     await this.#surroundings.watchdog.release();
     await this.#addresses.release();
+    await this.#logServer?.stop();
   }
 
   async #watch(): Promise<void> {
@@ -227,6 +234,23 @@ export class StandInKubelet {
     void this.#pods.run(signal);
     await this.#services.start(signal);
     await this.#pods.waitSynced(signal);
+  }
+
+  async #announce(name: string): Promise<void> {
+    const { client, clock } = this.#surroundings;
+    const { signal } = this.#end;
+    await announce(client, clock, { name, port: this.#logServer?.port ?? 0 }, signal).catch((error: unknown) => {
+      if (!signal.aborted && !hasStatus(error, 404)) this.#recordError(messageOf(error));
+    });
+  }
+
+  #logsOf(namespace: string, name: string): ReturnType<FindLogs> {
+    const pod = this.#pods.get(name, namespace);
+    const node = this.#nodes.get(pod?.spec.nodeName ?? '');
+    if (node === undefined)
+      return { problem: `only the operator's pods run here: ${namespace}/${name} is simulated and has no logs` };
+    if (!node.up) return { problem: `the node ${node.name} is down` };
+    return { folder: logFolder(this.#root, node.name) };
   }
 
   #podEvent({ type, object, old }: ReflectorEvent<Pod>): void {

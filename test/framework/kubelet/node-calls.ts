@@ -2,6 +2,7 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
+import { KUBELET_ADDRESS } from './log-server.ts';
 import type { Pod } from './pod.ts';
 import { persistently } from './retry.ts';
 
@@ -22,6 +23,24 @@ export async function nodeAddress(
   const path = corePath('nodes', { name });
   const node = await persistently(clock, signal, () => client.request<NodeObject>({ method: 'GET', path, signal }));
   return node.status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '127.0.0.1';
+}
+
+/** Writes to the status of a node where kube-apiserver asks for the logs of its pods. */
+export async function announce(
+  client: KubeClient,
+  clock: Clock,
+  node: { readonly name: string; readonly port: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const addresses = [{ type: 'ExternalIP', address: KUBELET_ADDRESS }];
+  const request = {
+    method: 'PATCH',
+    path: corePath('nodes', { name: node.name, subresource: 'status' }),
+    body: { status: { addresses, daemonEndpoints: { kubeletEndpoint: { Port: node.port } } } },
+    contentType: 'application/strategic-merge-patch+json',
+    signal,
+  } as const;
+  await persistently(clock, signal, () => client.request(request));
 }
 
 /** What the node lifecycle controller writes to the pods of a node that is not Ready. */

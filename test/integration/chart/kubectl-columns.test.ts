@@ -84,7 +84,7 @@ it('kubectl get brc shows what the fleet does', async () => {
   await store(configs, {
     ...fullConfig,
     status: { ...fullConfig.status, conditions: types.map((type) => ({ ...conditions[0], type })) },
-  } as typeof fullConfig);
+  });
   const { always, wide } = await columnsOf(configs);
   expect(Object.entries(always)).toEqual(
     Object.entries({
@@ -137,7 +137,7 @@ it('kubectl get brng shows what the group does', async () => {
   const { conditions } = fullGroup.status;
   const types = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'];
   const status = { ...fullGroup.status, conditions: types.map((type) => ({ ...conditions[0], type })) };
-  await store(groups, { ...fullGroup, status } as unknown as typeof fullGroup);
+  await store(groups, { ...fullGroup, status });
   const { always, wide } = await columnsOf(groups);
   expect(Object.entries(always)).toEqual(
     Object.entries({

@@ -1,8 +1,9 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
@@ -71,6 +72,39 @@ describe('the stand-in kubelet', () => {
   });
   afterAll(async () => {
     await here.stop();
+  });
+
+  test('kubectl logs reads what a container writes, also of its previous run, and follows it', async () => {
+    const kubectl = async (...args: string[]): Promise<string> => {
+      const { stdout } = await promisify(execFile)(cluster.assets.kubectl, ['-n', namespace, ...args], {
+        env: cluster.env,
+      });
+      return stdout;
+    };
+    await create(podOf('talks', here.node, { args: ['--exit-after=1500'] }));
+    await untilPod('talks', (pod) => (stateOf(pod)?.restartCount ?? 0) > 0);
+    await eventually(async () => expect(await kubectl('logs', 'talks')).toBe('about to fail\n'));
+    expect(await kubectl('logs', 'talks', '--previous', '--tail=5')).toBe('about to fail\n');
+    expect(await kubectl('logs', 'talks', '--previous', '--tail=0')).toBe('');
+    await remove('talks');
+
+    await create(podOf('followed', here.node, { args: ['--exit-after=60000'] }));
+    await untilReady('followed');
+    const follow = spawn(cluster.assets.kubectl, ['-n', namespace, 'logs', '-f', 'followed'], { env: cluster.env });
+    const ended = once(follow, 'exit');
+    let output = '';
+    follow.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    await eventually(() => expect(output).toBe('about to fail\n'), { limitMs: 20_000 });
+    await remove('followed');
+    expect([await ended, output]).toEqual([[0, null], 'about to fail\ngot SIGTERM\n']);
+
+    await cluster.api.create(path('pods'), {
+      metadata: { name: 'simulated' },
+      spec: { nodeName: here.node, containers: [{ name: 'main', image: 'none' }] },
+    });
+    await untilReady('simulated');
+    await expect(kubectl('logs', 'simulated')).rejects.toThrow('simulated and has no logs');
+    await remove('simulated');
   });
 
   test('a pod runs with the environment, arguments, files and token of its spec', async () => {
