@@ -1,9 +1,10 @@
 /**
  * `make demo`: shows a rollout on a real control plane with six nodes with stand-in hosts,
  * workloads and the chart.
- * Options: `--keep` leaves everything running at the end, `--nodes N` makes the fleet larger, `--dashboards` adds a real
+ * Options: `--keep` leaves everything running at the end, and each Enter publishes the next version, `--nodes N` makes the fleet larger, `--dashboards` adds a real
  * Prometheus and the dashboards, and goes on with what may go wrong; `--pictures FOLDER` takes pictures of them at the end.
  */
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
@@ -21,12 +22,15 @@ import { openScreen } from './screen.ts';
 import { summarize } from './summary.ts';
 import { renderProgress } from './view.ts';
 
+const NAMESPACE = 'brupop-bottlerocket-aws';
 const OLD = '1.26.0';
 const NEW = '1.27.0';
 const DURATIONS = { refreshMs: 200, prepareMs: 1_200, activateMs: 200, shutdownMs: 200, bootMs: 1_000 };
 const STORE_REPLICAS = 3;
 const REDRAW_MS = 250;
 const INCIDENT_MS = 40_000;
+/** A user may pause the fleet meanwhile. */
+const KEPT_LIMIT_MS = 24 * 3_600_000;
 const CLEAN_UP_LIMIT_MS = 15_000;
 /** Exit code of a program that was ended with Ctrl-C. */
 const INTERRUPTED = 130;
@@ -93,13 +97,16 @@ function stopOn(signal: NodeJS.Signals): void {
 
 async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace: string }> {
   screen.say(`Bottlerocket update operator: ${size} nodes in three zones go from ${OLD} to ${NEW}.`);
-  screen.say(
-    'Getting and starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on loopback…',
-  );
+  screen.say('Getting and starting a control plane on loopback; the first time, this may take');
+  screen.say('some minutes…');
   const cluster = await startControlPlane();
   started.push(async () => await cluster.stop());
   screen.say(`To look at it in another terminal${keep ? '' : ', until the demonstration ends'}:`);
-  screen.say(`  KUBECONFIG='${cluster.kubeconfigPath}' '${cluster.assets.kubectl}' get nodes,brs -A`);
+  screen.say(`  export KUBECONFIG='${cluster.kubeconfigPath}'`);
+  screen.say(`  alias kubectl='${cluster.assets.kubectl}'`);
+  screen.say(`  kubectl get brs -n ${NAMESPACE}`);
+  screen.say(`  kubectl logs -n ${NAMESPACE} deployment/brupop-controller`);
+  screen.say(`  kubectl logs -n ${NAMESPACE} daemonset/brupop-agent`);
   const fleet = await Fleet.start({
     cluster,
     nodes: fleetNodes(size),
@@ -109,9 +116,8 @@ async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace
   });
   started.push(async () => await fleet.stop());
   const namespace = await createNamespace(cluster, 'shop');
-  screen.say(
-    'Starting workloads: a Deployment behind a disruption budget, a StatefulSet with volumes and a DaemonSet…',
-  );
+  screen.say('Starting workloads: a Deployment with a disruption budget, a StatefulSet with volumes');
+  screen.say('and a DaemonSet…');
   await createWorkloads(cluster, { namespace, webReplicas: size, storeReplicas: STORE_REPLICAS, storeVolumes: true });
   return { cluster, fleet, namespace };
 }
@@ -124,7 +130,8 @@ function show(rollout: Rollout): () => void {
   const known = new Map<string, string>();
   const draw = (): void => {
     const rows = rollout.rows();
-    const lines = renderProgress({ rows, elapsedMs: rollout.elapsedMs, width: screen.width, height: screen.height });
+    const { width, height, colors } = screen;
+    const lines = renderProgress({ rows, elapsedMs: rollout.elapsedMs, width, height, colors });
     const changed = rows.filter((row) => known.get(row.node) !== plainOf(row));
     for (const row of changed) known.set(row.node, plainOf(row));
     screen.draw(lines, changed.map(plainOf));
@@ -140,11 +147,9 @@ function show(rollout: Rollout): () => void {
 async function main(): Promise<void> {
   const { cluster, fleet, namespace } = await start();
   await installCrds(cluster);
-  screen.say(
-    'kubectl apply: a BrupopConfig with monitoring.healthyFor 0s instead of 30s, for a shorter demonstration…',
-  );
+  screen.say('Creating a BrupopConfig with monitoring.healthyFor 0s instead of 30s, to be faster…');
   await fleet.configure({});
-  screen.say('helm install bottlerocket-update-operator: two controllers, three API servers, an agent per node…');
+  screen.say('helm install: two controllers, three API servers, an agent per node…');
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, 'tls.mode': 'self' });
   const page = dashboards ? await startDashboards(fleet) : undefined;
   screen.say('');
@@ -162,7 +167,7 @@ async function main(): Promise<void> {
   process.stdout.write(`\n${summarize({ rollout, nodes: size, workloads, mostUnavailable, violations }).join('\n')}\n`);
   if (violations.length > 0) process.exitCode = 1;
   if (page !== undefined) await showIncidents({ cluster, fleet, namespace }, page);
-  if (keep) await untilInterrupted();
+  if (keep) await untilInterrupted(fleet);
 }
 
 async function startDashboards(fleet: Fleet): Promise<string> {
@@ -171,7 +176,8 @@ async function startDashboards(fleet: Fleet): Promise<string> {
   started.push(async () => await prometheus.stop());
   const page = await servePage(prometheus.url);
   started.push(async () => await page.stop());
-  screen.say(`The dashboards: ${page.url}/ (light: ${page.url}/?theme=light), Prometheus: ${prometheus.url}/`);
+  screen.say(`The dashboards: ${page.url}/ (light: ${page.url}/?theme=light)`);
+  screen.say(`Prometheus: ${prometheus.url}/`);
   return page.url;
 }
 
@@ -186,8 +192,18 @@ async function showIncidents(context: FleetContext, page: string): Promise<void>
   process.stdout.write(`Pictures: ${pictures}\n`);
 }
 
-async function untilInterrupted(): Promise<void> {
-  process.stdout.write('Everything keeps running; Ctrl-C ends it.\n');
+/** Each line of the input, which may be empty, publishes the next version. The end of the input ends nothing. */
+async function untilInterrupted(fleet: Fleet): Promise<void> {
+  const offer = 'Everything keeps running. Enter publishes the next version; Ctrl-C ends it.\n';
+  process.stdout.write(offer);
+  for await (const _ of createInterface({ input: process.stdin })) {
+    const next = fleet.publishNext();
+    process.stdout.write(`Published ${next}; agents look for updates once a minute.\n`);
+    const stopShowing = show(new Rollout(fleet, next));
+    await fleet.untilAllRun(next, KEPT_LIMIT_MS).finally(stopShowing);
+    screen.end();
+    process.stdout.write(`All nodes run ${next}.\n${offer}`);
+  }
   const forever = Promise.withResolvers<void>();
   setInterval(() => undefined, 60_000);
   await forever.promise;

@@ -1,3 +1,6 @@
+import pc from 'picocolors';
+import type { Colors } from './view.ts';
+
 /** Shows lines that change: redrawn in place on a terminal, one line per change elsewhere. */
 export interface Screen {
   /** Prints a permanent line above the redrawn lines. */
@@ -9,6 +12,8 @@ export interface Screen {
   readonly width: number;
   /** Number of lines that can be redrawn. */
   readonly height: number;
+  /** None if the output is no terminal, or with NO_COLOR. */
+  readonly colors: Colors;
 }
 
 const HIDE_CURSOR = '\u001B[?25l';
@@ -42,6 +47,7 @@ function terminalScreen(output: NodeJS.WriteStream): Screen {
     get height() {
       return output.rows - 1;
     },
+    colors: pc.createColors(pc.isColorSupported),
   };
 }
 
@@ -52,5 +58,6 @@ function plainScreen(output: NodeJS.WriteStream): Screen {
     end: () => undefined,
     width: 160,
     height: Infinity,
+    colors: pc.createColors(false),
   };
 }

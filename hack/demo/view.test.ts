@@ -1,3 +1,5 @@
+import { stripVTControlCharacters } from 'node:util';
+import pc from 'picocolors';
 import type { Row } from './rows.ts';
 import { renderProgress, seconds } from './view.ts';
 
@@ -21,6 +23,26 @@ describe('the table of the demo', () => {
       '',
       '██████████░░░░░░░░░░░░░░░░░░░░ 1 of 3 nodes, 4 s, about 8 s to go',
     ]);
+  });
+
+  it('has colors only if it is given some', () => {
+    const input = { rows: [...rows, row('node-4', 'failed')], elapsedMs: 0, width: 80, height: 24 };
+    const colored = renderProgress({ ...input, colors: pc.createColors(true) });
+    const [green, yellow, red] = ['[32mnode-1', '[33mnode-2', '[31mnode-4'];
+    expect(colored.join('\n')).toEqual(expect.stringMatching(/\[1mNODE/u));
+    for (const text of [green, yellow, red]) expect(colored.join('\n')).toContain(text);
+    expect(colored.map((line) => stripVTControlCharacters(line))).toEqual(renderProgress(input));
+  });
+
+  it('shows nodes with long names in 120 columns, and the begin of what they wait for', () => {
+    const name = 'ip-10-0-123-45.eu-central-1.compute.internal';
+    const waits = `shop/web-6d4cf56db6-x7l2k: it is protected by the disruption budget web`;
+    const one = { ...row(name, 'activating', waits), zone: 'eu-central-1a', version: '1.100.10' };
+    const lines = renderProgress({ rows: [one], elapsedMs: 0, width: 120, height: 24 });
+    expect(lines.filter((line) => line.length > 120)).toEqual([]);
+    expect(lines[1]).toMatch(
+      /^ip-10-0-123-45\S+ +eu-central-1a +activating +1\.100\.10 +shop\/web-6d4cf56db6-x7l2k: .*…$/u,
+    );
   });
 
   it('fits a narrow terminal, and shows where a line is cut', () => {

@@ -1,3 +1,4 @@
+import pc from 'picocolors';
 import type { Row } from './rows.ts';
 
 export interface Progress {
@@ -7,7 +8,13 @@ export interface Progress {
   /** Columns and lines of the terminal. */
   readonly width: number;
   readonly height: number;
+  /** Default: none. */
+  readonly colors?: Colors;
 }
+
+export type Colors = ReturnType<typeof pc.createColors>;
+const PLAIN = pc.createColors(false);
+const BROKEN: ReadonlySet<string> = new Set(['failed', 'down']);
 
 const HEADINGS = { node: 'NODE', zone: 'ZONE', state: 'STATE', version: 'VERSION', waitsFor: 'WAITS FOR' } as const;
 const COLUMNS = Object.keys(HEADINGS) as (keyof typeof HEADINGS)[];
@@ -21,14 +28,27 @@ const FRAME_LINES = 3;
  * The table with its progress bar, as lines that fit the terminal. If the terminal is too low, idle
  * nodes are omitted first.
  */
-export function renderProgress({ rows, elapsedMs, width, height }: Progress): string[] {
+export function renderProgress({ rows, elapsedMs, width, height, colors = PLAIN }: Progress): string[] {
   const shown = fitting(rows, height - FRAME_LINES);
   const widths = COLUMNS.map((column) => Math.max(HEADINGS[column].length, ...shown.map((row) => row[column].length)));
   const line = (cells: readonly string[]): string =>
     cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join(GAP);
-  const table = [HEADINGS, ...shown].map((row) => line(COLUMNS.map((column) => row[column])));
+  const [headings = '', ...table] = [HEADINGS, ...shown].map((row) => line(COLUMNS.map((column) => row[column])));
   const more = shown.length < rows.length ? `… and ${rows.length - shown.length} more` : '';
-  return [...table, more, bar(rows, elapsedMs)].map((text) => cut(text.trimEnd(), width));
+  const fit = (text: string): string => cut(text.trimEnd(), width);
+  return [
+    colors.bold(fit(headings)),
+    ...table.map((text, index) => colorOf(shown[index], colors)(fit(text))),
+    fit(more),
+    fit(bar(rows, elapsedMs)),
+  ];
+}
+
+/** Of a node that has the version, that is broken, that waits, or that is under way. */
+function colorOf(row: Row | undefined, colors: Colors): (text: string) => string {
+  if (row?.done === true) return colors.green;
+  if (BROKEN.has(row?.state ?? '')) return colors.red;
+  return row?.state === 'waiting' ? colors.dim : colors.yellow;
 }
 
 function fitting(rows: readonly Row[], lines: number): readonly Row[] {

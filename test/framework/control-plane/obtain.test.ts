@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '../eventually.ts';
 import { isAlive } from './lock.ts';
-import { type ObtainOptions, obtainPrograms } from './obtain.ts';
+import { buildLine, type ObtainOptions, obtainPrograms } from './obtain.ts';
 import { programs } from './versions.ts';
 
 /**
@@ -86,6 +86,11 @@ describe('obtainPrograms', () => {
     await obtainPrograms(options());
     expect(built()).toHaveLength(programs.length);
     expect(readdirSync(cacheFolder)).toEqual(['bin']);
+  });
+
+  test('says how far a build is, and of how many packages only if that is known', () => {
+    expect(buildLine(['etcd'], 12, 564, 72_000)).toBe('building etcd: 12 packages of at most 564, 1m12s so far');
+    expect(buildLine(['prometheus'], 12, 0, 72_000)).toBe('building prometheus: 12 packages, 1m12s so far');
   });
 
   test('prefers the programs of the assets folder, and obtains those that it lacks', async () => {

@@ -122,11 +122,16 @@ async function buildAll(left: readonly Program[], folder: string, watchdog: Watc
     const start = Date.now();
     let compiled = 0;
     const onPackage = (): void => void (compiled += 1);
-    const line = (): string =>
-      `building ${some.join(', ')}: ${compiled} packages of at most ${packagesOf[module]}, ${duration(Date.now() - start)} so far`;
+    const line = (): string => buildLine(some, compiled, packagesOf[module], Date.now() - start);
     await saying(job.say, line, async () => await build(module, some, { folder, go, kubernetes, watchdog, onPackage }));
     for (const program of some) install(join(folder, program), job.cacheFolder, program);
   }
+}
+
+/** @param all - how many packages there are; 0: not known */
+export function buildLine(some: readonly Program[], compiled: number, all: number, ms: number): string {
+  const ofAll = all === 0 ? '' : ` of at most ${all}`;
+  return `building ${some.join(', ')}: ${compiled} packages${ofAll}, ${duration(ms)} so far`;
 }
 
 /**
