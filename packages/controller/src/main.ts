@@ -30,7 +30,7 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const checks = new CheckLookups({ client, clock, log, config: config.checks, count });
   const onWatchRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
   const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart, pausedBefore });
-  const registry = createRegistry(CONTROLLER);
+  const registry = createRegistry(CONTROLLER, () => client.clockSkewMs());
   const pendingWrites = (): ReadonlyMap<string, number> => controller.pendingWrites();
   const metrics = createMetrics(registry, { watchLags: () => cluster.watchLags(), pendingWrites });
   const writes = { client: client.fenced(isLeading), isLeading };

@@ -83,13 +83,23 @@ export const PROCESS_METRICS = {
     'version',
     'revision',
   ),
+  clockSkew: gauge(
+    'clock_skew_seconds',
+    'By how many seconds the clock of this process is ahead of that of the Kubernetes API; negative: behind it. Its resolution is 2 ' +
+      'seconds, and it is NaN until the first response. By a controller with more than 300 no update starts ' +
+      '([`ClockSkew`](runbook.md#a-node-waits)); API servers compare times by the clock of the Kubernetes API.',
+  ),
 };
 
-/** Creates a registry with the metrics of the process and what it is: {@link PROCESS_METRICS}. */
-export function createRegistry(component: string): Registry {
+/**
+ * Creates a registry with the metrics of the process and what it is: {@link PROCESS_METRICS}.
+ * @param clockSkewMs - of this machine's clock against that of the Kubernetes API; undefined: unknown
+ */
+export function createRegistry(component: string, clockSkewMs: () => number | undefined = () => undefined): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const { info, build } = createFrom(PROCESS_METRICS, registry);
+  const skew = (): void => clockSkew.set((clockSkewMs() ?? Number.NaN) / 1000);
+  const { info, build, clockSkew } = createFrom(PROCESS_METRICS, registry, { clockSkew: skew });
   build.set({ component, version: RELEASE, revision: REVISION }, 1);
   info.set({ component, node_version: process.version }, 1);
   return registry;
