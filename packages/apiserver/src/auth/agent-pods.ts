@@ -3,14 +3,17 @@ import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
 import { isAgentPod } from '@brupop/shared/node/operator-pods';
-import { corePath } from '@brupop/shared/kube/paths';
+import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { ApiError } from '../errors.ts';
 
 export interface AgentPod extends KubernetesObject {
   readonly nodeName?: string;
-  /** Controlled by the DaemonSet of the agents, in the namespace of this apiserver. */
+  /** Has the label of agents, and the name of their DaemonSet as that of its controller, in the namespace of this apiserver. */
   readonly isAgent: boolean;
+  /** UID of its controller. */
+  readonly controllerUID: string | undefined;
   /** At most one of each family; none of a terminated pod, whose address may be in use by another one. */
   readonly addresses: readonly string[];
 }
@@ -30,6 +33,7 @@ export function slimAgentPod(raw: unknown, namespace: string): AgentPod {
   return {
     metadata: slimMetadata(metadata),
     isAgent: isAgentPod(metadata, namespace),
+    controllerUID: metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid,
     addresses: addressesOf(status),
     ...(spec?.nodeName === undefined ? {} : { nodeName: spec.nodeName }),
   };
@@ -41,21 +45,38 @@ function addressesOf({ phase, podIPs = [] }: NonNullable<RawPod['status']> = {})
   return podIPs.flatMap(({ ip }) => ip ?? []).slice(0, MAX_ADDRESSES);
 }
 
-export class AgentPods {
-  readonly #reflector: Reflector<AgentPod>;
-  readonly #client: KubeClient;
-  readonly #namespace: string;
+interface AgentPodsOptions {
+  readonly reflector: Pick<Reflector<AgentPod>, 'get'>;
+  readonly client: Pick<KubeClient, 'find'>;
+  readonly namespace: string;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
 
-  constructor(options: { reflector: Reflector<AgentPod>; client: KubeClient; namespace: string }) {
-    this.#reflector = options.reflector;
-    this.#client = options.client;
-    this.#namespace = options.namespace;
+/** A DaemonSet that was deleted and created again has another UID. It is read no more often than this. */
+const READ_AGAIN_MS = 5_000;
+
+/**
+ * The pods of the agents. Anyone who may create pods may copy their labels and name any controller, so a pod is one of
+ * theirs only if its controller has the UID of the DaemonSet that exists.
+ */
+export class AgentPods {
+  readonly #reflector: AgentPodsOptions['reflector'];
+  readonly #client: AgentPodsOptions['client'];
+  readonly #namespace: string;
+  readonly #clock: AgentPodsOptions['clock'];
+  #daemonSet: { readonly uid: string | undefined; readonly readAt: number } | undefined;
+
+  constructor({ reflector, client, namespace, clock }: AgentPodsOptions) {
+    this.#reflector = reflector;
+    this.#client = client;
+    this.#namespace = namespace;
+    this.#clock = clock;
   }
 
   /** Returns the agent's pod from the watch cache, or undefined when it has none with this name and UID. */
   known(name: string, uid: string): AgentPod | undefined {
-    const pod = this.#reflector.get(name, this.#namespace);
-    return pod?.isAgent === true && pod.metadata.uid === uid ? pod : undefined;
+    const pod = this.#cached(name, uid);
+    return pod !== undefined && this.#isOfDaemonSet(pod) ? pod : undefined;
   }
 
   /**
@@ -64,12 +85,17 @@ export class AgentPods {
    * another workload controls it, `Unavailable` without an answer.
    */
   async find(name: string, uid: string): Promise<AgentPod> {
-    const known = this.known(name, uid);
-    if (known !== undefined) return known;
-    const raw = await this.#get(name);
-    if (raw?.metadata.uid === uid) return this.#requireAgent(raw);
+    const cached = this.#cached(name, uid);
+    if (cached !== undefined) return this.#requireDaemonSet(cached);
+    const raw = await this.#read<RawPod>(corePath('pods', { namespace: this.#namespace, name }));
+    if (raw?.metadata.uid === uid) return this.#requireDaemonSet(this.#requireAgent(raw));
     const found = raw === undefined ? 'none' : `one with UID ${raw.metadata.uid}`;
     throw new ApiError('Unauthenticated', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
+  }
+
+  #cached(name: string, uid: string): AgentPod | undefined {
+    const pod = this.#reflector.get(name, this.#namespace);
+    return pod?.isAgent === true && pod.metadata.uid === uid ? pod : undefined;
   }
 
   #requireAgent(raw: RawPod): AgentPod {
@@ -83,12 +109,32 @@ export class AgentPods {
     throw new ApiError('Forbidden', `pod ${this.#namespace}/${name}: ${expected}, ${found}`);
   }
 
-  async #get(name: string): Promise<RawPod | undefined> {
-    const path = corePath('pods', { namespace: this.#namespace, name });
+  #isOfDaemonSet({ controllerUID }: AgentPod): boolean {
+    return controllerUID !== undefined && controllerUID === this.#daemonSet?.uid;
+  }
+
+  async #requireDaemonSet(pod: AgentPod): Promise<AgentPod> {
+    const isRecent = this.#clock.monotonic() - (this.#daemonSet?.readAt ?? -Infinity) < READ_AGAIN_MS;
+    if (!this.#isOfDaemonSet(pod) && !isRecent) await this.#readDaemonSet();
+    if (this.#isOfDaemonSet(pod)) return pod;
+    const expected = `expected the controller DaemonSet/${AGENT} with UID ${this.#daemonSet?.uid ?? 'unknown: there is none'}`;
+    throw new ApiError(
+      'Forbidden',
+      `pod ${this.#namespace}/${pod.metadata.name}: ${expected}, found one with UID ${pod.controllerUID}`,
+    );
+  }
+
+  async #readDaemonSet(): Promise<void> {
+    const path = groupPath('apps/v1', 'daemonsets', { namespace: this.#namespace, name: AGENT });
+    const found = await this.#read<KubernetesObject>(path);
+    this.#daemonSet = { uid: found?.metadata.uid, readAt: this.#clock.monotonic() };
+  }
+
+  async #read<T>(path: string): Promise<T | undefined> {
     try {
-      return await this.#client.find<RawPod>(path);
+      return await this.#client.find<T>(path);
     } catch (error) {
-      throw new ApiError('Unavailable', `cannot read pod ${name}: ${messageOf(error)}`, { cause: error });
+      throw new ApiError('Unavailable', `cannot read ${path}: ${messageOf(error)}`, { cause: error });
     }
   }
 }

@@ -16,6 +16,7 @@ const agentPod = (uid = 'p', nodeName = 'node-1'): AgentPod => ({
   metadata: { name: 'agent', namespace: 'brupop', uid, resourceVersion: '1' },
   nodeName,
   isAgent: true,
+  controllerUID: 'daemon-set',
   addresses: [],
 });
 

@@ -25,3 +25,20 @@ test.each<[string, boolean, LabelSelector | null | undefined]>([
 ])('%s: %s', (_what, expected, selector) => {
   expect(selects(selector, labels)).toBe(expected);
 });
+
+test('a list of values is read once, however many labels are compared with it', () => {
+  let reads = 0;
+  const many = Array.from({ length: 100 }, (_, i) => `v${i}`);
+  const counted = new Proxy(many, {
+    get: (target, name, receiver) => {
+      if (typeof name === 'string' && /^\d+$/u.test(name)) reads += 1;
+      return Reflect.get(target, name, receiver) as unknown;
+    },
+  });
+  for (const operator of ['In', 'NotIn'])
+    for (let i = 0; i < 1_000; i += 1) selects(expression(operator, 'app', counted), { app: `v${i}` });
+  expect(reads).toBeLessThanOrEqual(200);
+  expect(selects(expression('In', 'app', many), { app: 'v99' })).toBe(true);
+  expect(selects(expression('NotIn', 'app', many), { app: 'v99' })).toBe(false);
+  expect(selects(expression('In', 'app', many), { app: 'v100' })).toBe(false);
+});

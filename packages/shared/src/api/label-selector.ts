@@ -68,14 +68,26 @@ export function selects(selector: LabelSelector | null | undefined, labels: Read
   return matchExpressions.every((requirement) => matches(requirement, labels));
 }
 
+/** A short list is read faster than a set. */
+const MAX_READ = 8;
+/** Of long lists: thousands of pods are compared with the same budgets, thousands of nodes with the same groups. */
+const sets = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+function isAmong(value: string, values: readonly string[]): boolean {
+  if (values.length <= MAX_READ) return values.includes(value);
+  const known = sets.get(values) ?? new Set(values);
+  sets.set(values, known);
+  return known.has(value);
+}
+
 /** An operator of another release selects, so that the pods of an unknown budget stay protected. */
 function matches({ key, operator, values = [] }: Requirement, labels: Readonly<Record<string, string>>): boolean {
   const value = labels[key];
   switch (operator) {
     case 'In':
-      return value !== undefined && values.includes(value);
+      return value !== undefined && isAmong(value, values);
     case 'NotIn':
-      return value === undefined || !values.includes(value);
+      return value === undefined || !isAmong(value, values);
     case 'DoesNotExist':
       return value === undefined;
     case 'Exists':
