@@ -15,6 +15,7 @@ import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
+import { serverClock } from '@brupop/shared/kube/server-clock';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
@@ -73,18 +74,19 @@ interface Parts extends Omit<RunContext, 'env'> {
   readonly client: KubeClient;
 }
 
-async function serveWith(
-  parts: Parts,
-  { registry = createRegistry(APISERVER), onListening }: Overrides,
-): Promise<void> {
-  const { config, client, clock, log, signal } = parts;
+async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onListening }: Overrides): Promise<void> {
+  const { config, client, log, signal } = rest;
+  const clockSkewMs = (): number | undefined => client.clockSkewMs();
+  const clock = serverClock(ownClock, clockSkewMs);
+  const parts = { ...rest, clock };
   const { namespace, host, maxConnections, maxConnectionsPerAddress } = config;
-  const metrics = createMetrics(registry);
+  const metricsRegistry = registry ?? createRegistry(APISERVER, clockSkewMs);
+  const metrics = createMetrics(metricsRegistry);
   const caches = createCaches(parts, (resource) => metrics.watchRestarts.inc({ resource }));
   const agents = new AgentAddresses(caches.pods);
   const verifier = new TokenVerifier({ client, namespace, clock, log });
   const { tlsCertFile: certFile, tlsKeyFile: keyFile, serverName } = config;
-  const tls = new TlsFiles({ certFile, keyFile, serverName, clock, log, metrics });
+  const tls = new TlsFiles({ certFile, keyFile, serverName, clock: ownClock, log, metrics });
   const { pods, shadows, configs, groups } = caches;
   const reflectors = [pods, shadows, configs, groups];
   const background = [...reflectors.map((one) => one.run(signal)), loadKeys(verifier, parts)];
@@ -94,7 +96,7 @@ async function serveWith(
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);
-  const agentPods = new AgentPods({ reflector: pods, client, namespace });
+  const agentPods = new AgentPods({ reflector: pods, client, namespace, clock });
   const authenticator = new Authenticator({ verifier, pods: agentPods, namespace, clock, ...reviews(client, metrics) });
   const connections = new Connections({ maxConnections, maxConnectionsPerAddress, agents, clock, log, metrics });
   const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, stop: signal });
@@ -103,7 +105,14 @@ async function serveWith(
   const live = (): string | undefined => (server === undefined ? undefined : notLive(server, hub));
   const reachable = (): string | undefined =>
     tls.problem() ?? (server?.listening === true ? ready() : 'the listener for agents is not open');
-  await serveHealth({ host, port: config.healthPort, signal, live, ready: reachable, metrics: metricsOf(registry) });
+  await serveHealth({
+    host,
+    port: config.healthPort,
+    signal,
+    live,
+    ready: reachable,
+    metrics: metricsOf(metricsRegistry),
+  });
   const certificate = await tls.untilUsable(signal);
   if (certificate !== undefined) {
     const opened = createHttpsServer({ listener, certificate, connections, clock, metrics, log });

@@ -19,8 +19,8 @@ describe('the zone of a Node', () => {
     memory.node('a', aNode({ name: 'a' }), undefined, NOW);
     memory.node('a', inZone('x'), undefined, NOW);
     memory.node('a', inZone('y'), undefined, NOW);
-    expect(zoneOf(memory.inItsZone(inZone('y')))).toBe('x');
-    expect(zoneOf(memory.inItsZone(inZone('y', 'another')))).toBe('y');
+    expect(zoneOf(memory.asObserved(inZone('y')))).toBe('x');
+    expect(zoneOf(memory.asObserved(inZone('y', 'another')))).toBe('y');
   });
 });
 

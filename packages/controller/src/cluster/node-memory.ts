@@ -1,6 +1,6 @@
 /**
  * What this process remembers about nodes in addition to their objects. A kubelet may cordon its Node,
- * change the label of its zone, and cause its shadow to be deleted and recreated by removing the
+ * change the label of its zone, date its conditions by a wrong clock, and cause its shadow to be deleted and recreated by removing the
  * managed label. The memory limits the effects: {@link Cluster} adds it to each snapshot. It starts
  * empty in a new process, so each of these limits starts again.
  */
@@ -10,6 +10,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { taintId } from '@brupop/shared/api/node-metadata';
 import { readTaintsRecord } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
+import { asSighted, type Sightings, sightingsOf } from './sightings.ts';
 import { isUnderWay, mayBeInUpdate, type ShadowView, startedAt } from './shadow.ts';
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
 
@@ -34,18 +35,23 @@ export class NodeMemory {
   readonly #evicting = new Map<string, { readonly taints: readonly string[]; readonly since: number }>();
   /** By UID: a zone never changes. */
   readonly #zones = new Map<string, string>();
+  /** By UID. */
+  readonly #sightings = new Map<string, Sightings>();
 
   /** `node` is undefined after its deletion; times are epoch milliseconds. */
   node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: number): void {
     const ours = node !== undefined && ownedByUs(node) && shadow !== undefined && isUnderWay(shadow);
     this.#cordon(name, node?.unschedulable === true && !ours, now);
     this.#evict(name, node === undefined ? [] : evictingTaints(node), now);
-    if (node !== undefined && zoneOf(node) !== '' && !this.#zones.has(node.metadata.uid))
-      remember(this.#zones, node.metadata.uid, zoneOf(node));
+    if (node === undefined) return;
+    const { uid } = node.metadata;
+    if (zoneOf(node) !== '' && !this.#zones.has(uid)) remember(this.#zones, uid, zoneOf(node));
+    remember(this.#sightings, uid, sightingsOf(node, this.#sightings.get(uid), now));
   }
 
-  forgetZone({ metadata: { uid } }: NodeView): void {
+  forget({ metadata: { uid } }: NodeView): void {
     this.#zones.delete(uid);
+    this.#sightings.delete(uid);
   }
 
   /** Call for each shadow that this process observes for the first time: the node is new, unless it has the operator's cordon. */
@@ -71,11 +77,13 @@ export class NodeMemory {
     };
   }
 
-  /** Returns the Node with the zone in which it was first observed. */
-  inItsZone(node: NodeView): NodeView {
-    const zone = this.#zones.get(node.metadata.uid);
-    if (zone === undefined || zone === zoneOf(node)) return node;
-    return { ...node, metadata: { ...node.metadata, labels: { ...node.metadata.labels, [ZONE_LABEL]: zone } } };
+  /** Returns the Node with the zone in which it was first observed, and with the times of {@link Sightings}. */
+  asObserved(node: NodeView): NodeView {
+    const { uid, labels } = node.metadata;
+    const seen = asSighted(node, this.#sightings.get(uid));
+    const zone = this.#zones.get(uid);
+    if (zone === undefined || zone === zoneOf(node)) return seen;
+    return { ...seen, metadata: { ...node.metadata, labels: { ...labels, [ZONE_LABEL]: zone } } };
   }
 
   /** A new process takes the time at which it first sees them. */

@@ -12,6 +12,7 @@ import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { NodeView } from './node.ts';
+import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
 import type { PodsOfNode } from './snapshot.ts';
 
 interface PodLookupsOptions {
@@ -29,6 +30,8 @@ export class PodLookups {
   readonly #options: PodLookupsOptions;
   readonly #known = new Map<string, PodsOfNode>();
   readonly #retries = new Map<string, Backoff>();
+  /** By the UID of the Node. */
+  readonly #sightings = new Map<string, PodSightings>();
 
   constructor(options: PodLookupsOptions) {
     this.#options = options;
@@ -47,6 +50,7 @@ export class PodLookups {
   retain(names: ReadonlySet<string>): void {
     for (const name of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
       if (names.has(name)) continue;
+      this.#sightings.delete(this.#known.get(name)?.nodeUID ?? '');
       this.#known.delete(name);
       this.#retries.delete(name);
     }
@@ -63,7 +67,7 @@ export class PodLookups {
     const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      const { items: pods } = await readList(client, {
+      const { items } = await readList(client, {
         path: corePath('pods'),
         // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
         query: { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' },
@@ -71,9 +75,13 @@ export class PodLookups {
         slim: (raw) => slimPod(raw),
         maxItems: MAX_PODS_OF_NODE,
       });
+      const seenAt = clock.now();
+      const sightings = podSightingsOf(items, this.#sightings.get(uid), seenAt);
+      this.#sightings.set(uid, sightings);
+      const pods = items.map((pod) => podAsSighted(pod, sightings));
       const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
       this.#retries.delete(name);
-      this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt: clock.now(), problem: undefined, retryAt: 0 });
+      this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt, problem: undefined, retryAt: 0 });
     } catch (error) {
       if (signal.aborted) throw error;
       log.warn('cannot list the pods on a node, retrying', { node: name, error: messageOf(error) });

@@ -40,6 +40,8 @@ export interface DrainPod extends KubernetesObject {
   readonly daemonSet?: string;
   /** A container of it does not start: it crashes again and again, or has no image or configuration. */
   readonly failing: boolean;
+  /** How often its containers were restarted. */
+  readonly restarts: number;
   /** When the latest container that was restarted started again (RFC 3339). */
   readonly restartedAt: string | undefined;
   /** What controls it, as `Kind namespace/name`; empty: nothing. */
@@ -175,6 +177,7 @@ function fromStatus(status: NonNullable<RawPod['status']>) {
     pending: phase === 'Pending',
     ready: ready?.status === 'True',
     readyChanged: ready?.lastTransitionTime,
+    restarts: containerStatuses.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0),
     restartedAt: containerStatuses
       .flatMap(({ restartCount = 0, state }) => (restartCount > 0 ? (state?.running?.startedAt ?? []) : []))
       .toSorted()

@@ -1,0 +1,68 @@
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { aPod } from '@brupop/shared/testing/pods';
+import { ago, aNode, MINUTE, NOW } from '../testing/objects.ts';
+import type { NodeView } from './node.ts';
+import { NodeMemory } from './node-memory.ts';
+import { podAsSighted, podSightingsOf } from './sightings.ts';
+
+const HOUR = 60 * MINUTE;
+const at = (time: number): string => rfc3339(time);
+const clocks = [
+  ['an hour behind', -HOUR],
+  ['right', 0],
+  ['an hour ahead', HOUR],
+] as const;
+
+describe.each(clocks)('a kubelet whose clock is %s', (_, skew) => {
+  const node = (ready: boolean, since: number): NodeView =>
+    aNode({ ready, readySince: at(since + skew), clearedAt: { DiskPressure: at(since + skew) } });
+
+  it('reports a Node that became Ready now: it counts from when that was seen', () => {
+    const memory = new NodeMemory();
+    memory.node('a', node(false, NOW - MINUTE), undefined, NOW - MINUTE);
+    memory.node('a', node(true, NOW), undefined, NOW);
+    memory.node('a', node(true, NOW), undefined, NOW + MINUTE);
+    expect(memory.asObserved(node(true, NOW))).toMatchObject({
+      readySince: at(NOW),
+      clearedAt: { DiskPressure: at(NOW) },
+    });
+  });
+
+  it('reports a container that was restarted now: it counts from when the count was seen to be higher', () => {
+    const crashed = (restarts: number, since: number) =>
+      aPod('web', { restarts, restartedAt: at(since + skew), readyChanged: at(since + skew) });
+    const first = podSightingsOf([crashed(1, NOW - HOUR)], undefined, NOW - MINUTE);
+    const second = podSightingsOf([crashed(2, NOW)], first, NOW);
+    const third = podSightingsOf([crashed(2, NOW)], second, NOW + MINUTE);
+    expect(podAsSighted(crashed(2, NOW), third)).toMatchObject({ restartedAt: at(NOW), readyChanged: at(NOW) });
+  });
+});
+
+describe('a process that has just started', () => {
+  it.each([
+    ['before', ago(MINUTE), ago(MINUTE)],
+    ['in the future', at(NOW + HOUR), at(NOW)],
+    ['at no time', undefined, undefined],
+  ])('takes a time that is reported %s, at the latest its start', (_, readySince, expected) => {
+    const memory = new NodeMemory();
+    const node = { ...aNode({}), readySince };
+    memory.node('a', node, undefined, NOW);
+    expect(memory.asObserved(node).readySince).toBe(expected);
+  });
+
+  it('learns nothing of a Node from an earlier one of that name', () => {
+    const memory = new NodeMemory();
+    const before = aNode({ uid: 'former', readySince: ago(MINUTE) });
+    memory.node('a', before, undefined, NOW - MINUTE);
+    memory.forget(before);
+    const node = aNode({ readySince: ago(2 * MINUTE) });
+    memory.node('a', node, undefined, NOW);
+    expect(memory.asObserved(node).readySince).toBe(ago(2 * MINUTE));
+  });
+});
+
+it('a pod that was not in the former list counts from the one in which it is', () => {
+  const pod = aPod('new', { readyChanged: ago(HOUR) });
+  expect(podAsSighted(pod, podSightingsOf([pod], new Map(), NOW)).readyChanged).toBe(at(NOW));
+  expect(podAsSighted(pod, podSightingsOf([pod], undefined, NOW)).readyChanged).toBe(ago(HOUR));
+});

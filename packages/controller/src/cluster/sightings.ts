@@ -1,0 +1,89 @@
+/**
+ * When this process saw that what a kubelet dates has changed. Each machine dates by its own clock, which may be hours wrong,
+ * so its times only show that something changed, and are compared with no time of this process:
+ *
+ *     changed while this process watched     the time at which it saw that
+ *     as it was when this process started    the reported time, at the latest that start
+ */
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import type { NodeView } from './node.ts';
+
+interface Sighting {
+  /** Differs after each change. */
+  readonly mark: string;
+  /** RFC 3339; undefined: no time is reported. */
+  readonly since: string | undefined;
+}
+
+/** What was seen of one object, by what is dated. */
+export type Sightings = ReadonlyMap<string, Sighting>;
+
+interface Dated {
+  readonly mark: string;
+  /** RFC 3339, by another clock. */
+  readonly reported: string | undefined;
+}
+
+function sighted(before: Sighting | undefined, { mark, reported }: Dated, isWatched: boolean, now: number): Sighting {
+  if (before?.mark === mark) return before;
+  const time = parseTime(reported);
+  if (time === undefined) return { mark, since: reported };
+  return { mark, since: rfc3339(isWatched ? now : Math.min(time, now)) };
+}
+
+const READY = 'Ready';
+
+/** @param before - of the same Node, undefined when this process has not seen it yet */
+export function sightingsOf(
+  { ready, isUnreachable, readySince, clearedAt }: NodeView,
+  before: Sightings | undefined,
+  now: number,
+): Sightings {
+  const isWatched = before !== undefined;
+  const dated = [
+    [READY, { mark: `${ready} ${isUnreachable} ${readySince}`, reported: readySince }] as const,
+    ...Object.entries(clearedAt).map(([type, reported]) => [type, { mark: reported, reported }] as const),
+  ];
+  return new Map(dated.map(([type, one]) => [type, sighted(before?.get(type), one, isWatched, now)]));
+}
+
+/** Returns the Node with the times at which this process saw its conditions change. */
+export function asSighted(node: NodeView, sightings: Sightings | undefined): NodeView {
+  if (sightings === undefined) return node;
+  const cleared = Object.entries(node.clearedAt).map(([type, reported]) => [
+    type,
+    sightings.get(type)?.since ?? reported,
+  ]);
+  return {
+    ...node,
+    readySince: sightings.get(READY)?.since,
+    clearedAt: Object.fromEntries(cleared) as Readonly<Record<string, string>>,
+  };
+}
+
+/** What was seen of the pods on one node, by their UIDs. */
+export type PodSightings = ReadonlyMap<string, { readonly ready: Sighting; readonly restart: Sighting }>;
+
+/** @param before - of the former list of the node, undefined without one */
+export function podSightingsOf(pods: readonly DrainPod[], before: PodSightings | undefined, now: number): PodSightings {
+  const isWatched = before !== undefined;
+  return new Map(
+    pods.map(({ metadata: { uid }, ready, readyChanged, restarts, restartedAt }) => {
+      const known = before?.get(uid);
+      const change = { mark: `${ready} ${readyChanged}`, reported: readyChanged };
+      const restart = { mark: `${restarts} ${restartedAt !== undefined}`, reported: restartedAt };
+      const seen = {
+        ready: sighted(known?.ready, change, isWatched, now),
+        restart: sighted(known?.restart, restart, isWatched, now),
+      };
+      return [uid, seen];
+    }),
+  );
+}
+
+/** Returns the pod with the times at which this process saw it change. */
+export function podAsSighted(pod: DrainPod, sightings: PodSightings): DrainPod {
+  const seen = sightings.get(pod.metadata.uid);
+  return seen === undefined ? pod : { ...pod, readyChanged: seen.ready.since, restartedAt: seen.restart.since };
+}

@@ -1,0 +1,22 @@
+import type { Clock } from '../runtime/clock.ts';
+
+/** The time in a response has whole seconds, and a response takes a while. */
+const RESOLUTION_MS = 3_000;
+
+/**
+ * The clock of kube-apiserver, as far as its responses show it. Replicas of one program compare times that another one, or
+ * kube-apiserver, has written: with this clock all of them are of one machine, however wrong their own are.
+ * @param skewMs - by how much `clock` is ahead of it; undefined: unknown
+ */
+export function serverClock(clock: Clock, skewMs: () => number | undefined): Clock {
+  const now = (): number => {
+    const skew = skewMs() ?? 0;
+    return clock.now() - (Math.abs(skew) > RESOLUTION_MS ? skew : 0);
+  };
+  return {
+    now,
+    monotonic: () => clock.monotonic(),
+    sleep: (ms, signal) => clock.sleep(ms, signal),
+    after: (ms, callback) => clock.after(ms, callback),
+  };
+}
