@@ -14,6 +14,9 @@ interface Volume {
   readonly spec?: { readonly csi?: { readonly driver: string; readonly volumeHandle: string } };
 }
 
+/** Of a PersistentVolume. */
+const MAX_NAME = 253;
+
 /** Looks up PersistentVolumes and remembers the answers. All methods throw KubeError. */
 export class Volumes {
   readonly #client: KubeClient;
@@ -40,7 +43,9 @@ export class Volumes {
     if (this.#volumes.has(key)) return;
     const [namespace = '', name = ''] = key.split('/');
     const path = corePath('persistentvolumeclaims', { namespace, name });
-    this.#volumes.set(key, (await this.#client.find<Claim>(path, signal))?.spec?.volumeName ?? '');
+    const { volumeName = '' } = (await this.#client.find<Claim>(path, signal))?.spec ?? {};
+    // Anyone may write a claim that names a volume, which need not exist; the names of those that do are short.
+    this.#volumes.set(key, volumeName.length > MAX_NAME ? '' : volumeName);
   }
 
   /** Looks up what `nameOnNode` returns for these volumes. */

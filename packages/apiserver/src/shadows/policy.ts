@@ -1,9 +1,12 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
 import { AGENT_SUPPORTED, NODE_GROUP_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
-import { type Condition, type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
+import { type Condition, type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
+import { truncated } from '@brupop/shared/runtime/errors';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
+
+const MAX_NAME = 253;
 
 /** A shadow without what the controller reports in its status. */
 export interface SlimShadow extends KubernetesObject {
@@ -25,12 +28,18 @@ export function slimShadow(raw: unknown): SlimShadow {
   return {
     metadata: slimMetadata(metadata),
     ...(nodeUID === undefined ? {} : { nodeUID }),
-    group: metadata.annotations?.[NODE_GROUP_ANNOTATION],
+    group: groupIn(metadata.annotations),
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
     ...(drain == null ? {} : { drain }),
     ...(agentSupported === undefined ? {} : { agentSupported }),
   };
+}
+
+/** Users may annotate shadows; no group has a longer name. */
+function groupIn(annotations: ObjectMeta['annotations']): string | undefined {
+  const group = annotations?.[NODE_GROUP_ANNOTATION];
+  return group && truncated(group, MAX_NAME);
 }
 
 export function agentShadow({ metadata, spec, status }: SlimShadow): AgentShadow {

@@ -27,6 +27,8 @@ export interface PlacedPod extends Pick<
   readonly requests: Amounts;
   readonly nodeSelector: Readonly<Record<string, string>>;
   readonly tolerations: readonly Toleration[];
+  /** What it requests, selects and tolerates is more than is kept: it counts as a pod that fits on no node. */
+  readonly isLarge: boolean;
 }
 
 export interface Toleration {
@@ -145,6 +147,20 @@ interface RawPod {
   };
 }
 
+/** Anyone who may create pods decides on the size of what they request, select and tolerate; it is far less in practice. */
+const MAX_NEEDS_CHARS = 4_096;
+
+function needsOf(
+  spec: NonNullable<RawPod['spec']>,
+): Pick<PlacedPod, 'requests' | 'nodeSelector' | 'tolerations' | 'isLarge'> {
+  const { nodeSelector = {}, tolerations = [] } = spec;
+  const requests = requestsOf(spec);
+  const isLarge = JSON.stringify([requests, nodeSelector, tolerations]).length > MAX_NEEDS_CHARS;
+  if (!isLarge) return { requests, nodeSelector, tolerations, isLarge };
+  const { cpu = 0, memory = 0, pods = 1 } = requests;
+  return { requests: { cpu, memory, pods }, nodeSelector: {}, tolerations: [], isLarge };
+}
+
 /** Undefined for a pod that has finished. */
 export function placedPod(raw: unknown): PlacedPod | undefined {
   const { spec = {}, metadata } = raw as RawPod;
@@ -160,8 +176,6 @@ export function placedPod(raw: unknown): PlacedPod | undefined {
     controller,
     ...(daemonSet !== undefined && { daemonSet }),
     isTerminating: metadata.deletionTimestamp !== undefined,
-    requests: requestsOf(spec),
-    nodeSelector: spec.nodeSelector ?? {},
-    tolerations: spec.tolerations ?? [],
+    ...needsOf(spec),
   };
 }

@@ -6,7 +6,7 @@ import { Budgets } from './budgets.ts';
 
 test('the pods of a namespace with too many budgets are covered by one that cannot be read, until there are fewer', () => {
   const lines: unknown[] = [];
-  const store = new Store<Budget>(2);
+  const store = new Store<Budget>({ maxPerNamespace: 2, maxTotal: 100 });
   const budgets = new Budgets(store, { warn: (_, fields) => lines.push(fields) });
   const budget = (name: string): Budget =>
     aBudget(name, {

@@ -203,7 +203,7 @@ export class CheckLookups {
       slim: messageIn,
     });
     const message = items.at(-1);
-    return message && `no pod could be created: ${shorten(message, MAX_REFUSAL)}`;
+    return message && `no pod could be created: ${message}`;
   }
 
   #known(job: JobRef, state: JobView['state'], problem?: string): void {
@@ -274,7 +274,8 @@ export function readJob(raw: unknown): RawJob {
 const event = object({ message: v.exactOptional(text) });
 
 function messageIn(raw: unknown): string | undefined {
-  return parse(event, raw, 'the Event', (message) => new Error(message)).message;
+  const { message } = parse(event, raw, 'the Event', (problem) => new Error(problem));
+  return message && shorten(message, MAX_REFUSAL);
 }
 
 function resultOf(

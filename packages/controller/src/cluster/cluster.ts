@@ -19,10 +19,10 @@ import {
   shadowName,
 } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
-import { type Budget, MAX_BUDGETS_OF_NAMESPACE, slimBudget } from '@brupop/shared/drain/budgets';
+import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/budgets';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
-import { Reflector, type ReflectorEvent } from '@brupop/shared/kube/reflector';
+import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
@@ -106,8 +106,9 @@ export class Cluster {
       name: string,
       path: string,
       slim: (raw: unknown) => T,
-      limits: { readonly maxPerNamespace?: number } = {},
-    ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim, ...limits, onRestart: onWatchRestart });
+      limits?: StoreLimits<T>,
+    ): Reflector<T> =>
+      new Reflector({ client, clock, log, name, path, slim, ...(limits && { limits }), onRestart: onWatchRestart });
     this.#options = options;
     this.checks = options.checks;
     this.#startedAt = clock.now();
@@ -119,19 +120,20 @@ export class Cluster {
     this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
     const groups = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
     this.#groups = reflector(NODE_GROUP_PLURAL, groups, readNodeGroup);
-    const limits = { maxPerNamespace: MAX_BUDGETS_OF_NAMESPACE };
-    this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, limits);
+    this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, BUDGET_LIMITS);
     this.#indexedBudgets = new Budgets(this.#budgets, log);
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
-    this.#nodes.subscribe(({ type, object }) => {
+    this.#nodes.subscribe(({ type, object, old }) => {
       const { name } = object.metadata;
+      if (object.isLarge && type !== 'Deleted' && old?.isLarge !== true)
+        log.warn('a Node has more labels, taints, conditions or resources than are kept', { node: name });
       this.#recordMissing(type, name);
       this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), clock.now());
       if (type !== 'Deleted') return;
-      this.#memory.forgetZone(object);
+      this.#memory.forget(object);
       this.metadataNotes.forget(object.metadata.uid);
     });
     this.#shadows.subscribe(({ type, object }) => {
@@ -284,7 +286,7 @@ export class Cluster {
     const time = { monotonic: this.#options.clock.monotonic(), silentMs: this.#leases.idleForMs() };
     const pairs = this.#nodes
       .list()
-      .map((node) => ({ node: this.#memory.inItsZone(node), shadow: this.#shadowOf(node.metadata.name) }));
+      .map((node) => ({ node: this.#memory.asObserved(node), shadow: this.#shadowOf(node.metadata.name) }));
     const shadows = this.#shadows.list().filter((shadow) => this.#nodes.get(nodeOf(shadow)) === undefined);
     const orphans = shadows.map((shadow) => ({ node: undefined, shadow: this.#assumed(shadow) }));
     return [

@@ -1,6 +1,7 @@
 import { selects } from '@brupop/shared/api/label-selector';
 import {
   AUTOSCALER_HOLDS,
+  EXCLUSION_LABEL,
   GROUP_KEYS_ANNOTATION,
   GROUP_TAINTS_ANNOTATION,
   MANAGED_LABEL,
@@ -16,6 +17,7 @@ import {
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { type AppliedKeys, appliedKeys, type ManagedFields, type NodeTaint } from './group-metadata.ts';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
+import { truncated } from '@brupop/shared/runtime/errors';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Amounts, amountsOf } from './requests.ts';
 
@@ -42,6 +44,8 @@ export interface NodeView extends KubernetesObject {
   readonly readySince: string | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
   readonly bootID: string;
+  /** Not all of its labels, taints, conditions and resources are kept. */
+  readonly isLarge: boolean;
 }
 
 interface RawNode extends KubernetesObject {
@@ -68,23 +72,39 @@ const ANNOTATIONS = [
   GROUP_TAINTS_ANNOTATION,
 ];
 
+/** A kubelet decides on the size of its Node. Real ones have far less. Of labels beyond this, only those of the operator are kept. */
+const MAX_LABEL_CHARS = 65_536;
+/** Of the taints, the conditions, the resources, and what groups have applied. */
+const MAX_ITEMS = 200;
+const MAX_NAME = 317;
+
 export function readNode(raw: unknown): NodeView {
-  const { metadata, spec = {}, status = {} } = raw as RawNode;
+  const { metadata, spec = {}, status: reported = {} } = raw as RawNode;
   const { unschedulable = false, taints = [] } = spec;
-  const applied = appliedKeys(metadata.managedFields);
+  const applied = appliedKeys(metadata.managedFields).slice(0, MAX_ITEMS);
+  const conditions = (reported.conditions ?? []).filter(({ type }) => type.length <= MAX_NAME).slice(0, MAX_ITEMS);
+  const allocatable = Object.entries(reported.allocatable ?? {}).slice(0, MAX_ITEMS);
+  const status = { ...reported, conditions, allocatable: Object.fromEntries(allocatable) };
+  const hasManyLabels = JSON.stringify(metadata.labels ?? {}).length > MAX_LABEL_CHARS;
+  const labels = hasManyLabels ? pick(metadata.labels, OWN_LABELS) : (metadata.labels ?? {});
   return {
-    metadata: readMetadata(metadata, applied),
+    metadata: readMetadata({ ...metadata, labels }, applied),
     unschedulable,
     hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
     hasStartupTaint: taints.some(({ key }) => key === STARTUP_TAINT),
     hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
-    taints: taints.map(({ key, value = '', effect }) => ({ key, value, effect })),
+    taints: taints.slice(0, MAX_ITEMS).map(({ key, value = '', effect }) => ({ key, value, effect })),
     applied,
     allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
-    bootID: status.nodeInfo?.bootID ?? '',
+    bootID: truncated(status.nodeInfo?.bootID ?? '', MAX_NAME),
+    isLarge:
+      hasManyLabels ||
+      taints.length > MAX_ITEMS ||
+      conditions.length < (reported.conditions ?? []).length ||
+      allocatable.length < Object.keys(reported.allocatable ?? {}).length,
   };
 }
 
@@ -174,6 +194,9 @@ export function skippedBy({ metadata: { annotations } }: NodeView): string | und
 const CONTROL_PLANE_LABELS = ['control-plane', 'master', 'controlplane', 'etcd'].map(
   (role) => `node-role.kubernetes.io/${role}`,
 );
+
+/** What decides whether, and with which others, a node is updated. */
+const OWN_LABELS = [MANAGED_LABEL, ZONE_LABEL, EXCLUSION_LABEL, ...CONTROL_PLANE_LABELS];
 
 export function isControlPlane({ metadata: { labels = {} } }: NodeView): boolean {
   return CONTROL_PLANE_LABELS.some((label) => labels[label] !== undefined);

@@ -63,6 +63,14 @@ test('a node starts when its pods fit on another one', () => {
   ]);
 });
 
+test('a pod whose needs are too large to be kept fits on no node, and is named', () => {
+  const made = planned([aManagedNode('a'), aManagedNode('b')], [big('vast', 'a', 0, { isLarge: true })]);
+  expect(started(made)).toEqual(['b']);
+  expect(waiting(made)).toEqual([
+    ['a', 'NoRoom', expect.stringContaining('tolerations of the pod shop/vast are more')],
+  ]);
+});
+
 test('nodes that start together do not count on the same room', () => {
   const nodes = ['a', 'b', 'c'].map((name) => aManagedNode(name));
   const made = planned(nodes, [big('one', 'a'), big('two', 'b'), aPlacedPod('three', 'c')]);

@@ -84,6 +84,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
     clearedAt,
     readySince,
     bootID,
+    isLarge: false,
   };
 }
 

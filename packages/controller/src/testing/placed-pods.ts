@@ -16,6 +16,7 @@ export function aPlacedPod(name: string, node: string, changes: Partial<PlacedPo
     requests: { cpu: 1, pods: 1 },
     nodeSelector: {},
     tolerations: [],
+    isLarge: false,
     ...changes,
   };
 }

@@ -12,6 +12,8 @@ export interface Budget extends KubernetesObject, Counts {
   readonly selector: LabelSelector | null;
   /** Its selector is not kept, and counts as if it selected every pod of its namespace. */
   readonly isLarge: boolean;
+  /** How many budgets it counts as, of those that are kept. */
+  readonly weight: number;
   /** Its controller has counted the pods for the current spec. */
   readonly counted: boolean;
   /** Pods were evicted since its controller has counted. */
@@ -49,28 +51,42 @@ interface RawBudget {
 
 /** Anyone who may create budgets in one namespace decides on the size of their selectors. */
 const MAX_SELECTOR_CHARS = 4_096;
-/** More of them are not kept. */
+/** More of them are not kept, nor of one drain read. */
 export const MAX_BUDGETS_OF_NAMESPACE = 2_000;
+/** Of the cluster: with an index some 60 MiB, if each is as large as it may be. */
+const MAX_BUDGETS = 20_000;
 const MAX_FAILURE_CHARS = 300;
 
 /** Values that a pod must not have are compared one by one. */
 const MAX_SELECTOR_VALUES = 100;
 
+/** A budget with a large selector counts as several. */
+export const BUDGET_LIMITS = {
+  maxPerNamespace: MAX_BUDGETS_OF_NAMESPACE,
+  maxTotal: MAX_BUDGETS,
+  weightOf: ({ weight }: Budget): number => weight,
+};
+
 /** Stands for the budgets of a namespace that has more than are kept. */
 export function tooManyBudgets(namespace: string): Budget {
-  const name = `one of more than ${MAX_BUDGETS_OF_NAMESPACE}`;
+  const name = 'one of more than are kept';
   const found = slimBudget({ metadata: { name, namespace, uid: '', resourceVersion: '' } });
   return { ...found, selector: {}, isLarge: true };
 }
 
-function isLargeSelector(selector: LabelSelector | undefined): boolean {
+/** What a budget takes beyond an ordinary one. */
+const ORDINARY = { values: 10, chars: 512 };
+
+function sizeOf(selector: LabelSelector | undefined): { readonly isLarge: boolean; readonly weight: number } {
   const values = (selector?.matchExpressions ?? []).reduce((sum, one) => sum + (one.values?.length ?? 0), 0);
-  return values > MAX_SELECTOR_VALUES || JSON.stringify(selector ?? null).length > MAX_SELECTOR_CHARS;
+  const chars = JSON.stringify(selector ?? null).length;
+  if (values > MAX_SELECTOR_VALUES || chars > MAX_SELECTOR_CHARS) return { isLarge: true, weight: 1 };
+  return { isLarge: false, weight: 1 + Math.floor(values / ORDINARY.values) + Math.floor(chars / ORDINARY.chars) };
 }
 
 export function slimBudget(raw: unknown): Budget {
   const { metadata, spec = {}, status = {} } = raw as RawBudget;
-  const isLarge = isLargeSelector(spec.selector);
+  const { isLarge, weight } = sizeOf(spec.selector);
   const { name, namespace = '', uid, resourceVersion, generation = 0 } = metadata;
   const { observedGeneration = -1, ...counts } = { ...NOTHING_COUNTED, ...status };
   const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts;
@@ -78,6 +94,7 @@ export function slimBudget(raw: unknown): Budget {
     metadata: { name, namespace, uid, resourceVersion, generation },
     selector: isLarge ? {} : (spec.selector ?? null),
     isLarge,
+    weight,
     counted: observedGeneration >= generation,
     disruptionsAllowed,
     currentHealthy,

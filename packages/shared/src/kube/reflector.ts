@@ -28,10 +28,10 @@ import type { Logger } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
 import { hasStatus, KubeError } from './error.ts';
 import { type List, readList } from './list.ts';
-import { type Listener, Store } from './store.ts';
+import { type Listener, Store, type StoreLimits } from './store.ts';
 import { jsonLines, readEvent, type WatchEvent } from './watch-protocol.ts';
 
-export type { Listener, ReflectorEvent } from './store.ts';
+export type { Listener, ReflectorEvent, StoreLimits } from './store.ts';
 
 interface ReflectorOptions<T extends KubernetesObject> {
   readonly client: Pick<KubeClient, 'request' | 'stream'>;
@@ -50,8 +50,8 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly listLimitMs?: number;
   /** The list fails with more objects. */
   readonly maxItems?: number;
-  /** More objects of a namespace are omitted; `overfull` names it. */
-  readonly maxPerNamespace?: number;
+  /** More objects are omitted; `overfull` names their namespaces. */
+  readonly limits?: StoreLimits<T>;
   /** Called when a list or watch has failed and is retried. */
   readonly onRestart?: (name: string) => void;
 }
@@ -90,7 +90,7 @@ export class Reflector<T extends KubernetesObject> {
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
-    this.#store = new Store(options.maxPerNamespace);
+    this.#store = new Store(options.limits);
     this.#lastActivity = options.clock.monotonic();
   }
 

@@ -33,7 +33,7 @@ describe('a store', () => {
   });
 
   it('omits what a namespace has beyond its limit, and says so until the next list', () => {
-    const store = new Store<KubernetesObject>(2);
+    const store = new Store<KubernetesObject>({ maxPerNamespace: 2, maxTotal: 100 });
     const inNamespace = (name: string, namespace: string): KubernetesObject => ({
       metadata: { name, namespace, uid: name, resourceVersion: '1' },
     });
@@ -45,6 +45,46 @@ describe('a store', () => {
     expect([...store.overfull]).toEqual(['crowded']);
     store.replace(['b', 'c', 'd'].map((name) => inNamespace(name, name === 'd' ? 'other' : 'crowded')));
     expect([names(), [...store.overfull]]).toEqual([['b', 'd', 'c'], []]);
+  });
+
+  it('beyond the total keeps an equal share of each namespace, so that a crowded one takes nothing from the others', () => {
+    const store = new Store<KubernetesObject>({ maxPerNamespace: 100, maxTotal: 10 });
+    const add = (namespace: string, count: number): void => {
+      for (let i = 0; i < count; i += 1)
+        store.set({ metadata: { name: `${i}`, namespace, uid: `${namespace}/${i}`, resourceVersion: '1' } });
+    };
+    const kept = (): Record<string, number> =>
+      Object.fromEntries(
+        [...Map.groupBy(store.list(), ({ metadata }) => metadata.namespace ?? '')].map(([name, some]) => [
+          name,
+          some.length,
+        ]),
+      );
+    add('crowded', 50);
+    expect([kept(), [...store.overfull]]).toEqual([{ crowded: 10 }, ['crowded']]);
+    for (const name of ['a', 'b', 'c', 'd']) add(name, 2);
+    expect([kept(), [...store.overfull]]).toEqual([{ crowded: 10, a: 2, b: 2, c: 2, d: 2 }, ['crowded']]);
+    add('d', 50);
+    expect([kept()['d'], [...store.overfull]]).toEqual([2, ['crowded', 'd']]);
+  });
+
+  it('counts an object by its weight, also when that changes', () => {
+    const weightOf = ({ metadata }: KubernetesObject): number => metadata.generation ?? 1;
+    const store = new Store<KubernetesObject>({ maxPerNamespace: 5, maxTotal: 100, weightOf });
+    const set = (name: string, generation: number): void =>
+      store.set({ metadata: { name, namespace: 'n', uid: name, resourceVersion: `${generation}`, generation } });
+    const names = (): string[] => store.list().map(({ metadata }) => metadata.name);
+    set('a', 1);
+    set('b', 4);
+    set('c', 1);
+    expect([names(), [...store.overfull]]).toEqual([['a', 'b'], ['n']]);
+    set('b', 1);
+    set('c', 3);
+    expect(names()).toEqual(['a', 'b', 'c']);
+    set('a', 2);
+    expect(names()).toEqual(['b', 'c']);
+    set('a', 1);
+    expect(names()).toEqual(['b', 'c', 'a']);
   });
 
   it('reports the differences to a new list, deletions first', () => {

@@ -9,20 +9,28 @@ export interface ReflectorEvent<T> {
 
 export type Listener<T> = (event: ReflectorEvent<T>) => void;
 
-/**
- * Objects by namespace and name, with listeners for changes. Of a namespace with more than
- * `maxPerNamespace`, some are omitted.
- */
+/** How much is kept of what anyone may write. */
+export interface StoreLimits<T> {
+  readonly maxPerNamespace: number;
+  /** Beyond it a namespace gets no more than its equal share, so that one that has few objects loses none to others. */
+  readonly maxTotal: number;
+  /** What one object counts. Default 1. */
+  readonly weightOf?: (object: T) => number;
+}
+
+/** Objects by namespace and name, with listeners for changes. Beyond the limits some are omitted. */
 export class Store<T extends KubernetesObject> {
   readonly #objects = new Map<string, T>();
-  readonly #maxPerNamespace: number;
+  readonly #limits: StoreLimits<T> | undefined;
+  /** By namespace. */
   readonly #sizes = new Map<string, number>();
+  #total = 0;
   /** The namespaces of which an object was omitted since the latest list. */
   readonly #overfull = new Set<string>();
   readonly #listeners = new Set<Listener<T>>();
 
-  constructor(maxPerNamespace = Infinity) {
-    this.#maxPerNamespace = maxPerNamespace;
+  constructor(limits?: StoreLimits<T>) {
+    this.#limits = limits;
   }
 
   /** The namespaces of which objects are omitted. */
@@ -50,7 +58,10 @@ export class Store<T extends KubernetesObject> {
     if (old !== undefined && sameVersion(old, object)) return;
     if (old !== undefined && old.metadata.uid !== object.metadata.uid) this.remove(old);
     const known = this.#objects.get(key);
-    if (known === undefined && !this.#count(object, 1)) return;
+    if (!this.#makeSpace(object, known)) {
+      if (known !== undefined) this.remove(known);
+      return;
+    }
     this.#objects.set(key, object);
     this.#emit(known === undefined ? { type: 'Added', object } : { type: 'Modified', object, old: known });
   }
@@ -59,7 +70,7 @@ export class Store<T extends KubernetesObject> {
     const key = keyOf(metadata.name, metadata.namespace);
     const old = this.#objects.get(key);
     if (!this.#objects.delete(key) || old === undefined) return;
-    this.#count(old, -1);
+    this.#count(old, -this.#weightOf(old));
     this.#emit({ type: 'Deleted', object: old });
   }
 
@@ -71,16 +82,28 @@ export class Store<T extends KubernetesObject> {
     for (const object of objects) this.set(object);
   }
 
-  /** Returns false if the namespace has no place for another object. */
-  #count({ metadata: { namespace = '' } }: KubernetesObject, by: 1 | -1): boolean {
+  /** Returns false if the namespace may have no other object of this weight. */
+  #makeSpace(object: T, known: T | undefined): boolean {
+    const { maxPerNamespace = Infinity, maxTotal = Infinity } = this.#limits ?? {};
+    const { namespace = '' } = object.metadata;
+    const by = this.#weightOf(object) - (known === undefined ? 0 : this.#weightOf(known));
     const size = (this.#sizes.get(namespace) ?? 0) + by;
-    if (size > this.#maxPerNamespace) {
-      this.#overfull.add(namespace);
-      return false;
-    }
+    const share = maxTotal / Math.max(1, this.#sizes.size);
+    const isOverfull = size > maxPerNamespace || (this.#total + by > maxTotal && size > share);
+    if (by > 0 && isOverfull) this.#overfull.add(namespace);
+    else this.#count(object, by);
+    return by <= 0 || !isOverfull;
+  }
+
+  #count({ metadata: { namespace = '' } }: T, by: number): void {
+    const size = (this.#sizes.get(namespace) ?? 0) + by;
+    this.#total += by;
     if (size === 0) this.#sizes.delete(namespace);
     else this.#sizes.set(namespace, size);
-    return true;
+  }
+
+  #weightOf(object: T): number {
+    return this.#limits?.weightOf?.(object) ?? 1;
   }
 
   #emit(event: ReflectorEvent<T>): void {

@@ -125,8 +125,8 @@ function sizeOf({ requests }: PlacedPod): number {
   return (requests['cpu'] ?? 0) + (requests['memory'] ?? 0) / 2 ** 32;
 }
 
-function kindOf({ requests, nodeSelector, tolerations }: PlacedPod): string {
-  return JSON.stringify([requests, nodeSelector, tolerations]);
+function kindOf({ requests, nodeSelector, tolerations, isLarge }: PlacedPod): string {
+  return JSON.stringify([requests, nodeSelector, tolerations, isLarge]);
 }
 
 /** Takes room for the pod on the first node that has enough, and returns the name of that node. */
@@ -137,10 +137,13 @@ function place(pod: PlacedPod, places: readonly Place[], taken: Taken): string |
   return found?.node.metadata.name;
 }
 
-function mayRun({ nodeSelector, tolerations }: PlacedPod, { metadata: { labels = {} }, taints }: NodeView): boolean {
+function mayRun(
+  { nodeSelector, tolerations, isLarge }: PlacedPod,
+  { metadata: { labels = {} }, taints }: NodeView,
+): boolean {
   const matches = Object.entries(nodeSelector).every(([key, value]) => labels[key] === value);
   const strict = taints.filter(({ key, effect }) => effect !== 'PreferNoSchedule' && key !== CORDON_TAINT);
-  return matches && strict.every((taint) => tolerations.some((toleration) => tolerates(toleration, taint)));
+  return !isLarge && matches && strict.every((taint) => tolerations.some((toleration) => tolerates(toleration, taint)));
 }
 
 /** As Kubernetes "Taints and Tolerations" has it. */

@@ -26,6 +26,10 @@ export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
   const found = room.check(node);
   if (found === 'unknown' || (found === undefined && !workloads.counts)) return notListed('NoRoom', workloads, now);
   if (found === undefined) return undefined;
+  if (found.isLarge) {
+    const message = `The requests, node selector and tolerations of the pod ${found.key} are more than 4 KiB, so it counts as a pod that fits on no node`;
+    return { reason: 'NoRoom', message };
+  }
   const { cpu = 0, memory = 0 } = found.requests;
   const requests = `${Number(cpu.toFixed(3))} CPU and ${Math.ceil(memory / 2 ** 20)} MiB`;
   const message =
