@@ -79,32 +79,44 @@ const MAX_ITEMS = 200;
 const MAX_NAME = 317;
 
 export function readNode(raw: unknown): NodeView {
-  const { metadata, spec = {}, status: reported = {} } = raw as RawNode;
-  const { unschedulable = false, taints = [] } = spec;
+  const { metadata, spec = {}, status = {}, isLarge } = reduced(raw as RawNode);
+  const { unschedulable = false, taints = [] } = (raw as RawNode).spec ?? {};
   const applied = appliedKeys(metadata.managedFields).slice(0, MAX_ITEMS);
-  const conditions = (reported.conditions ?? []).filter(({ type }) => type.length <= MAX_NAME).slice(0, MAX_ITEMS);
-  const allocatable = Object.entries(reported.allocatable ?? {}).slice(0, MAX_ITEMS);
-  const status = { ...reported, conditions, allocatable: Object.fromEntries(allocatable) };
-  const hasManyLabels = JSON.stringify(metadata.labels ?? {}).length > MAX_LABEL_CHARS;
-  const labels = hasManyLabels ? pick(metadata.labels, OWN_LABELS) : (metadata.labels ?? {});
   return {
-    metadata: readMetadata({ ...metadata, labels }, applied),
+    metadata: readMetadata(metadata, applied),
     unschedulable,
     hasWaitingTaint: taints.some(({ key }) => key === WAITING_TAINT),
     hasStartupTaint: taints.some(({ key }) => key === STARTUP_TAINT),
     hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
-    taints: taints.slice(0, MAX_ITEMS).map(({ key, value = '', effect }) => ({ key, value, effect })),
+    taints: (spec.taints ?? []).map(({ key, value = '', effect }) => ({ key, value, effect })),
     applied,
     allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
     bootID: truncated(status.nodeInfo?.bootID ?? '', MAX_NAME),
-    isLarge:
-      hasManyLabels ||
-      taints.length > MAX_ITEMS ||
-      conditions.length < (reported.conditions ?? []).length ||
-      allocatable.length < Object.keys(reported.allocatable ?? {}).length,
+    isLarge,
+  };
+}
+
+/** Returns the Node with as much as is kept of what its kubelet may fill. */
+function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
+  const { metadata, spec = {}, status = {} } = raw;
+  const { labels = {} } = metadata;
+  const { taints = [] } = spec;
+  const { conditions = [] } = status;
+  const allocatable = Object.entries(status.allocatable ?? {});
+  const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS;
+  const named = conditions.filter(({ type }) => type.length <= MAX_NAME);
+  return {
+    metadata: { ...metadata, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
+    spec: { taints: taints.slice(0, MAX_ITEMS) },
+    status: {
+      ...status,
+      conditions: named.slice(0, MAX_ITEMS),
+      allocatable: Object.fromEntries(allocatable.slice(0, MAX_ITEMS)),
+    },
+    isLarge: hasManyLabels || [taints, conditions, allocatable].some(({ length }) => length > MAX_ITEMS),
   };
 }
 

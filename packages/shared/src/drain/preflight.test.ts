@@ -238,6 +238,7 @@ test('a budget of the API is cut to what evictions are decided by', () => {
     metadata,
     selector: spec.selector,
     isLarge: false,
+    weight: 1,
     counted: true,
     disruptionsAllowed: 1,
     currentHealthy: 3,

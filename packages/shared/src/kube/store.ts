@@ -84,15 +84,22 @@ export class Store<T extends KubernetesObject> {
 
   /** Returns false if the namespace may have no other object of this weight. */
   #makeSpace(object: T, known: T | undefined): boolean {
-    const { maxPerNamespace = Infinity, maxTotal = Infinity } = this.#limits ?? {};
     const { namespace = '' } = object.metadata;
     const by = this.#weightOf(object) - (known === undefined ? 0 : this.#weightOf(known));
+    if (by > 0 && this.#isOverfull(namespace, by)) {
+      this.#overfull.add(namespace);
+      return false;
+    }
+    this.#count(object, by);
+    return true;
+  }
+
+  #isOverfull(namespace: string, by: number): boolean {
+    if (this.#limits === undefined) return false;
+    const { maxPerNamespace, maxTotal } = this.#limits;
     const size = (this.#sizes.get(namespace) ?? 0) + by;
     const share = maxTotal / Math.max(1, this.#sizes.size);
-    const isOverfull = size > maxPerNamespace || (this.#total + by > maxTotal && size > share);
-    if (by > 0 && isOverfull) this.#overfull.add(namespace);
-    else this.#count(object, by);
-    return by <= 0 || !isOverfull;
+    return size > maxPerNamespace || (this.#total + by > maxTotal && size > share);
   }
 
   #count({ metadata: { namespace = '' } }: T, by: number): void {
