@@ -37,7 +37,10 @@ export interface RunningApiserver {
 
 /** What differs from the chart's settings. */
 export interface ApiserverSettings extends Partial<ApiserverConfig> {
+  /** Shows later times than kube-apiserver, as if that had waited. */
   readonly clock?: Clock;
+  /** The clock of the replica's machine alone. */
+  readonly wrongClock?: Clock;
   /** The response of `/openid/v1/jwks` instead of the cluster's own keys. */
   readonly jwks?: object;
 }
@@ -48,7 +51,7 @@ export async function startApiserver(
   installation: Installation,
   options: ApiserverSettings = {},
 ): Promise<RunningApiserver> {
-  const { clock = systemClock, jwks, ...settings } = options;
+  const { wrongClock, clock = wrongClock ?? systemClock, jwks, ...settings } = options;
   const { log, lines } = recordingLogger();
   const dir = mkdtempSync(join(tmpdir(), 'brupop-apiserver-'));
   const tls = writeCertificate(dir);
@@ -56,7 +59,7 @@ export async function startApiserver(
   const [healthPort = 0] = await freePorts(1);
   const config = configFor({ access, healthPort, namespace: installation.namespace, tls, settings });
   const registry = createRegistry(APISERVER);
-  const client = await createKubeClient({ userAgent: APISERVER, clock, log, access });
+  const client = await createKubeClient({ userAgent: APISERVER, clock: wrongClock ?? systemClock, log, access });
   if (jwks !== undefined) publish(client, jwks);
   const stop = new AbortController();
   const { signal } = stop;

@@ -34,3 +34,24 @@ describe('a drain that is to delete pods without the right to', () => {
     expect(await node.events('DrainForced')).toEqual([]);
   });
 });
+
+describe('a replica whose own clock is an hour ahead', () => {
+  it('continues the drain that another one has started, and dates its own by the clock of kube-apiserver', async () => {
+    const node = await NodeToDrain.create(suite);
+    const time = shiftedClock();
+    time.shiftMs = 60 * MINUTE;
+    const [right, wrong] = [await suite.start(), await suite.start({ wrongClock: time.clock })];
+    const held = await node.pod({ labels: { app: 'web' } });
+    await createBudget(suite.cluster, node.namespace, 'web-budget', { app: 'web' });
+    expect((await node.drain(right)).failure).toBeUndefined();
+    expect(await node.drain(wrong)).toMatchObject({ done: false, evicted: 0, remaining: 1 });
+    expect((await node.status())?.result).toBeUndefined();
+    expect(await podNames(suite.cluster, node.namespace)).toEqual([held]);
+    const other = await NodeToDrain.create(suite);
+    await other.pod({ labels: { app: 'web' } });
+    await createBudget(suite.cluster, other.namespace, 'web-budget', { app: 'web' });
+    await other.drain(wrong);
+    const aheadMs = Date.parse((await other.status())?.startTime ?? '') - Date.now();
+    expect(Math.abs(aheadMs)).toBeLessThan(30_000);
+  });
+});

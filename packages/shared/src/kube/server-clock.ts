@@ -11,7 +11,7 @@ const RESOLUTION_MS = 3_000;
 export function serverClock(clock: Clock, skewMs: () => number | undefined): Clock {
   const now = (): number => {
     const skew = skewMs() ?? 0;
-    return clock.now() - (Math.abs(skew) > RESOLUTION_MS ? skew : 0);
+    return clock.now() - (Math.abs(skew) > RESOLUTION_MS ? Math.round(skew) : 0);
   };
   return {
     now,
