@@ -25,6 +25,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'actions.ts',
     'state',
     'decide',
+    'release.ts',
     'agent.ts',
     'config.ts',
     'main.ts',

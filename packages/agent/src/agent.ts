@@ -64,6 +64,11 @@ export class Agent {
     if (this.#fatal !== undefined) throw this.#fatal;
   }
 
+  /** What it knows of its shadow. */
+  shadow(): AgentShadow | undefined {
+    return this.#source.view().shadow;
+  }
+
   live(): string | undefined {
     const lateMs = this.#options.clock.monotonic() - this.#dueMs;
     if (lateMs <= LIMITS.loopStuck) return undefined;

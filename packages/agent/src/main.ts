@@ -6,8 +6,9 @@ import { Agent } from './agent.ts';
 import { HttpApiserverClient } from './apiserver/client.ts';
 import { type AgentConfig, readConfig } from './config.ts';
 import { HostSocket } from './host/host-socket.ts';
+import { endAfterRelease, STOP_LIMIT_MS } from './release.ts';
 
-run(AGENT, (context) => serve(readConfig(context.env), context));
+run(AGENT, (context) => serve(readConfig(context.env), context), { stopLimitMs: STOP_LIMIT_MS });
 
 async function serve(config: AgentConfig, { signal, log, clock }: Omit<RunContext, 'env'>): Promise<void> {
   const { node, apiserver, hostSocket: socketPath, bootIDFile, checkIntervalMs, host, healthPort } = config;
@@ -21,5 +22,5 @@ async function serve(config: AgentConfig, { signal, log, clock }: Omit<RunContex
     checkIntervalMs,
   });
   await serveHealth({ host, port: healthPort, signal, live: () => agent.live(), ready: () => agent.ready() });
-  await agent.run(signal);
+  await agent.run(endAfterRelease(signal, clock, () => agent.shadow()));
 }

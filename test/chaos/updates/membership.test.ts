@@ -1,11 +1,11 @@
 import { jest } from '@jest/globals';
-import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/api/names.ts';
+import { GROUP, MANAGED_LABEL, MANAGED_LABEL_VALUE } from '../../../packages/shared/src/api/names.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { holdAllDrains, releaseDrains } from '../../framework/fleet/held-drains.ts';
 import { untilSomeNodeIsBlocked, untilSomeNodeIsToldTo } from '../../framework/fleet/steps.ts';
-import { NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -49,6 +49,23 @@ describe('a rollout whose fleet changes meanwhile', () => {
       await eventually(() => expect(fleet.kubelet.pids('brupop-agent', name)).toEqual([]));
       expect(fleet.node(name).host.reboots).toBe(0);
       await fleet.node(name).setManaged(true);
+      await fleet.untilAllRun(NEW);
+    });
+  });
+
+  it('releases the version lock of a pinned node that loses its label, before its shadow goes', async () => {
+    const config = { versions: { pin: OLD } };
+    await withFleet({ nodes: fleetNodes(3), config }, async ({ cluster, fleet }) => {
+      const locks = (): unknown[] =>
+        ['node-1', 'node-2', 'node-3'].map((name) =>
+          fleet.node(name).host.settings.live.get('settings.updates.version-lock'),
+        );
+      await eventually(() => expect(locks()).toEqual([OLD, OLD, OLD]), { limitMs: 60_000 });
+      await fleet.node('node-2').setManaged(false);
+      await eventually(() => expect(fleet.shadow('node-2')).toBeUndefined(), { limitMs: 60_000 });
+      expect(locks()).toEqual([OLD, 'latest', OLD]);
+      await cluster.api.patch(`/apis/${GROUP}/v1alpha1/brupopconfigs/cluster`, { spec: { versions: { pin: null } } });
+      await fleet.node('node-2').setManaged(true);
       await fleet.untilAllRun(NEW);
     });
   });

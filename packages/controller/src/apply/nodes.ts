@@ -40,7 +40,10 @@ async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string)
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
     const restored = await restore(context, cleanup, key);
     if (kind === 'Unmanage' && restored && shadow !== undefined)
-      await context.writer.attempt('shadow_delete', key, () => deleteShadow(context, shadow));
+      await context.writer.attempt('shadow_delete', key, async () => {
+        await deleteShadow(context, shadow);
+        if (cleanup.kept !== undefined) context.events.record(cleanup.kept);
+      });
   }
 }
 

@@ -1,4 +1,5 @@
 import { EXCLUDED_ANNOTATION, EXCLUSION_LABEL } from '@brupop/shared/api/names';
+import { pinRecords } from '@brupop/shared/testing/settings';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -143,4 +144,12 @@ test.each(Object.entries(cases))('%s', (_, [managedNode, kind, dueAt]) => {
   const cleanup = cleanupOf(managedNode, NOW);
   expect(cleanup?.kind).toBe(kind);
   expect(cleanup?.dueAt).toBe(dueAt);
+});
+
+test('a shadow that goes with settings of its host is followed by a warning', () => {
+  const settings = { records: pinRecords({ versionLock: '1.25.0' }) };
+  const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), NOW)?.kept;
+  expect([kept?.reason, kept?.warning]).toEqual(['HostSettingsKept', true]);
+  expect(kept?.message).toContain('settings.updates.version-lock');
+  expect(cleanupOf(aManagedNode('a', { managed: false }), NOW)?.kept).toBeUndefined();
 });

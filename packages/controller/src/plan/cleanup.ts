@@ -4,6 +4,7 @@ import { isManaged } from '../cluster/node.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from './facts/deadlines.ts';
+import { namesOf } from './capacity.ts';
 import { eventOn } from './spec-change.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */
@@ -31,6 +32,8 @@ export interface Cleanup {
   readonly dueAt: number;
   /** Recorded when the Node is restored; undefined: there is nothing to restore. */
   readonly event?: EventSource | undefined;
+  /** Recorded when the shadow is deleted although its host has settings of the operator. */
+  readonly kept?: EventSource | undefined;
 }
 
 /** An updating node gets no cleanup: its spec goes to Idle first. */
@@ -44,7 +47,8 @@ export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | unde
   // No Node returns to service while its host may still go down.
   const safeAt = rebootUntil(managedNode, now) ?? 0;
   const event = restoredEvent(managedNode);
-  if (!isManaged(node)) return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt), event };
+  if (!isManaged(node))
+    return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt), event, kept: keptEvent(managedNode) };
   const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
   return event && { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
 }
@@ -73,4 +77,14 @@ function restoredEvent({ node, shadow }: ManagedNode): EventSource | undefined {
   const message =
     'Restored the Node: removed a cordon or load balancer exclusion of the operator that no agent removed';
   return eventOn(node, shadow, { reason: 'Restored', message, key: node.metadata.resourceVersion });
+}
+
+/** The values from before go with the shadow. An agent that runs restores them before it ends. */
+function keptEvent({ node, shadow }: ManagedNode): EventSource | undefined {
+  const keys = (shadow?.status?.settings?.records ?? []).map(({ key }) => key);
+  if (node === undefined || shadow === undefined || keys.length === 0) return undefined;
+  const message =
+    `The host keeps settings that the operator wrote, since no agent restored them before the label was removed: ` +
+    `${namesOf(keys)}. Set them on the host, as in apiclient set updates.version-lock=latest`;
+  return eventOn(node, shadow, { reason: 'HostSettingsKept', message, key: shadow.metadata.uid });
 }

@@ -25,6 +25,7 @@ export const EVENT_REASONS = [
   'DeadlineExceeded',
   'HookFailed',
   'HostSettingsChanged',
+  'HostSettingsKept',
   'SpecRepaired',
   'Released',
   'Restored',
@@ -39,6 +40,7 @@ const WARNINGS: ReadonlySet<EventReason> = new Set([
   'SettingsFailed',
   'DeadlineExceeded',
   'HookFailed',
+  'HostSettingsKept',
   'NodeLost',
   'OutOfService',
 ]);
