@@ -3,17 +3,22 @@
 #
 #   scripts/takeover.sh check      reads only: what is there, and what `prepare` would do
 #   scripts/takeover.sh prepare    stops the Rust operator between two steps, and removes it; keeps the shadows
+#   scripts/takeover.sh back       ends the cordons and exclusions that `prepare` adopted, if you go back
 #
 # Options: --namespace NAME  of the Rust operator (default brupop-bottlerocket-aws)
 #          --backup FOLDER   where to save what is removed (default ./brupop-backup)
 #          --timeout SECONDS how long to wait for steps under way, and for pods to end (default 1800)
+#          --leave-out NODE  do not wait for the agent of this node; may be repeated
 #
-# Needs bash, kubectl and, if the Rust operator was installed with Helm, helm. Every command may be repeated.
+# Needs bash, kubectl and, if the Rust operator was installed with Helm, helm. Every command may be interrupted and
+# repeated. While the Rust controller runs, `prepare` starts from the beginning and uses nothing of an earlier run.
 set -euo pipefail
+export LC_ALL=C
 
 namespace=brupop-bottlerocket-aws
 backup=./brupop-backup
 timeout=1800
+left_out=
 command=${1:-}
 [ $# -eq 0 ] || shift
 while [ $# -gt 1 ]; do
@@ -21,6 +26,7 @@ while [ $# -gt 1 ]; do
     --namespace) namespace=$2 ;;
     --backup) backup=$2 ;;
     --timeout) timeout=$2 ;;
+    --leave-out) left_out="$left_out $2" ;;
     *) break ;;
   esac
   shift 2
@@ -30,12 +36,18 @@ crd=bottlerocketshadows.brupop.bottlerocket.aws
 shadows=bottlerocketshadows.v2.brupop.bottlerocket.aws
 component=brupop.bottlerocket.aws/component
 labelled=bottlerocket.aws/updater-interface-version=2.0.0
-exclusion=node.kubernetes.io/exclude-from-external-load-balancers
+# On every object of this operator's chart, and on none of the Rust operator's.
+ours=app.kubernetes.io/part-of=bottlerocket-update-operator
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'takeover: %s\n' "$*" >&2; exit 1; }
 k() { kubectl --namespace "$namespace" "$@"; }
 now() { date -u +%Y-%m-%dT%H:%M:%SZ; }
+
+. "$here/takeover/nodes.sh"
+. "$here/takeover/releases.sh"
+. "$here/takeover/leftovers.sh"
 
 # Prints an annotation of an object, or nothing: annotation KEY KIND NAME
 annotation() {
@@ -43,38 +55,70 @@ annotation() {
     -o go-template="{{with .metadata.annotations}}{{with index . \"$1\"}}{{.}}{{end}}{{end}}"
 }
 
-# Prints NAME DESIRED CURRENT of each shadow. CURRENT is "-" before the first report.
-states() {
-  local status='{{with .status}}{{.current_state}}{{else}}-{{end}}'
-  k get "$shadows" -o go-template='{{range .items}}{{.metadata.name}} {{.spec.state}} '"$status"'{{"\n"}}{{end}}'
+# Prints the component that a workload selects, or nothing: selected KIND NAME
+selected() {
+  k get "$1" "$2" --ignore-not-found \
+    -o go-template="{{with .spec.selector.matchLabels}}{{with index . \"$component\"}}{{.}}{{end}}{{end}}"
 }
 
-# Prints the names of Nodes that are cordoned.
-cordoned() {
-  kubectl get nodes -l "$labelled" \
-    -o go-template='{{range .items}}{{if .spec.unschedulable}}{{.metadata.name}}{{"\n"}}{{end}}{{end}}'
+# Prints NAME DESIRED CURRENT SINCE of each shadow. CURRENT is "-" before the first report.
+states() {
+  local status='{{with .status}}{{.current_state}}{{else}}-{{end}}'
+  local since='{{with .spec.state_transition_timestamp}}{{.}}{{else}}-{{end}}'
+  k get "$shadows" -o go-template='{{range .items}}{{.metadata.name}} {{.spec.state}} '"$status $since"'{{"\n"}}{{end}}'
+}
+
+# Prints NAME NODE of the pods of the Rust operator: rust_pods COMPONENT PREFIX-OF-NAMES
+# Its controller has the label of this operator's, so the names distinguish them.
+rust_pods() {
+  k get pods -l "$component=$1" \
+    -o go-template='{{range .items}}{{.metadata.name}} {{with .spec.nodeName}}{{.}}{{else}}-{{end}}{{"\n"}}{{end}}' |
+    awk -v prefix="$2" 'index($1, prefix) == 1'
+}
+
+# Waits until these pods have ended, other than on nodes that are left out.
+await_end() {
+  local deadline=$((SECONDS + timeout)) pods pod node left
+  while :; do
+    pods=$(rust_pods "$@")
+    left=
+    while read -r pod node; do
+      [ -z "$pod" ] || is_left_out "$node" || left="$left $pod($node)"
+    done <<<"$pods"
+    [ -n "$left" ] || return 0
+    [ "$SECONDS" -lt "$deadline" ] || die "pods have not ended:$left; see docs/takeover.md"
+    sleep 2
+  done
 }
 
 require_rust_operator() {
   kubectl get crd "$crd" >/dev/null || die "the definition $crd does not exist; there is nothing to take over"
-  local selector
-  selector=$(k get daemonset brupop-agent --ignore-not-found \
-    -o go-template="{{with .spec.selector.matchLabels}}{{with index . \"$component\"}}{{.}}{{end}}{{end}}")
-  case $selector in
-    agent | '') ;;
+  local agent others
+  agent=$(selected daemonset brupop-agent)
+  others=$(kubectl get deployments -A -l "$ours" --field-selector "metadata.namespace!=$namespace" \
+    -o custom-columns=NAMESPACE:.metadata.namespace --no-headers --ignore-not-found | sort -u | tr '\n' ' ')
+  [ -z "$others" ] || die "this operator is installed in $others, too; first uninstall it there with helm uninstall"
+  case $agent in
+    agent) ;;
+    '')
+      [ -z "$(selected deployment brupop-controller)" ] ||
+        die "the Rust operator is gone from $namespace, and this one is partly installed: finish with helm upgrade"
+      ;;
     *) die "brupop-agent in $namespace is not that of the Rust operator; nothing was changed" ;;
   esac
 }
 
 check() {
   require_rust_operator
-  say "shadows (name, desired state, current state):"
+  find_releases
+  say 'shadows (name, desired state, current state, since):'
   states | sed 's/^/  /'
   say 'managed nodes that are cordoned:'
   cordoned | sed 's/^/  /'
-  say "Helm release of the operator: $(annotation meta.helm.sh/release-name daemonset brupop-agent)"
-  say "Helm release of the definition: $(annotation meta.helm.sh/release-name crd "$crd")"
+  say "Helm release of the operator: $operator_release"
+  say "Helm release of the definition: $(tr '\n' ' ' <<<"$crd_releases")"
   say "stored versions of the definition: $(kubectl get crd "$crd" -o jsonpath='{.status.storedVersions[*]}')"
+  say "installed beside the Rust operator, and removed by prepare: $(leftovers | tr '\n' ' ')"
 }
 
 # Saves objects once; a repeated run keeps what the first one saw.
@@ -85,67 +129,39 @@ save() {
 }
 
 save_all() {
-  mkdir -p "$backup"
   save nodes.txt kubectl get nodes -l "$labelled" -o name
   save cordoned.txt cordoned
   save crd.yaml kubectl get crd "$crd" -o yaml
   save shadows.yaml k get "$shadows" -o yaml
   save workloads.yaml k get daemonsets,deployments,services,serviceaccounts,configmaps -o yaml
-  save_release operator "$(annotation meta.helm.sh/release-name daemonset brupop-agent)" \
-    "$(annotation meta.helm.sh/release-namespace daemonset brupop-agent)"
-  save_release crd "$(annotation meta.helm.sh/release-name crd "$crd")" \
-    "$(annotation meta.helm.sh/release-namespace crd "$crd")"
+  save_release operator "$operator_release"
+  save_release crd "$crd_releases"
 }
 
-# save_release FILE RELEASE NAMESPACE
+# save_release FILE "RELEASE NAMESPACE"; the file that names the release is the last one, so it is complete.
 save_release() {
-  [ -n "$2" ] || return 0
-  save "$1-release.txt" echo "$2 $3"
-  save "$1-values.yaml" helm get values "$2" --namespace "$3" --all --output yaml
-  save "$1-manifest.yaml" helm get manifest "$2" --namespace "$3"
+  local release release_namespace
+  read -r release release_namespace <<<"$2"
+  [ -n "$release" ] || return 0
+  save "$1-values.yaml" helm get values "$release" --namespace "$release_namespace" --all --output yaml
+  save "$1-manifest.yaml" helm get manifest "$release" --namespace "$release_namespace"
+  save "$1-release.txt" echo "$release $release_namespace"
 }
 
 stop_controller() {
-  say '1. Stop the Rust controller: no node starts another step'
+  say '2. Stop the Rust controller: no node starts another step'
   [ -n "$(k get deployment brupop-controller-deployment --ignore-not-found -o name)" ] || return 0
   k scale deployment brupop-controller-deployment --replicas=0
-  k wait --for=delete pod -l "$component=brupop-controller" --timeout="${timeout}s"
-}
-
-# A step is under way until the current state is the desired one. After a failure an agent repeats the step, so the
-# desired state becomes Idle, as the Rust controller would have set it.
-finish_steps() {
-  say '2. Wait for the steps that are under way'
-  local deadline=$((SECONDS + timeout)) name desired current waiting
-  [ -n "$(k get daemonset brupop-agent --ignore-not-found -o name)" ] || return 0
-  while :; do
-    waiting=
-    while read -r name desired current; do
-      case "$desired $current" in 'Idle Idle' | 'Idle -') ;; *) remember "$name" ;; esac
-      [ "$current" != - ] && [ "$desired" != "$current" ] || continue
-      waiting="$waiting $name($desired)"
-      [ "$current" != ErrorReset ] || [ "$desired" = Idle ] || reset "$name"
-    done < <(states)
-    [ -n "$waiting" ] || return 0
-    [ "$SECONDS" -lt "$deadline" ] || die "still under way:$waiting; see docs/takeover.md"
-    sleep 2
-  done
-}
-
-# Remembers a node that was updating: a cordon on it is the Rust operator's.
-remember() { grep -qxF "${1#brs-}" "$backup/updating.txt" 2>/dev/null || say "${1#brs-}" >>"$backup/updating.txt"; }
-
-reset() {
-  k patch "$shadows" "$1" --type merge \
-    -p "{\"spec\":{\"state\":\"Idle\",\"version\":null,\"state_transition_timestamp\":\"$(now)\"}}"
+  await_end brupop-controller brupop-controller-deployment-
 }
 
 # Objects that were stored as v1 are written again, as v2, while the webhook of the Rust operator can convert them. The
 # labels and annotations by which Argo CD and Flux track the definition go, so that they do not prune it.
 store_as_v2() {
-  say '3. Store all shadows as v2, and remove the conversion webhook'
-  local attempt
-  if kubectl get crd "$crd" -o jsonpath='{.status.storedVersions[*]}' | grep -qw v1 && [ -n "$(states)" ]; then
+  say '4. Store all shadows as v2, and remove the conversion webhook'
+  local attempt versions
+  versions=$(kubectl get crd "$crd" -o jsonpath='{.status.storedVersions[*]}')
+  if grep -qw v1 <<<"$versions" && [ -n "$(states)" ]; then
     for attempt in 1 2 3 4 5; do
       k get "$shadows" -o yaml | k replace -f - && break
       [ "$attempt" -lt 5 ] || die 'the shadows could not be stored as v2; is the Rust API server running?'
@@ -160,27 +176,19 @@ store_as_v2() {
 
 # Without its records, Helm can no longer delete the definition, and all shadows with it.
 forget_crd_release() {
-  say '4. Make Helm forget the release of the definition'
-  local release
-  release=$(annotation meta.helm.sh/release-name crd "$crd")
-  [ -n "$release" ] || return 0
-  kubectl delete secret -l "owner=helm,name=$release" \
-    --namespace "$(annotation meta.helm.sh/release-namespace crd "$crd")"
+  say '5. Make Helm forget the release of the definition'
+  forget_releases "$crd_releases"
 }
 
 remove_workloads() {
-  say '5. Remove the agents, then the rest of the Rust operator'
-  local release release_namespace
-  release=$(annotation meta.helm.sh/release-name daemonset brupop-agent)
-  release_namespace=$(annotation meta.helm.sh/release-namespace daemonset brupop-agent)
-  if [ -z "$release" ] && [ -f "$backup/operator-release.txt" ]; then
-    read -r release release_namespace <"$backup/operator-release.txt"
-  fi
-  k delete daemonset brupop-agent --ignore-not-found
-  k wait --for=delete pod -l "$component=agent" --timeout="${timeout}s"
+  say '6. Remove the agents, then the rest of the Rust operator'
+  local release= release_namespace=
+  [ ! -f "$backup/operator-release.txt" ] || read -r release release_namespace <"$backup/operator-release.txt"
+  k delete daemonset brupop-agent --ignore-not-found --wait=false
+  await_end agent brupop-agent-
   [ -z "$release" ] || helm uninstall "$release" --namespace "$release_namespace" --ignore-not-found
   remove_by_name
-  k wait --for=delete pod -l "$component=apiserver" --timeout="${timeout}s"
+  await_end apiserver brupop-apiserver-
 }
 
 # What its manifest creates, and what an interrupted run left.
@@ -201,46 +209,24 @@ remove_by_name() {
   k delete issuers.cert-manager.io brupop-root-certificate-issuer selfsigned-issuer --ignore-not-found
 }
 
-# The annotations record what this operator owns on a Node, so its first agent there removes it.
-adopt_node() {
-  local node=$1 found
-  local labels="{{with .metadata.labels}}{{index . \"$exclusion\"}}{{end}}"
-  found=$(kubectl get node "$node" --ignore-not-found -o go-template="{{if .spec.unschedulable}}cordon{{end}} $labels")
-  case $found in cordon*) kubectl annotate node "$node" --overwrite "brupop.bottlerocket.aws/cordoned=$(now)" ;; esac
-  case $found in
-    *True) kubectl annotate node "$node" --overwrite "brupop.bottlerocket.aws/excluded-from-load-balancers=$(now)" ;;
-  esac
-}
-
-adopt_nodes() {
-  say '6. Record the cordons of interrupted updates as owned by the operator, and end these updates'
-  local node name desired current
-  if [ -f "$backup/updating.txt" ]; then
-    while read -r node; do adopt_node "$node"; done <"$backup/updating.txt"
-  fi
-  while read -r name desired current; do
-    [ "$desired" = Idle ] || reset "$name"
-  done < <(states)
-  for node in $(cordoned); do
-    [ -n "$(annotation brupop.bottlerocket.aws/cordoned node "$node")" ] ||
-      say "$node stays cordoned: it was not updating. If nobody needs that: kubectl uncordon $node"
-  done
-}
-
 prepare() {
   require_rust_operator
+  find_releases
+  start
+  remove_leftovers
   save_all
   stop_controller
   finish_steps
+  adopt_nodes
   store_as_v2
   forget_crd_release
   remove_workloads
-  adopt_nodes
+  say_cordons
   say "Ready. Install the chart into $namespace now, with --take-ownership --force-conflicts: docs/takeover.md"
 }
 
 [ $# -eq 0 ] || die "unknown option or missing value: $*"
 case $command in
-  check | prepare) "$command" ;;
-  *) die 'usage: takeover.sh check|prepare [--namespace NAME] [--backup FOLDER] [--timeout SECONDS]' ;;
+  check | prepare | back) "$command" ;;
+  *) die 'usage: takeover.sh check|prepare|back [--namespace NAME] [--backup FOLDER] [--timeout SECONDS] [--leave-out NODE]' ;;
 esac

@@ -11,13 +11,18 @@ import type { ControlPlane } from '../../framework/control-plane/start.ts';
 import type { Crd } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
-import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+import {
+  createShadow,
+  definition as DEFINITION,
+  installRustOperator,
+  report,
+  rustOperator as RUST_OPERATOR,
+  shadows as SHADOWS,
+} from '../../framework/rust-operator/rust-operator.ts';
 
 jest.setTimeout(600_000);
 
-const RUST_OPERATOR = join(import.meta.dirname, '../../framework/rust-operator');
-const DEFINITION = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${SHADOW_PLURAL}.${GROUP}`;
-const SHADOWS = `/apis/${GROUP}/v2/namespaces/${releaseNamespace}/${SHADOW_PLURAL}`;
 const EXCLUSION = 'node.kubernetes.io/exclude-from-external-load-balancers';
 
 /** The nodes of the fleet, by what the Rust operator left there. */
@@ -26,15 +31,12 @@ const FAILED_IN_DRAIN = 'node-2';
 const CORDONED_BY_USER = 'node-3';
 const STAGED = 'node-4';
 
-type State = BottlerocketShadow['spec']['state'];
-
 let backup = '';
 beforeEach(() => {
   backup = mkdtempSync(join(tmpdir(), 'brupop-takeover-'));
 });
 afterEach(() => rmSync(backup, { recursive: true, force: true }));
 
-/** Of the nodes whose updates were interrupted. */
 const UNCORDON = commandsOf('docs/takeover.md', 'Before the installation');
 
 const takeover = (command: string): string => `scripts/takeover.sh ${command} --backup ${backup} --timeout 60`;
@@ -49,47 +51,10 @@ async function applyRustManifest(cluster: ControlPlane): Promise<void> {
   }
 }
 
-async function installRustOperator(cluster: ControlPlane): Promise<void> {
-  const release = ['--namespace', 'default'];
-  await helm(cluster, 'install', 'brupop-crd', join(RUST_OPERATOR, 'crd'), ...release);
-  await runCommands(cluster, `kubectl wait --for=condition=Established crd/${SHADOW_PLURAL}.${GROUP}`);
-  await helm(cluster, 'install', 'brupop', join(RUST_OPERATOR, 'operator'), ...release);
-}
-
-/** A shadow as the agent and the controller of the Rust operator leave it. */
-async function createShadow(
-  { api }: ControlPlane,
-  node: string,
-  desired: State,
-  current: State | undefined,
-): Promise<void> {
-  const { metadata } = await api.get<V1Node>(`/api/v1/nodes/${node}`);
-  const owner = { apiVersion: 'v1', kind: 'Node', name: node, uid: metadata?.uid };
-  const version = desired === 'Idle' ? null : NEW;
-  const timestamp = '2026-01-01T00:00:00.123456789+00:00';
-  await api.create(SHADOWS, {
-    apiVersion: `${GROUP}/v2`,
-    kind: 'BottlerocketShadow',
-    metadata: { name: `brs-${node}`, ownerReferences: [owner] },
-    spec: { state: desired, version, state_transition_timestamp: timestamp },
-  });
-  if (current !== undefined) await report(api, node, current);
-}
-
-/** What the agent of the Rust operator writes. */
-async function report(api: ControlPlane['api'], node: string, current: State): Promise<void> {
-  const failed =
-    current === 'ErrorReset'
-      ? { crash_count: 1, state_transition_failure_timestamp: '2026-01-01T00:01:00+00:00' }
-      : { crash_count: 0, state_transition_failure_timestamp: null };
-  const status = { current_state: current, current_version: OLD, target_version: NEW, ...failed };
-  await api.patch(`${SHADOWS}/brs-${node}/status`, { status });
-}
-
 /** A fleet in the hands of the Rust operator. */
 async function arrange(
   { cluster }: FleetContext,
-  install: (cluster: ControlPlane) => Promise<void> = installRustOperator,
+  install: (cluster: ControlPlane) => Promise<void> = async (to) => await installRustOperator(to),
 ): Promise<void> {
   const { api } = cluster;
   await api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
@@ -168,7 +133,7 @@ describe('the takeover of a fleet of the Rust operator', () => {
       expect(told).toContain(`kubectl uncordon ${CORDONED_BY_USER}`);
 
       await applyRustManifest(context.cluster);
-      await runCommands(context.cluster, UNCORDON.replaceAll('brupop-backup', backup));
+      await runCommands(context.cluster, UNCORDON);
       expect(await stateOfRustAgents(context.cluster)).toBe('agent');
       expect(await uidsOfShadows(context.cluster)).toEqual(uids);
       await expectCordons(context, [CORDONED_BY_USER]);

@@ -14,7 +14,7 @@ import {
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isAlive } from './lock.ts';
-import { type Kubernetes, monitoringVersions, type Program, versions } from './versions.ts';
+import { helm3Versions, type Kubernetes, monitoringVersions, type Program, versions } from './versions.ts';
 
 /** The folder that holds what this project obtains, for these versions on this kind of machine. */
 export function usualCacheFolder(kubernetes: Kubernetes): string {
@@ -24,6 +24,11 @@ export function usualCacheFolder(kubernetes: Kubernetes): string {
 /** The folder for Prometheus and Alertmanager. */
 export function monitoringCacheFolder(): string {
   return cacheFolder('monitoring', monitoringVersions);
+}
+
+/** The folder for Helm 3. */
+export function helm3CacheFolder(): string {
+  return cacheFolder('helm', helm3Versions);
 }
 
 function cacheFolder(name: string, of: object): string {

@@ -10,6 +10,9 @@ export const versions = { kubernetes: 'v1.36.3', etcd: 'v3.7.2', kwok: 'v0.8.0',
  */
 export const monitoringVersions = { prometheus: 'v3.16.0', alertmanager: 'v0.28.1' } as const;
 
+/** Helm 3, for tests of the takeover; the other tests use Helm 4. In a cache folder of its own. */
+export const helm3Versions = { helm3: 'v3.22.0' } as const;
+
 /**
  * The oldest Kubernetes that the operator supports; `make compat` runs the tests on it. Chart.yaml,
  * README.md and docs/support.md name its minor version.
@@ -18,7 +21,7 @@ export const oldestKubernetes = 'v1.31.0';
 
 export type Kubernetes = typeof versions.kubernetes | typeof oldestKubernetes;
 
-export type Project = keyof typeof versions | keyof typeof monitoringVersions;
+export type Project = keyof typeof versions | keyof typeof monitoringVersions | keyof typeof helm3Versions;
 
 export const programs = [
   'kube-apiserver',
@@ -32,7 +35,7 @@ export const programs = [
 
 export const monitoringPrograms = ['prometheus', 'promtool', 'alertmanager'] as const;
 
-export type Program = (typeof programs)[number] | (typeof monitoringPrograms)[number];
+export type Program = (typeof programs)[number] | (typeof monitoringPrograms)[number] | 'helm3';
 
 /** The path of each program. */
 export type Assets = Readonly<Record<Program, string>>;
@@ -50,6 +53,7 @@ export const publishedAt: Readonly<Record<Project, string>> = {
   etcd: 'https://github.com/etcd-io/etcd/releases/download',
   kwok: 'https://github.com/kubernetes-sigs/kwok/releases/download',
   helm: 'https://get.helm.sh',
+  helm3: 'https://get.helm.sh',
   prometheus: 'https://github.com/prometheus/prometheus/releases/download',
   alertmanager: 'https://github.com/prometheus/alertmanager/releases/download',
 };
@@ -82,7 +86,7 @@ export function publishedProgram(
   kubernetes: Kubernetes = versions.kubernetes,
 ): Published {
   const project = projectOf(program);
-  const version = { ...versions, ...monitoringVersions, kubernetes }[project];
+  const version = { ...versions, ...monitoringVersions, ...helm3Versions, kubernetes }[project];
   if (project === 'prometheus' || project === 'alertmanager') {
     const name = `${project}-${version.slice(1)}.${os}-${architecture}`;
     const checksum = { path: `${version}/sha256sums.txt` };
@@ -92,7 +96,7 @@ export function publishedProgram(
     const name = `etcd-${version}-${os}-${architecture}`;
     return { path: `${version}/${name}.tar.gz`, member: `${name}/etcd`, checksum: { path: `${version}/SHA256SUMS` } };
   }
-  if (program === 'helm') {
+  if (program === 'helm' || program === 'helm3') {
     const path = `helm-${version}-${os}-${architecture}.tar.gz`;
     return { path, member: `${os}-${architecture}/helm`, checksum: { path: `${path}.sha256sum` } };
   }
@@ -105,7 +109,7 @@ export function publishedProgram(
 }
 
 /** The folders below `modules` with what one `go build` makes. */
-export const modules = ['etcd', 'kubernetes', 'oldest-kubernetes', 'prometheus', 'alertmanager'] as const;
+export const modules = ['etcd', 'kubernetes', 'oldest-kubernetes', 'prometheus', 'alertmanager', 'helm3'] as const;
 
 export type Module = (typeof modules)[number];
 
@@ -116,12 +120,14 @@ export const packagesOf: Readonly<Record<Module, number>> = {
   etcd: 564,
   prometheus: 0,
   alertmanager: 0,
+  helm3: 965,
 };
 
 /** The module that a program is built from. */
 export function moduleOf(program: Program, kubernetes: Kubernetes): Module {
   const project = projectOf(program);
-  if (project === 'etcd' || project === 'prometheus' || project === 'alertmanager') return project;
+  if (project === 'etcd' || project === 'prometheus' || project === 'alertmanager' || project === 'helm3')
+    return project;
   return kubernetes === oldestKubernetes ? 'oldest-kubernetes' : 'kubernetes';
 }
 
@@ -129,6 +135,7 @@ export function moduleOf(program: Program, kubernetes: Kubernetes): Module {
 export function packageOf(program: Program): string {
   if (program === 'etcd') return 'go.etcd.io/etcd/server/v3';
   if (program === 'helm') return 'helm.sh/helm/v4/cmd/helm';
+  if (program === 'helm3') return 'helm.sh/helm/v3/cmd/helm';
   if (program === 'kwok') return 'sigs.k8s.io/kwok/cmd/kwok';
   const project = projectOf(program);
   if (project !== 'kubernetes') return `github.com/prometheus/${project}/cmd/${program}`;
