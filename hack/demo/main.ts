@@ -116,8 +116,7 @@ async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace
   });
   started.push(async () => await fleet.stop());
   const namespace = await createNamespace(cluster, 'shop');
-  screen.say('Starting workloads: a Deployment with a disruption budget, a StatefulSet with volumes');
-  screen.say('and a DaemonSet…');
+  screen.say('Starting a Deployment with a disruption budget, a StatefulSet and a DaemonSet…');
   await createWorkloads(cluster, { namespace, webReplicas: size, storeReplicas: STORE_REPLICAS, storeVolumes: true });
   return { cluster, fleet, namespace };
 }
@@ -147,7 +146,7 @@ function show(rollout: Rollout): () => void {
 async function main(): Promise<void> {
   const { cluster, fleet, namespace } = await start();
   await installCrds(cluster);
-  screen.say('Creating a BrupopConfig with monitoring.healthyFor 0s instead of 30s, to be faster…');
+  screen.say('Creating a BrupopConfig with monitoring.healthyFor 0s, to be faster…');
   await fleet.configure({});
   screen.say('helm install: two controllers, three API servers, an agent per node…');
   await fleet.operator.install({ 'agent.updateCheckIntervalSeconds': 60, 'tls.mode': 'self' });
