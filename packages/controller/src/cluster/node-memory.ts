@@ -37,6 +37,8 @@ export class NodeMemory {
   readonly #zones = new Map<string, string>();
   /** By UID. */
   readonly #sightings = new Map<string, Sightings>();
+  /** Nodes as {@link asObserved} returns them: each change of a Node is another object. */
+  readonly #observed = new WeakMap<NodeView, NodeView>();
 
   /** `node` is undefined after its deletion; times are epoch milliseconds. */
   node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: number): void {
@@ -79,6 +81,14 @@ export class NodeMemory {
 
   /** Returns the Node with the zone in which it was first observed, and with the times of {@link Sightings}. */
   asObserved(node: NodeView): NodeView {
+    const known = this.#observed.get(node);
+    if (known !== undefined) return known;
+    const observed = this.#observe(node);
+    this.#observed.set(node, observed);
+    return observed;
+  }
+
+  #observe(node: NodeView): NodeView {
     const { uid, labels } = node.metadata;
     const seen = asSighted(node, this.#sightings.get(uid));
     const zone = this.#zones.get(uid);
