@@ -97,13 +97,15 @@ export const fleet = dashboard({
     stat({
       title: 'Held back by',
       description:
-        'What keeps all nodes from starting. Resume with spec.paused or spec.rollout.resume; a lost connection is one of the network.',
+        'What keeps all nodes from starting, in the fleet or in a group. Resume with spec.paused or spec.rollout.resume; a lost connection is one of the network; a closed window or a blackout ends by itself.',
       queries: {
+        Blackout: `2 * max(brupop_blackout{${GROUP}})`,
+        Window: `2 * (1 - min(brupop_window_open{${GROUP}}))`,
         Pause: `max(brupop_paused{${CLUSTER}})`,
         Freeze: `max(brupop_frozen_versions{${CLUSTER}}) or vector(0)`,
         Connectivity: `max(brupop_connectivity_lost{${CLUSTER}})`,
       },
-      states: { 0: ['no', 'green'], 1: ['yes', 'red'] },
+      states: { 0: ['no', 'green'], 1: ['yes', 'red'], 2: ['yes', 'orange'] },
       width: 4,
     }),
     graph({

@@ -59,6 +59,13 @@ it('the dashboard counts every reason that needs a user', () => {
   expect(reasonsIn(panel?.targets[0]?.expr ?? '').toSorted()).toEqual(needed.toSorted());
 });
 
+it('the panel of what holds back all nodes asks for all of it', () => {
+  const [panel] = dashboards.flatMap(({ panels }) => panels.filter(({ title }) => title === 'Held back by'));
+  const asked = panel?.targets.map(({ expr }) => /brupop_\w+/u.exec(expr)?.[0]);
+  const wanted = ['blackout', 'window_open', 'paused', 'frozen_versions', 'connectivity_lost'];
+  expect(asked?.toSorted()).toEqual(wanted.map((name) => `brupop_${name}`).toSorted());
+});
+
 it('an alert fires for every reason that needs a user', () => {
   const ofTheFleet = { Frozen: 'brupop_frozen_versions', ConnectivityLost: 'brupop_connectivity_lost' };
   const told = [
