@@ -32,7 +32,7 @@ async function configOf({ cluster }: FleetContext): Promise<BrupopConfig> {
 async function untilInEffect(context: FleetContext): Promise<NonNullable<BrupopConfig['status']>> {
   return await eventually(async () => {
     const { metadata, status } = await configOf(context);
-    if (status?.observedGeneration !== metadata.generation) throw new Error('it is not in effect yet');
+    if (status?.confirmedGeneration !== metadata.generation) throw new Error('it is not in effect yet');
     return status ?? {};
   });
 }

@@ -118,7 +118,7 @@ describe('the accounts of the operator', () => {
       const { cluster, fleet } = context;
       await applyGroup(context, 'web', { nodeMetadata: { labels: { 'node-role.kubernetes.io/web': '' } } });
       await useEverything(context);
-      await eventually(async () => expect((await groupStatus(context, 'web')).observedGeneration).toBe(1));
+      await eventually(async () => expect((await groupStatus(context, 'web')).confirmedGeneration).toBe(1));
       const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, 0);
       expect(deniedRequests(requests)).toEqual([]);
       expect(requests.filter(({ user }) => user === AGENT)).toEqual([]);

@@ -204,6 +204,7 @@ export const fullConfig = {
   },
   status: {
     observedGeneration: 3,
+    confirmedGeneration: 3,
     childrenObservedGeneration: 7,
     observedDigest: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
     conditions: [{ ...condition, type: 'Ready' }],
@@ -277,6 +278,7 @@ export const fullGroup = {
   },
   status: {
     observedGeneration: 3,
+    confirmedGeneration: 3,
     conditions: [{ ...condition, type: 'Ready' }],
     rendered: {
       generation: 3,

@@ -7,7 +7,7 @@ import { eventOf } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { NO_PODS_LISTED } from './cluster/all-pods.ts';
 import { CONNECTED } from './cluster/connectivity.ts';
-import { conditionOf, patchOf } from './apply/shadows.ts';
+import { conditionOf, healthConditions, patchOf } from './apply/shadows.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { readShadow, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
@@ -176,8 +176,8 @@ function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
   const events = [...made.specs, ...made.conditions, ...made.cleanups].flatMap(({ event }) => event ?? []);
   return [
     ...made.specs.map((write) => patchOf(write)),
-    ...events.map((one) => eventOf(one, BY, '2027-01-15T08:00:00Z')),
-    ...made.conditions.map((news) => conditionOf(news, NOW)),
+    ...events.map((one) => eventOf(one, BY, { now: NOW, second: NOW / 1000 })),
+    ...made.conditions.flatMap((news) => [conditionOf(news, NOW), ...healthConditions(news, NOW)]),
     ...(snapshot.config === undefined
       ? []
       : [statusOf({ config: snapshot.config, plan: made, before: undefined, isWritten: true, now: NOW })]),

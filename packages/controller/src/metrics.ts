@@ -5,7 +5,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { BoundedLabels, createFrom, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
 import { lostZones } from './cluster/connectivity.ts';
 import { isManaged, type NodeView, zoneOf } from './cluster/node.ts';
-import type { ShadowView } from './cluster/shadow.ts';
+import { blockOf, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { budgetLeft, type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
@@ -124,18 +124,14 @@ function countWaiting(metrics: Metrics, { conditions }: Plan, labels: Labels): v
     const { reason } = progressing;
     const isWaiting = reason !== 'UpToDate' && reason !== 'Updating';
     if (isWaiting) metrics.waiting.inc({ reason, ...placeOf(node, group, labels) });
-    const block = blockOf(shadow);
+    const block = reasonOfBlock(shadow);
     if (block !== undefined) metrics.blockedDrains.inc({ reason: block });
   }
 }
 
-/** Why the drain of this spec waits for a pod. */
-function blockOf({ metadata, spec, status }: ShadowView): BlockReason | 'other' | undefined {
-  const { observedGeneration, endTime, blockedBy } = status?.drain ?? {};
-  const isDraining = spec.state === 'RebootedIntoUpdate' && observedGeneration === metadata.generation;
-  if (!isDraining || endTime !== undefined || !Array.isArray(blockedBy)) return undefined;
-  const [first] = blockedBy as readonly { readonly reason?: BlockReason }[];
-  return first && (BLOCK_REASONS.find((reason) => reason === first.reason) ?? 'other');
+function reasonOfBlock(shadow: ShadowView): BlockReason | 'other' | undefined {
+  const block = blockOf(shadow);
+  return block && (BLOCK_REASONS.find((reason) => reason === block.reason) ?? 'other');
 }
 
 function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: Plan, versions: BoundedLabels): void {

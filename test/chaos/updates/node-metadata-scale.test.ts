@@ -82,7 +82,7 @@ test('a release that renders the same spec otherwise writes nothing until the sp
   await applyGroup({ cluster }, 'gpu', { nodeMetadata: { labels: { [TEAM]: 'ml' }, domains } });
   await start();
   await untilAllAre('ml');
-  await eventually(async () => expect((await groupOf()).status?.observedGeneration).toBe(1));
+  await eventually(async () => expect((await groupOf()).status?.confirmedGeneration).toBe(1));
 
   const prefixed = {
     'labels: sorted(labels)': "labels: { ...sorted(labels), 'example.com/rendered-by': 'another-release' }",

@@ -99,7 +99,7 @@ async function writesSince({ cluster, fleet }: FleetContext, position: number): 
 async function untilInEffect(context: FleetContext): Promise<void> {
   await eventually(
     async () => {
-      for (const name of Object.keys(GROUPS)) expect((await groupStatus(context, name)).observedGeneration).toBe(1);
+      for (const name of Object.keys(GROUPS)) expect((await groupStatus(context, name)).confirmedGeneration).toBe(1);
       const motds = NAMES.map((name) => nodeOf(context, name).settings[MOTD]);
       expect(motds).toEqual(Object.entries(GROUPS).flatMap(([name, nodes]) => nodes.map(() => name)));
     },
@@ -127,7 +127,7 @@ async function expectChanges(context: FleetContext, before: readonly unknown[]):
   );
   await eventually(
     async () => {
-      expect((await groupStatus(context, 'gpu')).observedGeneration).toBe(2);
+      expect((await groupStatus(context, 'gpu')).confirmedGeneration).toBe(2);
       expect(nodeOf(context, gpu[0])).toMatchObject({
         labels: { ...labels, [RENDERED_BY]: 'another-release' },
         taints: taints?.map((one) => (one.key === TAINT.key ? OTHER_TAINT : one)),

@@ -14,7 +14,14 @@ import {
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isAlive } from './lock.ts';
-import { helm3Versions, type Kubernetes, monitoringVersions, type Program, versions } from './versions.ts';
+import {
+  helm3Versions,
+  type Kubernetes,
+  kstatusVersions,
+  monitoringVersions,
+  type Program,
+  versions,
+} from './versions.ts';
 
 /** The folder that holds what this project obtains, for these versions on this kind of machine. */
 export function usualCacheFolder(kubernetes: Kubernetes): string {
@@ -29,6 +36,11 @@ export function monitoringCacheFolder(): string {
 /** The folder for Helm 3. */
 export function helm3CacheFolder(): string {
   return cacheFolder('helm', helm3Versions);
+}
+
+/** The folder for the program of kstatus. */
+export function kstatusCacheFolder(): string {
+  return cacheFolder('kstatus', kstatusVersions);
 }
 
 function cacheFolder(name: string, of: object): string {

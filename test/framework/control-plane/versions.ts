@@ -13,6 +13,9 @@ export const monitoringVersions = { prometheus: 'v3.16.0', alertmanager: 'v0.28.
 /** Helm 3, for tests of the takeover; the other tests use Helm 4. In a cache folder of its own. */
 export const helm3Versions = { helm3: 'v3.22.0' } as const;
 
+/** The version of the library of the program that one test needs, in a cache folder of its own. */
+export const kstatusVersions = { kstatus: 'v0.37.2' } as const;
+
 /**
  * The oldest Kubernetes that the operator supports; `make compat` runs the tests on it. Chart.yaml,
  * README.md and docs/support.md name its minor version.
@@ -21,7 +24,11 @@ export const oldestKubernetes = 'v1.31.0';
 
 export type Kubernetes = typeof versions.kubernetes | typeof oldestKubernetes;
 
-export type Project = keyof typeof versions | keyof typeof monitoringVersions | keyof typeof helm3Versions;
+export type Project =
+  | keyof typeof versions
+  | keyof typeof monitoringVersions
+  | keyof typeof helm3Versions
+  | keyof typeof kstatusVersions;
 
 export const programs = [
   'kube-apiserver',
@@ -35,7 +42,7 @@ export const programs = [
 
 export const monitoringPrograms = ['prometheus', 'promtool', 'alertmanager'] as const;
 
-export type Program = (typeof programs)[number] | (typeof monitoringPrograms)[number] | 'helm3';
+export type Program = (typeof programs)[number] | (typeof monitoringPrograms)[number] | 'helm3' | 'kstatus';
 
 /** The path of each program. */
 export type Assets = Readonly<Record<Program, string>>;
@@ -56,6 +63,8 @@ export const publishedAt: Readonly<Record<Project, string>> = {
   helm3: 'https://get.helm.sh',
   prometheus: 'https://github.com/prometheus/prometheus/releases/download',
   alertmanager: 'https://github.com/prometheus/alertmanager/releases/download',
+  // It is of this repository, and always built.
+  kstatus: '',
 };
 
 /** One published program: paths are below the project's address. */
@@ -86,7 +95,7 @@ export function publishedProgram(
   kubernetes: Kubernetes = versions.kubernetes,
 ): Published {
   const project = projectOf(program);
-  const version = { ...versions, ...monitoringVersions, ...helm3Versions, kubernetes }[project];
+  const version = { ...versions, ...monitoringVersions, ...helm3Versions, ...kstatusVersions, kubernetes }[project];
   if (project === 'prometheus' || project === 'alertmanager') {
     const name = `${project}-${version.slice(1)}.${os}-${architecture}`;
     const checksum = { path: `${version}/sha256sums.txt` };
@@ -109,7 +118,15 @@ export function publishedProgram(
 }
 
 /** The folders below `modules` with what one `go build` makes. */
-export const modules = ['etcd', 'kubernetes', 'oldest-kubernetes', 'prometheus', 'alertmanager', 'helm3'] as const;
+export const modules = [
+  'etcd',
+  'kubernetes',
+  'oldest-kubernetes',
+  'prometheus',
+  'alertmanager',
+  'helm3',
+  'kstatus',
+] as const;
 
 export type Module = (typeof modules)[number];
 
@@ -121,13 +138,13 @@ export const packagesOf: Readonly<Record<Module, number>> = {
   prometheus: 0,
   alertmanager: 0,
   helm3: 965,
+  kstatus: 270,
 };
 
 /** The module that a program is built from. */
 export function moduleOf(program: Program, kubernetes: Kubernetes): Module {
   const project = projectOf(program);
-  if (project === 'etcd' || project === 'prometheus' || project === 'alertmanager' || project === 'helm3')
-    return project;
+  if (project !== 'kubernetes' && project !== 'kwok' && project !== 'helm') return project;
   return kubernetes === oldestKubernetes ? 'oldest-kubernetes' : 'kubernetes';
 }
 
@@ -136,6 +153,7 @@ export function packageOf(program: Program): string {
   if (program === 'etcd') return 'go.etcd.io/etcd/server/v3';
   if (program === 'helm') return 'helm.sh/helm/v4/cmd/helm';
   if (program === 'helm3') return 'helm.sh/helm/v3/cmd/helm';
+  if (program === 'kstatus') return 'brupop.test/control-plane/kstatus';
   if (program === 'kwok') return 'sigs.k8s.io/kwok/cmd/kwok';
   const project = projectOf(program);
   if (project !== 'kubernetes') return `github.com/prometheus/${project}/cmd/${program}`;

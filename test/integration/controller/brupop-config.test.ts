@@ -161,7 +161,7 @@ it('a controller records the defaults soon after its start, and again after a us
         const config = await find();
         expect(config).toMatchObject({
           spec: {},
-          status: { observedGeneration: 1, inForce: { generation: 1, spec: { concurrency: { maxUpdating: 1 } } } },
+          status: { confirmedGeneration: 1, inForce: { generation: 1, spec: { concurrency: { maxUpdating: 1 } } } },
         });
         return config as BrupopConfig;
       },
@@ -180,7 +180,7 @@ it('a controller creates a configuration that pauses the fleet as the deleted on
     await eventually(async () => expect(await find()).toMatchObject({ spec }), { limitMs: 30_000 });
   await untilFound({});
   await cluster.api.patch(path, { spec: { paused: true, pauseReason: 'change freeze' } });
-  await eventually(async () => expect((await find())?.status).toMatchObject({ observedGeneration: 2 }));
+  await eventually(async () => expect((await find())?.status).toMatchObject({ confirmedGeneration: 2 }));
   await cluster.api.delete(path);
   await untilFound({ paused: true, pauseReason: 'change freeze' });
   await replica.stop();

@@ -159,7 +159,7 @@ describe('a controller', () => {
     await eventually(async () => {
       const { status, metadata } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
       expect(status?.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
-      expect(status?.observedGeneration).toBe(metadata.generation);
+      expect(status?.confirmedGeneration).toBe(metadata.generation);
       expect(status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join(', ')).toBe(
         'Ready True InUse, Paused False NotPaused, Frozen False NotFrozen, Connected True LeasesRenewed, WindowOpen True NoWindows, ' +
           'Progressing False UpToDate, Degraded False AsExpected, PendingChanges False NoOtherDefaults',

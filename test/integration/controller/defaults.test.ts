@@ -52,7 +52,7 @@ async function configure(spec: BrupopConfigSpec): Promise<void> {
 async function untilInForce(): Promise<unknown> {
   return await eventually(async () => {
     const { metadata, status } = await cluster.api.get<BrupopConfig>(path);
-    if (status?.observedGeneration !== metadata.generation) throw new Error('the spec is not in effect yet');
+    if (status?.confirmedGeneration !== metadata.generation) throw new Error('the spec is not in effect yet');
     return status?.inForce?.spec['concurrency'];
   });
 }

@@ -90,10 +90,10 @@ async function conditionOf(name: string, type: string): Promise<Condition | unde
 }
 
 /** Until every node has confirmed the spec of the group as it is now. */
-async function untilObserved(name: string): Promise<void> {
+async function untilConfirmed(name: string): Promise<void> {
   await eventually(async () => {
     const { metadata, status } = await groupOf(name);
-    expect([status?.observedGeneration, status?.conditions]).toEqual([metadata.generation, status?.conditions]);
+    expect([status?.confirmedGeneration, status?.conditions]).toEqual([metadata.generation, status?.conditions]);
   });
 }
 
@@ -181,15 +181,15 @@ describe('a group', () => {
   it('gives its Nodes labels, annotations and taints, and takes them back when it drops them', async () => {
     const [first = '', second = ''] = await members('gpu', 2);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     for (const name of [first, second]) {
       expect(await shownOn(name)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
     }
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: { labels: { [TEAM]: 'web' }, domains } });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(first)).toEqual({ team: 'web', owner: undefined, taints: [] });
     await applyGroup({ cluster }, 'gpu', {});
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(first)).toEqual({ team: undefined, owner: undefined, taints: [] });
     const { metadata } = await nodeOf(second);
     expect(metadata?.annotations).not.toHaveProperty([GROUP_KEYS_ANNOTATION]);
@@ -201,7 +201,7 @@ describe('a group', () => {
   it('applies again what someone removed, and writes nothing else', async () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     const position = await auditPosition(cluster.auditLogPath);
     const removed = { metadata: { labels: { [TEAM]: null }, annotations: { [OWNER]: null } } };
     await patchAs('kubectl-label', node, removed);
@@ -214,7 +214,7 @@ describe('a group', () => {
   it('leaves what kubelets and other writers say of their Node, and writes nothing when a kubelet starts', async () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     const position = await auditPosition(cluster.auditLogPath);
     const own = { 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux', 'kubernetes.io/hostname': node };
     for (const os of ['other', 'linux']) {
@@ -226,7 +226,7 @@ describe('a group', () => {
     await sleep(QUIET_MS);
     expect(await writesSince(position)).toEqual({});
     await applyGroup({ cluster }, 'gpu', {});
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     const { metadata, spec } = await nodeOf(node);
     expect(metadata?.labels).toMatchObject(own);
     expect(metadata?.annotations).toHaveProperty(['csi.volume.kubernetes.io/nodeid']);
@@ -241,9 +241,9 @@ describe('a group', () => {
     };
     await patchAs('kubectl-edit', node, own);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     await applyGroup({ cluster }, 'gpu', {});
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
   });
 
@@ -256,13 +256,13 @@ describe('a group', () => {
     expect(message).toContain(`the label "${TEAM}" of Node "${node}" is that of "kubectl-label"`);
     expect(message).toContain(`the taint "${DEDICATED.key}:NoSchedule" of Node "${node}" is that of "kubectl-label"`);
     expect(await shownOn(node)).toEqual({ team: 'mine', owner: 'ada', taints: ['mine'] });
-    expect((await groupOf('gpu')).status?.observedGeneration).toBeUndefined();
+    expect((await groupOf('gpu')).status?.confirmedGeneration).toBeUndefined();
 
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: { ...full, conflicts: 'Force' } });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
     await applyGroup({ cluster }, 'gpu', {});
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
   });
 
@@ -270,14 +270,14 @@ describe('a group', () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
     await applyGroup({ cluster }, 'web', { nodeMetadata: { ...full, annotations: {}, labels: { [TEAM]: 'web' } } });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     const seen = watchTeams(node);
     await patchAs('kubectl-label', node, { metadata: { labels: { pool: 'web' } } });
     await eventually(async () =>
       expect(await shownOn(node)).toEqual({ team: 'web', owner: undefined, taints: ['gpu'] }),
     );
-    await untilObserved('gpu');
-    await untilObserved('web');
+    await untilConfirmed('gpu');
+    await untilConfirmed('web');
     expect(await seen.stop()).toEqual(new Set(['ml', 'web']));
     const managers = (await nodeOf(node)).metadata?.managedFields?.map(({ manager }) => manager);
     expect(managers).toContain('brupop-group-web');
@@ -287,7 +287,7 @@ describe('a group', () => {
   it('that is deleted or renamed is removed from its Nodes before it ends', async () => {
     const [node = '', left = ''] = await members('gpu', 2);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     await cluster.api.delete(`/api/v1/nodes/${left}`);
     await cluster.api.delete(`${GROUPS}/gpu`);
     await applyGroup({ cluster }, 'web', {
@@ -295,7 +295,7 @@ describe('a group', () => {
       nodeMetadata: { labels: { [TEAM]: 'web' }, domains },
     });
     await eventually(async () => await expect(groupOf('gpu')).rejects.toMatchObject({ status: 404 }));
-    await untilObserved('web');
+    await untilConfirmed('web');
     expect(await shownOn(node)).toEqual({ team: 'web', owner: undefined, taints: [] });
     await cluster.api.delete(`${GROUPS}/web`);
     await eventually(async () => await expect(groupOf('web')).rejects.toMatchObject({ status: 404 }));
@@ -305,7 +305,7 @@ describe('a group', () => {
   it('is removed from a Node that is no longer managed', async () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     await patchAs('kubectl-label', node, {
       metadata: { labels: { 'bottlerocket.aws/updater-interface-version': null } },
     });
@@ -319,16 +319,16 @@ describe('a group', () => {
     await patchAs('kubectl-label', node, { metadata: { labels: { 'example.com/mine': 'yes' } } });
     const labels = { [TEAM]: 'ml', 'example.com/mine': 'yes' };
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: { ...full, labels } });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     await restoreNode(node);
     await eventually(async () => {
       const managers = (await nodeOf(node)).metadata?.managedFields?.map(({ manager }) => manager);
       expect(managers).toContain('brupop-group-gpu');
     });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(node)).toEqual({ team: 'ml', owner: 'ada', taints: ['gpu'] });
     await applyGroup({ cluster }, 'gpu', {});
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
     expect((await nodeOf(node)).metadata?.labels).toMatchObject({ 'example.com/mine': 'yes' });
   });
@@ -356,7 +356,7 @@ describe('a group is not applied to any Node, and says why, when', () => {
     expect(message).toContain('example.org/team');
     expect((await shownOn(node)).team).toBeUndefined();
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
-    await untilObserved('gpu');
+    await untilConfirmed('gpu');
     expect((await shownOn(node)).team).toBe('ml');
   });
 });

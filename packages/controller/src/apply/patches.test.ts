@@ -109,16 +109,16 @@ describe('an Event', () => {
 
   it('has the same name for the same occurrence, and another name for another occurrence', () => {
     if (started === undefined || failed === undefined) throw new Error('expected two Events');
-    const nameOf = (occurrence: typeof started, time: string): string =>
-      (eventOf(occurrence, BY, time) as { metadata: { name: string } }).metadata.name;
-    expect(nameOf(started, ago(0))).toBe(nameOf(started, ago(MINUTE)));
-    expect(nameOf(started, ago(0))).not.toBe(nameOf(failed, ago(0)));
-    expect(nameOf(started, ago(0))).not.toBe(nameOf({ ...started, key: 'later' }, ago(0)));
+    const nameOf = (occurrence: typeof started, now: number): string =>
+      (eventOf(occurrence, BY, { now, second: now / 1000 }) as { metadata: { name: string } }).metadata.name;
+    expect(nameOf(started, NOW)).toBe(nameOf(started, NOW - MINUTE));
+    expect(nameOf(started, NOW)).not.toBe(nameOf(failed, NOW));
+    expect(nameOf(started, NOW)).not.toBe(nameOf({ ...started, key: 'later' }, NOW));
   });
 
   it('is cut to the length that the API server accepts', () => {
     if (failed === undefined) throw new Error('expected an Event');
-    const { message } = eventOf({ ...failed, message: 'x'.repeat(5_000) }, BY, ago(0)) as {
+    const { message } = eventOf({ ...failed, message: 'x'.repeat(5_000) }, BY, { now: NOW, second: 0 }) as {
       message: string;
     };
     expect(message.length).toBeLessThanOrEqual(1_024);

@@ -3,7 +3,7 @@ import type { Condition } from '@brupop/shared/api/meta';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
+import { healthCondition, PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
@@ -108,7 +108,9 @@ export function patchOf({ shadow, spec, annotations }: SpecChange): object {
 export async function writeConditions(context: ApplyContext, conditions: readonly NodeCondition[]): Promise<boolean> {
   const { writer } = context;
   const due = conditions.filter(
-    (change) => !isShown(change.shadow, change) && writer.canWrite(conditionKey(change.shadow)),
+    (change) =>
+      !isShown(change.shadow, { ...change, health: healthConditions(change, 0) }) &&
+      writer.canWrite(conditionKey(change.shadow)),
   );
   await forEachOf(due.slice(0, MAX_CONDITIONS), async (change) => {
     await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change));
@@ -127,15 +129,16 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
   const condition = conditionOf(change, clock.now());
   const { waitingFor } = progressing;
   const [waitingReason] = waitingFor.split(' ', 1);
+  const health = healthConditions(change, clock.now());
   // With the UID, so that a shadow that was deleted meanwhile is not created again.
   const body = {
     apiVersion: `${GROUP}/${SHADOW_VERSION}`,
     kind: SHADOW_KIND,
     metadata: { name, namespace, uid },
-    status: { conditions: [condition], waitingFor, waitingReason, group },
+    status: { conditions: [condition, ...health], waitingFor, waitingReason, group },
   };
   await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
-  assumeCache.condition(uid, { progressing: condition, group }, clock.now());
+  assumeCache.condition(uid, { progressing: condition, health: health.map(healthCondition), group }, clock.now());
   record(context, change);
 }
 
@@ -147,6 +150,19 @@ export function conditionOf(
   const { status, reason, message } = progressing;
   const lastTransitionTime = transitionTime(shadow.progressing, status, now);
   return { type: PROGRESSING, status, reason, message, lastTransitionTime };
+}
+
+/** Ready, and what keeps it from being True. They have the text of Progressing, for tools that know only these. */
+export function healthConditions(
+  { shadow, progressing, health }: Pick<NodeCondition, 'shadow' | 'progressing' | 'health'>,
+  now: number,
+): Condition[] {
+  const { reason, message } = progressing;
+  const of = (type: string, status: Condition['status']): Condition => {
+    const before = shadow.health.find((one) => one.type === type);
+    return { type, status, reason, message, lastTransitionTime: transitionTime(before, status, now) };
+  };
+  return health === 'Ready' ? [of('Ready', 'True')] : [of('Ready', 'False'), of(health, 'True')];
 }
 
 export async function deleteShadow({ client, log, signal }: ApplyContext, shadow: ShadowView): Promise<void> {

@@ -28,7 +28,7 @@ test('the watch counts once it shows that generation or a later one', () => {
 
 test('a written condition counts until the watch shows it', () => {
   const assumeCache = new AssumeCache();
-  assumeCache.condition(uid, { progressing: condition, group: 'ingress' }, NOW);
+  assumeCache.condition(uid, { progressing: condition, health: [], group: 'ingress' }, NOW);
   expect(assumeCache.view(cached, NOW)).toMatchObject({ progressing: condition, group: 'ingress' });
   const shown = { ...aShadow({ progressing: { ...condition, lastTransitionTime: 'other' } }), group: 'ingress' };
   expect(assumeCache.view(shown, NOW)).toBe(shown);
@@ -37,7 +37,7 @@ test('a written condition counts until the watch shows it', () => {
 
 test('a condition that the watch never shows is dropped after 30 seconds', () => {
   const assumeCache = new AssumeCache();
-  assumeCache.condition(uid, { progressing: condition, group: 'ingress' }, NOW);
+  assumeCache.condition(uid, { progressing: condition, health: [], group: 'ingress' }, NOW);
   expect(assumeCache.view(cached, NOW + 29_999).progressing).toBe(condition);
   expect(assumeCache.view(cached, NOW + 30_000).progressing).toBeUndefined();
 });
@@ -45,7 +45,7 @@ test('a condition that the watch never shows is dropped after 30 seconds', () =>
 test('nothing is assumed about a deleted shadow', () => {
   const assumeCache = new AssumeCache();
   assumeCache.shadow(written);
-  assumeCache.condition(uid, { progressing: condition, group: 'ingress' }, NOW);
+  assumeCache.condition(uid, { progressing: condition, health: [], group: 'ingress' }, NOW);
   assumeCache.drop(uid);
   expect(assumeCache.view(cached, NOW)).toBe(cached);
 });

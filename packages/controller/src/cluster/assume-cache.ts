@@ -5,7 +5,7 @@
  * shows its generation or a later one, a condition until the watch shows its text or 30 s have passed.
  */
 import type { Condition } from '@brupop/shared/api/meta';
-import type { ShadowView } from './shadow.ts';
+import type { HealthCondition, ShadowView } from './shadow.ts';
 
 /** A condition that the watch has not shown by then was overwritten, and is written again. */
 const CONDITION_LIMIT_MS = 30_000;
@@ -13,6 +13,7 @@ const CONDITION_LIMIT_MS = 30_000;
 /** What the controller writes into the status of a shadow. */
 export interface Shown {
   readonly progressing: Condition;
+  readonly health: readonly HealthCondition[];
   readonly group: string;
 }
 
@@ -32,7 +33,9 @@ export class AssumeCache {
   view(cached: ShadowView, now: number): ShadowView {
     const shadow = this.#newest(cached);
     const shown = this.#condition(cached, now);
-    return shown === undefined ? shadow : { ...shadow, progressing: shown.progressing, group: shown.group };
+    if (shown === undefined) return shadow;
+    const { progressing, health, group } = shown;
+    return { ...shadow, progressing, health, group };
   }
 
   drop(uid: string): void {
@@ -64,12 +67,25 @@ export class AssumeCache {
   }
 }
 
+interface Wanted {
+  readonly progressing: Pick<Condition, 'status' | 'reason' | 'message'>;
+  readonly health: readonly Pick<HealthCondition, 'type' | 'status'>[];
+  readonly group: string;
+}
+
 /** True when the status of the shadow has it already. */
 export function isShown(
-  { progressing, group }: Pick<ShadowView, 'progressing' | 'group'>,
-  wanted: { readonly progressing: Pick<Condition, 'status' | 'reason' | 'message'>; readonly group: string },
+  { progressing, health, group }: Pick<ShadowView, 'progressing' | 'health' | 'group'>,
+  wanted: Wanted,
 ): boolean {
   const { status, reason, message } = wanted.progressing;
   const isSame = progressing?.status === status && progressing.reason === reason && progressing.message === message;
-  return isSame && group === wanted.group;
+  return isSame && group === wanted.group && textOf(health) === textOf(wanted.health);
+}
+
+function textOf(health: Wanted['health']): string {
+  return health
+    .map(({ type, status }) => `${type}=${status}`)
+    .toSorted()
+    .join();
 }

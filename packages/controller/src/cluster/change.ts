@@ -9,5 +9,11 @@ export function differs<T extends KubernetesObject>({ type, object, old }: Refle
 
 /** Removes what each heartbeat changes, and what this controller writes into the status. */
 function comparable(object: KubernetesObject & { readonly progressing?: unknown; readonly group?: unknown }): object {
-  return { ...object, progressing: undefined, group: undefined, metadata: { ...object.metadata, resourceVersion: '' } };
+  return {
+    ...object,
+    progressing: undefined,
+    health: undefined,
+    group: undefined,
+    metadata: { ...object.metadata, resourceVersion: '' },
+  };
 }

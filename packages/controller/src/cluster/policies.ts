@@ -101,8 +101,8 @@ export function isSpecChange({ type, object, old }: ReflectorEvent<KubernetesObj
 /** True also for what decides whether Nodes and the finalizer are written. */
 export function isGroupChange(event: ReflectorEvent<BottlerocketNodeGroup>): boolean {
   const [now, before] = [event.object, event.old].map((one) => {
-    const { rendered, observedGeneration } = one?.status ?? {};
-    return { rendered, observedGeneration, finalizers: one?.metadata.finalizers };
+    const { rendered, confirmedGeneration } = one?.status ?? {};
+    return { rendered, confirmedGeneration, finalizers: one?.metadata.finalizers };
   });
   return isSpecChange(event) || !isDeepStrictEqual(now, before);
 }

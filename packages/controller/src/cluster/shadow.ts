@@ -55,9 +55,14 @@ export const PROGRESSING = 'Progressing';
 export interface ShadowView extends BottlerocketShadow {
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
+  /** Its conditions Ready, Reconciling and Stalled. */
+  readonly health: readonly HealthCondition[];
   /** The group that its status names; empty: none. */
   readonly group: string;
 }
+
+export type HealthCondition = Pick<Condition, 'type' | 'status' | 'lastTransitionTime'>;
+const HEALTH = ['Ready', 'Reconciling', 'Stalled'];
 
 const ANNOTATIONS = [
   BLOCKED_DRAINS_ANNOTATION,
@@ -140,6 +145,7 @@ const shadow = object({
           startTime: v.optional(text),
           resumeTime: v.optional(text),
           result: v.optional(text),
+          blockedBy: ifReadable(v.array(object({ pod: text, reason: text, since: text }))),
         }),
       ),
       group: ifReadable(text),
@@ -167,8 +173,13 @@ export function readShadow(raw: unknown): ShadowView {
     spec: { ...NO_SPEC, ...read.spec },
     ...readStatus(metadata, read),
     progressing: conditions?.find(({ type }) => type === PROGRESSING),
+    health: (conditions ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
     group: read.status?.group ?? '',
   };
+}
+
+export function healthCondition({ type, status, lastTransitionTime }: HealthCondition): HealthCondition {
+  return { type, status, lastTransitionTime };
 }
 
 function readMetadata(metadata: ObjectMeta): ObjectMeta {
@@ -212,6 +223,17 @@ export function isPastDrain({ spec, status }: BottlerocketShadow): boolean {
   if (!isUnderWay({ spec }) || spec.state === 'StagedAndPerformedUpdate') return false;
   const { operation } = status?.lastOperation ?? {};
   return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
+}
+
+/** The pod that the drain of this spec waits for first. */
+export function blockOf({
+  metadata,
+  spec,
+  status,
+}: ShadowView): Partial<Record<'pod' | 'reason' | 'since', string>> | undefined {
+  const { observedGeneration, endTime, blockedBy = [] } = status?.drain ?? {};
+  const isDraining = spec.state === 'RebootedIntoUpdate' && observedGeneration === metadata.generation;
+  return isDraining && endTime === undefined ? blockedBy[0] : undefined;
 }
 
 /** The latest return to a previous version; `plan/facts/rollback.ts` says what follows from it. */

@@ -10,8 +10,10 @@
  */
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import { isManaged, skippedBy } from '../cluster/node.ts';
 import {
+  blockOf,
   hasReached,
   isReboot,
   isSettled,
@@ -26,11 +28,13 @@ import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
   agentNotConnected,
   agentNotResponding,
+  blockedDrain,
   checkFailed,
   goingBack,
   hostLocked,
   monitored,
   notConfigured,
+  notDrained,
   overdue,
   rebooting,
   type ProgressingCondition,
@@ -186,9 +190,23 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
     const cancelled = change && { ...change, because: progressing };
     return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
-  const progressing = updatingCondition(input, problem, lookUp);
+  const { blockedAt, block } = longBlock(input);
+  const progressing = blockedDrain(updatingCondition(input, problem, lookUp), block);
   const pending = !sameSettings(requestedOf(shadow), policy.settings) || !isComplete(input.settings);
-  return { change, progressing, phase: 'updating', pending, lookUp, jobs, times, isStarting };
+  return { change, progressing, phase: 'updating', pending, lookUp, jobs, times: [...times, blockedAt], isStarting };
+}
+
+/** A drain waits for each pod for a while: only what takes longer is a write. */
+const BLOCKED_MS = 60_000;
+
+function longBlock({ shadow, now }: TransitionInput): {
+  readonly blockedAt?: number;
+  readonly block?: ReturnType<typeof blockOf>;
+} {
+  const block = blockOf(shadow);
+  if (block === undefined) return {};
+  const blockedAt = (parseTime(block.since) ?? now) + BLOCKED_MS;
+  return now < blockedAt ? { blockedAt } : { blockedAt, block };
 }
 
 /** The startup taint is set while the Node is cordoned. */
@@ -209,6 +227,16 @@ function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | '
 }
 
 function updatingCondition(
+  input: TransitionInput,
+  unhealthy: string | undefined,
+  lookUp: boolean,
+): ProgressingCondition {
+  const { blockedBy } = input;
+  const isBlocked = blockedBy !== undefined && blockedBy.isUnknown !== true;
+  return isBlocked ? notDrained(blockedBy) : stepCondition(input, unhealthy, lookUp);
+}
+
+function stepCondition(
   { shadow, drain }: TransitionInput,
   unhealthy: string | undefined,
   lookUp: boolean,

@@ -16,7 +16,7 @@ export interface ProgressingCondition {
   readonly status: 'True' | 'False';
   readonly reason: Reason;
   readonly message: string;
-  /** For a column of kubectl: the reason, and until when if known. Empty: the node does not wait. */
+  /** For a column of kubectl: the reason, and until when if known; under way, what it waits for. Empty: it does not wait. */
   readonly waitingFor: string;
 }
 
@@ -45,13 +45,29 @@ export function hostLocked(lock: string): ProgressingCondition {
  */
 export function updating(version: string, podsProblem?: string): ProgressingCondition {
   if (podsProblem !== undefined) {
-    return progressing(
-      'True',
-      'Updating',
-      `${version} is staged; the pods on the node cannot be listed: ${podsProblem}`,
-    );
+    return stopped(`${version} is staged; the pods on the node cannot be listed: ${podsProblem}`, 'PodListFailed');
   }
   return progressing('True', 'Updating', `Updating to ${version}; status.lastOperation names the step`);
+}
+
+/** @param block - the pod that holds the drain first; undefined: none for long */
+export function blockedDrain(
+  found: ProgressingCondition,
+  block: { readonly pod?: string | undefined; readonly reason?: string | undefined } | undefined,
+): ProgressingCondition {
+  if (block === undefined) return found;
+  const { pod = '?', reason = '?' } = block;
+  return stopped(`${found.message}. Its drain waits for the pod ${pod} (${reason}); status.drain has all`, reason);
+}
+
+/** @param waitsFor - one word */
+function stopped(message: string, waitsFor: string): ProgressingCondition {
+  return { ...progressing('True', 'Updating', message), waitingFor: printable(waitsFor) };
+}
+
+/** Of a staged node that is not drained now. */
+export function notDrained({ reason, message }: Blocked): ProgressingCondition {
+  return stopped(`The node is staged, and not drained yet: ${message}`, reason);
 }
 
 export function goingBack(previous: string, failed: string): ProgressingCondition {
@@ -62,23 +78,24 @@ export function goingBack(previous: string, failed: string): ProgressingConditio
 export function rebooting(podsProblem?: string): ProgressingCondition {
   const detail =
     podsProblem === undefined ? 'status.lastOperation names the step' : `its pods cannot be listed: ${podsProblem}`;
-  return progressing('True', 'Updating', `Rebooting for the settings of its group; ${detail}`);
+  const message = `Rebooting for the settings of its group; ${detail}`;
+  return podsProblem === undefined ? progressing('True', 'Updating', message) : stopped(message, 'PodListFailed');
 }
 
 /** @param waitsFor - the Job that has to end before the drain */
 export function staged(version: string, waitsFor: string): ProgressingCondition {
-  return progressing('True', 'Updating', `${version} is staged; before the drain, ${waitsFor}`);
+  return stopped(`${version} is staged; before the drain, ${waitsFor}`, 'Job');
 }
 
 /** @param waitsFor - the hook after the update that has to end */
 export function runsHooks(waitsFor: string): ProgressingCondition {
-  return progressing('True', 'Updating', `The update has ended; after it, ${waitsFor}`);
+  return stopped(`The update has ended; after it, ${waitsFor}`, 'Job');
 }
 
 /** @param problem - why the node is not healthy after its update, if known */
 export function monitored(version: string, problem: string | undefined): ProgressingCondition {
   if (problem === undefined) return updating(version);
-  return progressing('True', 'Updating', `Runs ${version}, and is not healthy yet: ${problem}`);
+  return stopped(`Runs ${version}, and is not healthy yet: ${problem}`, 'NodeUnhealthy');
 }
 
 export function checkFailed(version: string): ProgressingCondition {
@@ -171,6 +188,10 @@ function progressing(status: ProgressingCondition['status'], reason: Reason, mes
   };
 }
 
-export function transitionTime(before: Condition | undefined, status: Condition['status'], now: number): string {
+export function transitionTime(
+  before: Pick<Condition, 'status' | 'lastTransitionTime'> | undefined,
+  status: Condition['status'],
+  now: number,
+): string {
   return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }

@@ -151,20 +151,20 @@ test.each(Object.entries(conditions))('%s', (_, [found, expected]) => {
   expect(found).toMatch(typeof expected === 'string' ? exactly(expected) : expected);
 });
 
-describe('observedGeneration', () => {
+describe('confirmedGeneration', () => {
   it('is that of a configuration that is wholly in effect', () => {
-    expect(report({}, { generation: 7 }).observedGeneration).toBe(7);
+    expect(report({}, { generation: 7 }).confirmedGeneration).toBe(7);
   });
 
   it('stays behind while something is still to be written', () => {
-    const before = { observedGeneration: 6 };
-    expect(report({}, { generation: 7, isWritten: false, before }).observedGeneration).toBe(6);
-    expect(report({}, { generation: 7, isWritten: false })).not.toHaveProperty('observedGeneration');
+    const before = { confirmedGeneration: 6 };
+    expect(report({}, { generation: 7, isWritten: false, before }).confirmedGeneration).toBe(6);
+    expect(report({}, { generation: 7, isWritten: false })).not.toHaveProperty('confirmedGeneration');
   });
 
   it('stays behind while the configuration cannot be followed, and its conditions tell of the new one', () => {
-    const status = report(bad, { generation: 7, before: { observedGeneration: 6 } });
-    expect(status.observedGeneration).toBe(6);
+    const status = report(bad, { generation: 7, before: { confirmedGeneration: 6 } });
+    expect([status.observedGeneration, status.confirmedGeneration]).toEqual([7, 6]);
     expect(new Set(status.conditions?.map(({ observedGeneration }) => observedGeneration))).toEqual(new Set([7]));
   });
 });

@@ -69,11 +69,14 @@ export const GROUP_CONDITIONS = {
   PendingChanges: pendingRendering,
 } satisfies Record<string, (rollout: GroupRollout) => Judged>;
 
-function groupReady({ group, policy, unconfirmed }: GroupRollout): Judged {
+function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): Judged {
   const { problem } = group;
   if (problem === undefined && policy.problem !== undefined) {
     return isFalse('InvalidConfiguration', `BrupopConfig "cluster" cannot be followed: ${policy.problem}`);
   }
+  // While it is being applied; what waits for a window or a user is not waited for.
+  if (problem === undefined && isMoving && unconfirmed.length > 0)
+    return isFalse('Applying', `The spec is being applied${missing(unconfirmed)}`);
   if (problem === undefined) return isTrue('InUse', `The spec is in use${missing(unconfirmed)}`);
   const message = `No node of the group starts an update, and updating nodes may follow the BrupopConfig instead: ${problem}`;
   return isFalse('InvalidConfiguration', message);
@@ -96,11 +99,18 @@ function withAwaited(judged: Judged, { awaits }: GroupRollout): Judged {
 }
 
 function groupProgressing(rollout: GroupRollout): Judged {
-  if (rollout.counts.managed > 0) return withAwaited(progressing(rollout), rollout);
+  if (rollout.counts.managed > 0) return withAwaited(withSettings(progressing(rollout), rollout, [rollout]), rollout);
   const message =
     'No managed node is in the group: spec.nodeSelector selects none, or other groups with a higher precedence, or with the same ' +
     'precedence and a name that sorts first, select all of them';
   return isFalse('NoNodes', message);
+}
+
+/** Nodes that run the wanted version may still be to get settings of their group. */
+function withSettings(judged: Judged, { isMoving }: Rollout, groups: readonly GroupRollout[]): Judged {
+  const left = groups.map(({ settings }) => judgeSettings(settings)).find(({ status }) => status === 'False');
+  if (judged.reason !== 'UpToDate' || left === undefined) return judged;
+  return { status: isMoving ? 'True' : 'False', reason: left.reason, message: `${judged.message}; ${left.message}` };
 }
 
 export const CONDITIONS = {
@@ -109,7 +119,7 @@ export const CONDITIONS = {
   Frozen: frozen,
   Connected: connected,
   WindowOpen: windowOpen,
-  Progressing: progressing,
+  Progressing: (plan) => withSettings(progressing(plan), plan, plan.groups),
   Degraded: degraded,
   PendingChanges: pendingChanges,
 } satisfies Record<string, (plan: Plan) => Judged>;

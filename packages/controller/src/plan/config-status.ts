@@ -18,6 +18,7 @@ import { CONDITIONS } from './config-conditions.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
+import { configNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
@@ -39,11 +40,15 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   const { config, plan, before, now, certificate } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts, clockSkewMs } = plan;
-  const observed = observedOf(input);
-  const shown = awaiting(plan, observed.observedGeneration === generation);
+  const confirmed = confirmedOf(input);
+  const isConfirmed = confirmed.confirmedGeneration === generation;
+  const judged = told(awaiting(plan, isConfirmed), before, certificate);
+  const needsUser = configNeedsUser(Object.values(judged));
+  const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
-    ...observed,
-    conditions: conditionsOf(told(shown, before, certificate), before, { generation, now }),
+    observedGeneration: generation,
+    ...confirmed,
+    conditions: conditionsOf({ ...judged, ...state }, before, { generation, now }),
     nodes: counts,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
@@ -56,8 +61,8 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
 }
 
 /** Nodes are only named until the spec is in effect: later they confirm the steps of their updates. */
-export function awaiting<R extends Rollout>(rollout: R, isObserved: boolean): R {
-  return isObserved ? { ...rollout, unconfirmed: [] } : rollout;
+export function awaiting<R extends Rollout>(rollout: R, isConfirmed: boolean): R {
+  return isConfirmed ? { ...rollout, unconfirmed: [] } : rollout;
 }
 
 export function isGroupInEffect({ group, policy, unconfirmed, metadata }: GroupRollout): boolean {
@@ -67,23 +72,23 @@ export function isGroupInEffect({ group, policy, unconfirmed, metadata }: GroupR
   return group.problem === undefined && policy.problem === undefined && unconfirmed.length === 0 && isApplied;
 }
 
-type Observed = Pick<BrupopConfigStatus, 'observedGeneration' | 'childrenObservedGeneration' | 'observedDigest'>;
+type Confirmed = Pick<BrupopConfigStatus, 'confirmedGeneration' | 'childrenObservedGeneration' | 'observedDigest'>;
 
 /** What is completely in effect; what is not stays as it was written before. */
-function observedOf({ config, plan, before = {}, isWritten }: ReportInput): Observed {
+function confirmedOf({ config, plan, before = {}, isWritten }: ReportInput): Confirmed {
   const { uid, generation = 0 } = config.metadata;
   const { policy, groups, unconfirmed } = plan;
-  const { observedGeneration, childrenObservedGeneration, observedDigest } = before;
+  const { confirmedGeneration, childrenObservedGeneration, observedDigest } = before;
   const known = {
-    ...(observedGeneration !== undefined && { observedGeneration }),
+    ...(confirmedGeneration !== undefined && { confirmedGeneration }),
     ...(childrenObservedGeneration !== undefined && { childrenObservedGeneration }),
     ...(observedDigest !== undefined && { observedDigest }),
   };
   if (!isWritten || unconfirmed.length > 0 || policy.problem !== undefined) return known;
-  if (!groups.every(isGroupInEffect)) return { ...known, observedGeneration: generation };
+  if (!groups.every(isGroupInEffect)) return { ...known, confirmedGeneration: generation };
   const children = groups.map(({ group }) => `${NODE_GROUP_KIND} ${group.uid} ${group.generation}`);
   return {
-    observedGeneration: generation,
+    confirmedGeneration: generation,
     childrenObservedGeneration: groups.reduce((sum, { group }) => sum + group.generation, 0),
     // A sum alone would not show that one group was replaced by another.
     observedDigest: digestOf([`${CONFIG_KIND} ${uid} ${generation}`, ...children]),

@@ -35,7 +35,7 @@ function groupWith(effect: 'NoExecute' | 'NoSchedule' = 'NoExecute'): Bottlerock
     dropped,
   } as const;
   const metadata = { ...made.metadata, finalizers: [NODE_METADATA_FINALIZER] };
-  return { ...made, metadata, status: { rendered, observedGeneration: 1 } };
+  return { ...made, metadata, status: { rendered, confirmedGeneration: 1 } };
 }
 
 /** Up to date: no update needs the slots. */

@@ -1,8 +1,20 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { UPDATE_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, type ShadowParts, underWay } from '../testing/objects.ts';
+import {
+  aGroup,
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  NOW,
+  type ShadowParts,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
 import type { Forecast } from './forecast.ts';
 import { plan } from './plan.ts';
 
@@ -175,4 +187,37 @@ test('versions are counted by the nodes that run them and that are offered them'
     { version: '1.20.0', running: 3, offered: 0, hasAge: true },
     { version: NEW, running: 1, offered: 3, hasAge: true },
   ]);
+});
+
+describe('the expected end counts nodes that wait for others', () => {
+  const inPool = (name: string, pool: string): ManagedNode => aManagedNode(name, { labels: { pool } });
+
+  const endOf = (groups: readonly BottlerocketNodeGroup[], spec: object = {}): Forecast =>
+    plan(withGroups(aSnapshot([inPool('b', 'web'), inPool('c', 'db'), ...measured], spec), groups), NOW).forecast;
+
+  test('a group after another one, with its soak and its window', () => {
+    const found = endOf([aGroup('web'), aGroup('db', { after: ['web'], soak: '2h' })], { paused: false });
+    expect(found.completionTime).toBe(at(10 + 120 + 10));
+    // NOW is 08:00 UTC: web ends at 09:10, the soak at 11:10, and db gets the window of the next day.
+    const windows = [{ schedule: '0 9 * * *', duration: '1h' }];
+    const waits = endOf([aGroup('web'), aGroup('db', { after: ['web'], soak: '2h' })], { maintenance: { windows } });
+    expect(waits.completionTime).toBe(at(24 * 60 + 70));
+    expect(waits.ofGroups.get('db')?.completionTime).toBe(at(24 * 60 + 70));
+    expect(waits.ofGroups.get('web')?.completionTime).toBe(at(70));
+  });
+
+  test('nodes after canaries, with the soak', () => {
+    const rollout = { canary: { nodes: 1 }, soak: '1h' };
+    const found = forecast([aManagedNode('a'), aManagedNode('b'), ...measured], { rollout });
+    expect(found.completionTime).toBe(at(10 + 60 + 10));
+  });
+
+  test('is unknown if the group that goes first waits for a user, or the groups wait for each other', () => {
+    const cordoned = aManagedNode('b', { labels: { pool: 'web' }, unschedulable: true });
+    const groups = [aGroup('web'), aGroup('db', { after: ['web'] })];
+    const nodes = [cordoned, inPool('c', 'db'), inPool('d', 'other'), ...measured];
+    expect(plan(withGroups(aSnapshot(nodes, {}), groups), NOW).forecast.completionTime).toBeUndefined();
+    const circle = endOf([aGroup('web', { after: ['db'] }), aGroup('db', { after: ['web'] })]);
+    expect(circle.completionTime).toBeUndefined();
+  });
 });

@@ -14,6 +14,7 @@ import type { Decision } from './assess.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { FleetState } from './fleet.ts';
+import { expectedInTurn, waitsForOthers } from './forecast-order.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from './gates/reasons.ts';
 
 export interface QueuedNode {
@@ -86,7 +87,10 @@ export function forecastOf(
     ];
   });
   const all = { fleet: slots, groups: new Map(ofGroup) };
-  const queue = [...admitted].flatMap(([candidate, blocked]) => expectationOf(candidate, blocked, fleetState, all));
+  const waiting = [...admitted].flatMap(([one, blocked]): [Candidate, Blocked][] => (blocked ? [[one, blocked]] : []));
+  const inTime = busy.map(({ group, end }) => ({ group, end: end > now ? end : undefined }));
+  const ends = expectedInTurn(waiting, inTime, fleetState, (one, blocked) => expected(one, blocked, fleetState, all));
+  const queue = waiting.map(([one, blocked]) => expectationOf(one, blocked, ends.get(one)));
   const ofGroups = groups.map(({ name }): [string, Expected] => {
     const isMember = ({ group }: { readonly group: string | undefined }): boolean => group === name;
     return [name, shown(busy.filter(isMember), queue.filter(isMember), groupsBefore.get(name), now)];
@@ -117,7 +121,8 @@ function shown(
   before: Shown | undefined,
   now: number,
 ): Expected {
-  const waiting = queue.filter(({ reason }) => passesInTime(reason)).map(({ expectedAt }) => expectedAt);
+  const counted = queue.filter(({ reason }) => passesInTime(reason) || waitsForOthers(reason));
+  const waiting = counted.map(({ expectedAt }) => expectedAt);
   const ends = [...busy.map(({ end }) => (end > now ? end : undefined)), ...waiting];
   return {
     queue: queue
@@ -182,15 +187,20 @@ type Expectation = Omit<QueuedNode, 'expectedTime'> & {
 };
 
 function expectationOf(
-  candidate: Candidate,
-  blocked: Blocked | undefined,
-  fleetState: FleetState,
-  slots: AllSlots,
-): Expectation[] {
-  if (blocked === undefined) return [];
-  const { name: node, version, group } = candidate;
-  const expectedAt = expected(candidate, blocked, fleetState, slots);
-  return [{ node, version, group: group?.name, reason: blocked.reason, expectedAt }];
+  { name: node, version, group, shadow }: Candidate,
+  blocked: Blocked,
+  expectedAt: number | undefined,
+): Expectation {
+  const known = shadow.progressing?.reason;
+  // What is about to be known shows as it was, if it waited before.
+  const waited = isReason(known) && known !== 'UpToDate' && known !== 'Updating' ? known : 'WaitingForCapacity';
+  return {
+    node,
+    version,
+    group: group?.name,
+    reason: blocked.isUnknown === true ? waited : blocked.reason,
+    expectedAt,
+  };
 }
 
 /** Also for a version that does not age yet. */

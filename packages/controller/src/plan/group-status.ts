@@ -3,6 +3,7 @@ import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/
 import { recordOf } from '../policy/rendered.ts';
 import { GROUP_CONDITIONS } from './config-conditions.ts';
 import { awaiting, conditionsOf, expectedOf, isGroupInEffect, windowOf } from './config-status.ts';
+import { groupNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout } from './rollout.ts';
 
 interface GroupReportInput {
@@ -19,16 +20,31 @@ export function groupStatusOf(
 ): NodeGroupStatus {
   const { generation = 0 } = metadata;
   const rendered = recordOf({ metadata, status: before ?? {} }, rollout.group);
-  const observed = isWritten && isGroupInEffect(rollout) ? generation : before?.observedGeneration;
-  const shown = awaiting(rollout, observed === generation);
+  const confirmed = isWritten && isGroupInEffect(rollout) ? generation : before?.confirmedGeneration;
+  const isConfirmed = confirmed === generation;
+  const shown = awaiting(withMetadata(rollout), isConfirmed);
   const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge]) => [type, judge(shown)] as const);
+  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown));
+  const state = reconciliationOf(withMetadata(rollout), { generation, isConfirmed, isWritten }, needsUser);
   return {
-    ...(observed !== undefined && { observedGeneration: observed }),
-    conditions: conditionsOf(Object.fromEntries(judged), before, { generation, now }),
+    observedGeneration: generation,
+    ...(confirmed !== undefined && { confirmedGeneration: confirmed }),
+    conditions: conditionsOf({ ...Object.fromEntries(judged), ...state }, before, { generation, now }),
     ...(rendered !== undefined && { rendered }),
     nodes: rollout.counts,
     ...(rollout.settings.left.length > 0 && { settings: rollout.settings.left }),
     ...windowOf(rollout),
     ...expectedOf(rollout.forecast),
+  };
+}
+
+/** Labels, annotations and taints are written at once, unless one waits. */
+function withMetadata(rollout: GroupRollout): GroupRollout {
+  const { pending, waitsFor } = rollout.metadata;
+  const isWriting = pending.length > 0 && waitsFor === undefined;
+  return {
+    ...rollout,
+    isMoving: rollout.isMoving || isWriting,
+    unconfirmed: [...new Set([...rollout.unconfirmed, ...pending])],
   };
 }

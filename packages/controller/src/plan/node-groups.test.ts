@@ -250,7 +250,7 @@ it('a shadow shows the group of its node, and a group its nodes, its plan and wh
   if (rollout === undefined) throw new Error('there is one');
   const status = groupStatusOf(web, { rollout, before: undefined, isWritten: true, now: NOW });
   expect(status).toMatchObject({
-    observedGeneration: 1,
+    confirmedGeneration: 1,
     nodes: { managed: 2, updating: 1, waiting: 1 },
     plan: [{ node: 'b', version: NEW, reason: 'WaitingForCapacity' }],
   });
@@ -324,13 +324,13 @@ describe('what is in effect', () => {
     if (rollout === undefined) throw new Error('there is one');
     const status = groupStatusOf(aGroup('gpu'), {
       rollout,
-      before: { observedGeneration: 0 },
+      before: { confirmedGeneration: 0 },
       isWritten: true,
       now: NOW,
     });
-    expect([status.observedGeneration, status.conditions?.[0]?.message]).toEqual([
+    expect([status.confirmedGeneration, status.conditions?.[0]?.message]).toEqual([
       0,
-      'The spec is in use; not confirmed yet by a',
+      'The spec is being applied; not confirmed yet by a',
     ]);
   });
 });

@@ -24,7 +24,7 @@ function group(
   rendered = RENDERED,
 ): BottlerocketNodeGroup {
   const made = aGroup('gpu', { nodeMetadata: { labels: LABELS } });
-  return { ...made, metadata: { ...made.metadata, ...metadata }, status: { rendered, observedGeneration: 1 } };
+  return { ...made, metadata: { ...made.metadata, ...metadata }, status: { rendered, confirmedGeneration: 1 } };
 }
 
 const deleted = (ago: number): object => {
@@ -103,5 +103,5 @@ it('a group without metadata needs no finalizer when all Nodes have confirmed it
   const dropped = { ...RENDERED.dropped, labels: Object.keys(LABELS) };
   const without = group(undefined, { ...RENDERED, labels: {}, dropped });
   expect(planOf(without).finalizers).toEqual(['Remove']);
-  expect(planOf({ ...without, status: { ...without.status, observedGeneration: 0 } }).finalizers).toEqual([]);
+  expect(planOf({ ...without, status: { ...without.status, confirmedGeneration: 0 } }).finalizers).toEqual([]);
 });

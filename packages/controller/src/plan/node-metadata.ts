@@ -154,7 +154,7 @@ function finalizersOf(
     const isPending = (byGroup.get(metadata.name)?.pending.length ?? 0) > 0;
     const ends = removalEnds(metadata.deletionTimestamp);
     if (ends !== undefined) return isPending && now < ends;
-    return isPending || !isEmpty(readRendered(status), status?.observedGeneration === metadata.generation);
+    return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata.generation);
   };
   return new Map(
     objects.flatMap((object): [BottlerocketNodeGroup, GroupFinalizer][] => {

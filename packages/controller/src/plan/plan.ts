@@ -25,6 +25,7 @@ import { recordsAtStart } from './facts/jobs.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
 import { type Blocked, type Candidate, type GateInput, traitsOf } from './gates/reasons.ts';
+import { type Health, healthOf } from './reconciliation.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
 import type { NodeMetadataPlan } from './node-metadata.ts';
@@ -38,6 +39,7 @@ export interface NodeCondition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly progressing: ProgressingCondition;
+  readonly health: Health;
   /** Name of its group; empty: none. */
   readonly group: string;
   readonly event: EventSource | undefined;
@@ -133,7 +135,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     groups: groupRollouts({ ...fleetState, metadata }, counted, { forecast, stuckNodes, lost: losses.lost, grants }),
     metadata,
     orphanedNodes: fleetState.orphaned,
-    unconfirmed: unconfirmedOf(counted),
+    ...unconfirmedOf(counted, grants),
     wakeAt: earliest(wakes, now),
   };
 }
@@ -235,7 +237,9 @@ function decide(
   if (candidate === undefined) return assessment;
   const blocked = admitted.get(candidate);
   if (blocked !== undefined) {
-    return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing: waiting(blocked) };
+    // What is about to be known leaves the condition as it is.
+    const progressing = blocked.isUnknown === true ? undefined : waiting(blocked);
+    return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing };
   }
   const policy = policyFor(candidate, fleetState);
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
@@ -258,8 +262,11 @@ function decideAll(
   return { decisions: decided.map((decision) => withGrant(decision, grants, fleetState)), grants };
 }
 
-function withGrant(decision: Decision, { granted }: Grants, fleetState: FleetState): Decision {
+function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fleetState: FleetState): Decision {
   const { managedNode } = decision;
+  const waits = blocked.get(managedNode.name);
+  const isChanging = decision.phase === 'upToDate' && decision.progressing?.reason === 'ChangingSettings';
+  if (waits !== undefined && isChanging) return { ...decision, progressing: waiting(waits) };
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState);
@@ -335,13 +342,14 @@ function specChanges({ managedNode, change }: Decision): SpecChange[] {
   return change === undefined || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
 }
 
-function nodeConditions({ managedNode, progressing, change }: Decision, now: number): NodeCondition[] {
+function nodeConditions({ managedNode, progressing, change, neverConnected }: Decision, now: number): NodeCondition[] {
   if (progressing === undefined || !isPair(managedNode)) return [];
   // The write that cancels an update has its own Event.
   const deadline = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
   const event = deadline ?? keptEvent(managedNode, progressing) ?? waitEvent(managedNode, progressing, now);
   const { node, shadow, group } = managedNode;
-  return [{ shadow, node, progressing, event, group: group?.name ?? '' }];
+  const health = healthOf(progressing, neverConnected === true);
+  return [{ shadow, node, progressing, health, event, group: group?.name ?? '' }];
 }
 
 function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {

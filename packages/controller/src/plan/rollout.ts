@@ -4,6 +4,7 @@ import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { type Forecast, needsAttention, reasonsOf } from './forecast.ts';
+import { type Blocked, type Reason, traitsOf } from './gates/reasons.ts';
 import type { AwaitedGroup } from './group-order.ts';
 import { type GroupMetadata, NO_METADATA } from './node-metadata.ts';
 import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
@@ -22,6 +23,10 @@ export interface Rollout {
   readonly lost: readonly LostNode[];
   /** Names of the nodes that have not confirmed what the configuration or their group says. */
   readonly unconfirmed: readonly string[];
+  /** Of these nodes, one is being changed or is next. */
+  readonly isMoving: boolean;
+  /** Of these nodes, one needs a user. */
+  readonly isStuck: boolean;
 }
 
 export interface GroupRollout extends Rollout {
@@ -32,8 +37,39 @@ export interface GroupRollout extends Rollout {
   readonly settings: GroupSettings;
 }
 
-export function unconfirmedOf(decisions: readonly Decision[]): string[] {
-  return decisions.filter(({ pending }) => pending === true).map(({ managedNode: { name } }) => name);
+export function unconfirmedOf(
+  decisions: readonly Decision[],
+  { waiting }: Grants,
+): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'isStuck'> {
+  const pending = decisions.filter((decision) => decision.pending === true);
+  const paces = new Set(pending.map((decision) => paceOf(decision, waiting)));
+  return {
+    unconfirmed: pending.map(({ managedNode: { name } }) => name),
+    isMoving: paces.has('moves'),
+    isStuck: paces.has('stuck'),
+  };
+}
+
+/** With these reasons a node is being changed; with other ones it waits for a time, for something outside or for a user. */
+const MOVING: ReadonlySet<Reason> = new Set(['Updating', 'ChangingSettings', 'AgentNotConnected']);
+
+function paceOf(decision: Decision, waiting: Grants['waiting']): 'moves' | 'waits' | 'stuck' {
+  const { change, phase, progressing } = decision;
+  const blocked = blockOf(decision, waiting);
+  if (change !== undefined || phase === 'updating' || blocked?.isUnknown === true) return 'moves';
+  return paceWith(blocked?.reason ?? progressing?.reason);
+}
+
+/** What keeps the settings of a node from being changed. */
+function blockOf({ managedNode, grant, blocked }: Decision, waiting: Grants['waiting']): Blocked | undefined {
+  return waiting.get(managedNode.name) ?? (grant === undefined ? blocked : undefined);
+}
+
+function paceWith(reason: Reason | undefined): 'moves' | 'waits' | 'stuck' {
+  if (reason === undefined) return 'moves';
+  const { passes, needsAttention } = traitsOf(reason);
+  if (needsAttention === true) return 'stuck';
+  return passes === 'capacity' || MOVING.has(reason) ? 'moves' : 'waits';
 }
 
 export function countsOf(decisions: readonly Decision[]): NodeCounts {
@@ -69,7 +105,7 @@ export function groupRollouts(
       settings: groupSettingsOf(members, fleetState, grants),
       policy,
       counts: countsOf(members),
-      unconfirmed: unconfirmedOf(members),
+      ...unconfirmedOf(members, grants),
       metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
       forecast: {
         ...expected,

@@ -93,7 +93,7 @@ it('starts a reboot into the version that the node runs, which may set what need
   const [first] = planOf([atRest('a')]).specs;
   const settings = { leaves: wanted, allow: 'NeedsReboot' };
   expect(first).toMatchObject({ outcome: 'Started', spec: { version: OLD, settings } });
-  expect(first?.event?.message).toBe(`Rebooting ${OLD} for the settings of its group`);
+  expect(first?.event?.message).toBe(`Rebooting ${OLD} for the settings of its group: settings.kernel.lockdown`);
 });
 
 it('brings the settings with an update where one is due', () => {

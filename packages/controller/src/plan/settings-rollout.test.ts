@@ -276,7 +276,7 @@ describe('no settings keep a node from updates without a reason and a time limit
 
   const conflict = { spec: spec('Live', 60 * MINUTE), status: { settings: { conflicts: [KEY] } } };
   it.each([
-    ['ChangingSettings', 'is still to be set', classified('a')],
+    ['Paused', 'waits for the end of the pause', classified('a')],
     ['ChangingSettings', 'is being proved', changing('a', 10_000, inForce)],
     ['SettingsConflict', 'was set by a user', member('a', conflict)],
     ['HostSettingsNotApplied', 'is refused', classified('a', 'Refused')],

@@ -5,10 +5,14 @@
  */
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { sameVersion } from '@brupop/shared/api/version';
+import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../cluster/node.ts';
 import { isReboot, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { type Annotations, annotationsOf } from './annotations.ts';
+import { namesOf } from './capacity.ts';
+import { ownSettings, requestedOf, sameSettings } from './facts/requested-settings.ts';
+import { covers } from './facts/settings.ts';
 import type { Outcome, Transition } from './outcomes.ts';
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
@@ -80,22 +84,28 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
 
 const FOR_SETTINGS = 'for the settings of its group';
 
+/** With the names of those that need the reboot. */
+function forSettings(before: ShadowView): string {
+  const keys = keysOf(pendingOf(before).filter((one) => one.class === 'NeedsReboot'));
+  return keys.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys)}`;
+}
+
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
 const EVENTS: Readonly<Record<Outcome, EventText>> = {
-  Started: ({ spec }, { status }) => ({
+  Started: ({ spec }, before) => ({
     reason: 'UpdateStarted',
-    message: sameVersion(spec.version, status?.current_version)
-      ? `Rebooting ${spec.version ?? '?'} ${FOR_SETTINGS}`
-      : `Updating from ${status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
+    message: sameVersion(spec.version, before.status?.current_version)
+      ? `Rebooting ${spec.version ?? '?'} ${forSettings(before)}`
+      : `Updating from ${before.status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
   }),
   Advanced: ({ spec }, before) => ({
     reason: 'UpdateAdvanced',
     message: `${before.spec.state} is complete; the next step to ${spec.version ?? '?'} is ${spec.state}`,
   }),
-  Configured: () => ({
+  Configured: (transition, before) => ({
     reason: 'HostSettingsChanged',
-    message: 'The host gets other settings, or may change other ones now',
+    message: describeSettings(transition, before),
     isMinor: true,
   }),
   Repaired: (_, { spec }) => ({
@@ -132,9 +142,11 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
     reason: 'UpdateSuperseded',
     message: `The host no longer offers ${spec.version ?? '?'}, and offers ${otherVersion(status)}: the update is cancelled, which is not a failure`,
   }),
-  SettingsFailed: ({ because }) => ({
+  SettingsFailed: ({ because }, before) => ({
     reason: 'SettingsFailed',
-    message: `The settings of its group failed, and those from before are set again: ${because?.message ?? '?'}`,
+    message:
+      `The settings of its group failed, and those from before are set again: ${because?.message ?? '?'} ` +
+      `(${namesOf(keysOf(ownSettings(requestedOf(before))))})`,
   }),
   Reverting: ({ previous = '?', because }, { spec }) => ({
     reason: 'UpdateFailed',
@@ -154,6 +166,32 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
     return { reason: 'UpdateFailed', message: `${what} failed: ${errorCode}: ${message}` };
   },
 };
+
+/** Names the settings, never their values. */
+function describeSettings({ spec }: Transition, before: ShadowView): string {
+  const [old, next] = [requestedOf(before), requestedOf({ spec })];
+  const other = [
+    ...next.filter((one) => !sameSettings([one], same(old, one))),
+    ...old.filter((one) => same(next, one).length === 0),
+  ];
+  if (other.length > 0) return `The host gets other settings: ${namesOf(keysOf(other))}`;
+  const allow = spec.settings?.allow ?? 'None';
+  if (allow === 'None') return 'The settings of its group are proved, and the host may change nothing more';
+  const granted = pendingOf(before).filter((one) => covers(allow, one.class));
+  return `The host may now set what is ${allow}: ${namesOf(keysOf(granted))}`;
+}
+
+function same(all: readonly Setting[], { key }: Setting): Setting[] {
+  return all.filter((one) => one.key === key);
+}
+
+function keysOf(all: readonly { readonly key: string }[]): string[] {
+  return all.map(({ key }) => key).toSorted();
+}
+
+function pendingOf({ status }: ShadowView): readonly PendingSetting[] {
+  return status?.settings?.pending ?? [];
+}
 
 function otherVersion(status: ShadowView['status']): string {
   const { target_version: offered = '', current_version: running } = status ?? {};

@@ -1,6 +1,6 @@
 /**
  * Events on shadows for reasons to wait. What all nodes wait for is told once, on the BrupopConfig; nodes take turns at the update
- * slots; and an Event on the Node tells of a deadline. The others begin and end with an Event on the shadow of the node, one an
+ * slots; and Events on the Node tell of a deadline and of settings. The others begin and end with an Event on the shadow of the node, one an
  * hour for each, since a node may change between two of them. In a large fleet some are left out: see `isMinor`.
  */
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
@@ -12,7 +12,7 @@ import { isReason, type Reason, traitsOf } from './gates/reasons.ts';
 export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded', 'SettingsKept'] as const;
 const [WAITING, ENDED, KEPT] = SHADOW_EVENT_REASONS;
 const HOUR_MS = 3_600_000;
-const NOT_TOLD: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'DeadlineExceeded']);
+const NOT_TOLD: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'ChangingSettings', 'DeadlineExceeded']);
 
 export function waitEvent(
   { shadow }: NodePair,

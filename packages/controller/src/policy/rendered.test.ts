@@ -50,9 +50,9 @@ test('a spec with a mistake keeps the record', () => {
 
 test('dropped keys are recorded until all Nodes have confirmed the change that dropped them', () => {
   const first = record(1, { a: '1', b: '1' });
-  const second = record(2, { b: '1' }, first && { rendered: first, observedGeneration: 1 });
+  const second = record(2, { b: '1' }, first && { rendered: first, confirmedGeneration: 1 });
   expect(second?.dropped.labels).toEqual(['a']);
   const status = second && { rendered: second };
-  expect(record(3, { c: '1' }, status && { ...status, observedGeneration: 1 })?.dropped.labels).toEqual(['a', 'b']);
-  expect(record(3, { c: '1' }, status && { ...status, observedGeneration: 2 })?.dropped.labels).toEqual(['b']);
+  expect(record(3, { c: '1' }, status && { ...status, confirmedGeneration: 1 })?.dropped.labels).toEqual(['a', 'b']);
+  expect(record(3, { c: '1' }, status && { ...status, confirmedGeneration: 2 })?.dropped.labels).toEqual(['b']);
 });

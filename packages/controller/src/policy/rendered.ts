@@ -47,7 +47,7 @@ export function recordOf(
 ): Rendered | undefined {
   const before = readRendered(status);
   if (problem !== undefined || before?.generation === generation) return before;
-  const isDone = before !== undefined && status?.observedGeneration === before.generation;
+  const isDone = before !== undefined && status?.confirmedGeneration === before.generation;
   return { generation, ...rendering, dropped: dropped(before, rendering, isDone) };
 }
 

@@ -163,6 +163,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     spec,
     ...(parts.status !== null && { status }),
     progressing,
+    health: [],
     group: '',
   };
 }

@@ -47,7 +47,14 @@ export const ROLLOUT = {
 };
 
 const statusSchema = object({
-  observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
+  observedGeneration: optional(
+    count64(),
+    'The latest metadata.generation that the controller has seen; the conditions are about it.',
+  ),
+  confirmedGeneration: optional(
+    count64(),
+    'The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window.',
+  ),
   childrenObservedGeneration: optional(
     count64(),
     'The sum of the metadata.generation of all BottlerocketNodeGroups, as of when all of them were completely in effect.',
@@ -58,7 +65,7 @@ const statusSchema = object({
       'effect. It changes with every object that is added, removed, replaced or edited.',
   ),
   conditions: conditions(
-    'The state of the fleet. Ready: the configuration is in use. Paused: a user has paused updates. Frozen: no update ' +
+    'The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update ' +
       'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
       'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the ' +
       'certificate of the API servers; absent if users provide it. The reasons of one node are on its BottlerocketShadow.',

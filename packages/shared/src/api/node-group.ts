@@ -107,9 +107,16 @@ const ownSpec = fields(OWN);
 export type NodeGroupRules = Infer<typeof ownSpec>;
 
 const statusSchema = object({
-  observedGeneration: optional(count64(), 'The latest metadata.generation whose spec is completely in effect.'),
+  observedGeneration: optional(
+    count64(),
+    'The latest metadata.generation that the controller has seen; the conditions are about it.',
+  ),
+  confirmedGeneration: optional(
+    count64(),
+    'The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window.',
+  ),
   conditions: conditions(
-    'The state of the group. Ready: its spec is in use; the message names nodes that have not confirmed it. WindowOpen: its maintenance ' +
+    'The state of the group. Ready: its spec is in use; False while it is being applied to nodes. Reconciling and Stalled, as kstatus reads them: the spec is being applied, and a user is needed. WindowOpen: its maintenance ' +
       'windows allow updates to start. SettingsApplied: the hosts have its settings. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its ' +
       'labels, annotations and taints. PendingChanges: the next change of the spec will also bring what this release renders otherwise.',
   ),

@@ -110,7 +110,7 @@ const STATUS = {
   ...AGENT_STATUS,
   waitingFor: s.optional(
     s.text(256),
-    'In a few words, why the node does not update and, if known, until when; the condition Progressing has the sentence. Empty: ' +
+    'In a few words, why the node does not update and, if known, until when; while it updates, what it waits for; the condition Progressing has the sentence. Empty: ' +
       'the node does not wait.',
   ),
   waitingReason: s.optional(
@@ -125,7 +125,8 @@ const STATUS = {
   drain: s.optional(drain, 'The drain of the current or the latest update, and what it waits for.'),
   conditions: conditions(
     'What is true of this node now. The controller writes Progressing: True while the node updates and False while it does not, with ' +
-      'the reason and, if known, when that ends. The API server of the operator writes AgentSupported: False if the release of ' +
+      'the reason and, if known, when that ends; Ready: False while it is changed or needs a user; Reconciling and Stalled, as kstatus ' +
+      'reads them, for these two. The API server of the operator writes AgentSupported: False if the release of ' +
       'the agent is too old or too new for it. It is absent otherwise.',
   ),
 };

@@ -32,3 +32,37 @@ describe('Events of a fleet of 5,000 nodes', () => {
     expect(counts).toEqual({ dropped: 4_910, ok: 111 });
   });
 });
+
+describe('Events about one object within one second', () => {
+  const clock = new FakeClock();
+  const bodies: { reason: string; lastTimestamp: string; eventTime: string; involvedObject: { uid: string } }[] = [];
+  const client = { request: async ({ body }: { body: never }) => await Promise.resolve(bodies.push(body)) };
+  const log = { warn: () => undefined } as unknown as ConstructorParameters<typeof Events>[0]['log'];
+  const events = new Events({
+    client: client as unknown as KubeClient,
+    clock,
+    log,
+    component: 'test',
+    instance: 'test',
+    count: () => undefined,
+  });
+
+  it('have the order in which they happened for all that kubectl sorts by, and their exact time', async () => {
+    const start = clock.now();
+    const reasons = ['UpdateStarted', 'UpdateAdvanced', 'Waiting'];
+    for (const reason of reasons) {
+      events.record({ reason, warning: false, about: ABOUT, message: '', key: '' });
+      await clock.advance(1);
+    }
+    events.record({ reason: 'Other', warning: false, about: { ...ABOUT, uid: 'other' }, message: '', key: '' });
+    while (bodies.length < 4) await new Promise((done) => setImmediate(done));
+    const own = bodies.filter(({ involvedObject }) => involvedObject.uid === ABOUT.uid);
+    expect(own.toSorted((a, b) => (a.lastTimestamp < b.lastTimestamp ? -1 : 1)).map(({ reason }) => reason)).toEqual(
+      reasons,
+    );
+    expect(new Set(own.map(({ lastTimestamp }) => lastTimestamp)).size).toBe(3);
+    expect(own.map(({ eventTime }) => Date.parse(eventTime))).toEqual([start, start + 1, start + 2]);
+    const seconds = bodies.map(({ lastTimestamp }) => Date.parse(lastTimestamp) / 1000);
+    expect(seconds.at(-1)).toBe(Math.floor(clock.now() / 1000));
+  });
+});

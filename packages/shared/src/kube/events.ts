@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { messageOf, printable } from '../runtime/errors.ts';
 import { GROUP, SHADOW_KIND, SHADOW_VERSION } from '../api/names.ts';
-import { type Clock, rfc3339 } from '../runtime/clock.ts';
+import { type Clock, rfc3339, rfc3339Micro } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import { TokenBucket } from '../runtime/token-bucket.ts';
 import type { KubeClient } from './client.ts';
@@ -57,6 +57,8 @@ const MINOR_RATE = { burst: 100, perSecond: 1 };
 export class Events {
   readonly #options: EventsOptions;
   readonly #minor: TokenBucket;
+  /** By the UID of an object: the second of its latest Event, epoch seconds. */
+  readonly #seconds = new Map<string, number>();
   #queued = 0;
   #sent = Promise.resolve();
 
@@ -78,13 +80,23 @@ export class Events {
       return;
     }
     this.#queued += 1;
-    this.#sent = this.#sent.then(() => this.#send(occurrence));
+    const now = this.#options.clock.now();
+    const body = eventOf(occurrence, this.#options, { now, second: this.#secondOf(occurrence.about.uid, now) });
+    this.#sent = this.#sent.then(() => this.#send(occurrence, body));
   }
 
-  async #send(occurrence: EventSource): Promise<void> {
-    const { client, log, count, clock } = this.#options;
+  /** `kubectl describe` and `kubectl events` sort by whole seconds: a later Event about an object gets a later one. */
+  #secondOf(uid: string, now: number): number {
+    const current = Math.floor(now / 1000);
+    for (const [one, second] of this.#seconds) if (second < current) this.#seconds.delete(one);
+    const second = Math.max(current, (this.#seconds.get(uid) ?? 0) + 1);
+    this.#seconds.set(uid, second);
+    return second;
+  }
+
+  async #send(occurrence: EventSource, body: object): Promise<void> {
+    const { client, log, count } = this.#options;
     try {
-      const body = eventOf(occurrence, this.#options, rfc3339(clock.now()));
       const path = corePath('events', { namespace: namespaceOf(occurrence) });
       await client.request({ method: 'POST', path, body, timeoutMs: LIMIT_MS });
       count('ok');
@@ -100,17 +112,25 @@ function namespaceOf({ about }: EventSource): string {
   return about.namespace ?? EVENTS_NAMESPACE;
 }
 
-/** The core/v1 Event for `occurrence` at `time` (RFC 3339). */
+interface EventTime {
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** The one by which kubectl sorts. */
+  readonly second: number;
+}
+
+/** The core/v1 Event for `occurrence`. */
 export function eventOf(
   occurrence: EventSource,
   { component, instance }: Pick<EventsOptions, 'component' | 'instance'>,
-  time: string,
+  { now, second }: EventTime,
 ): object {
   const { reason, warning, about, related, message, key } = occurrence;
   const digest = createHash('sha256')
     .update(JSON.stringify([about.uid, reason, key]))
     .digest('hex')
     .slice(0, 24);
+  const time = rfc3339(second * 1000);
   return {
     apiVersion: 'v1',
     kind: 'Event',
@@ -119,6 +139,8 @@ export function eventOf(
     ...(related !== undefined && { related }),
     type: warning ? 'Warning' : 'Normal',
     reason,
+    action: reason,
+    eventTime: rfc3339Micro(now),
     message: printable(message.slice(0, MAX_MESSAGE)),
     source: { component },
     reportingComponent: component,

@@ -171,6 +171,7 @@ export const podsListed: Gate = ({ drain }) => {
   const found = drain();
   // One whose pods budgets hold has passed `drainNotBlocked`.
   if (found.fresh && (found.block === undefined || found.mayOpen)) return undefined;
-  const why = found.problem ?? 'they have not been listed yet';
-  return { reason: 'PodListFailed', message: `The pods on the node are not known: ${why}`, lookUp: true };
+  if (found.problem === undefined)
+    return { reason: 'PodListFailed', message: 'The pods on the node are being listed', lookUp: true, isUnknown: true };
+  return { reason: 'PodListFailed', message: `The pods on the node are not known: ${found.problem}`, lookUp: true };
 };

@@ -1,0 +1,177 @@
+/** What tools that wait for objects see: kstatus and kubectl, in the states in which settings of groups and drains can be. */
+import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
+import type { Allowed, SettingsStatus } from '@brupop/shared/api/shadow';
+import type { Condition } from '@brupop/shared/api/meta';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  aGroup,
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NOW,
+  OLD,
+  podsOf,
+  type ShadowParts,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
+import { upToDate } from './condition.ts';
+import { statusOf } from './config-status.ts';
+import { groupStatusOf } from './group-status.ts';
+import { plan, type Plan } from './plan.ts';
+
+const KEY = 'settings.kubernetes.max-pods';
+const leaves = [...leavesOf({ kubernetes: { 'max-pods': 110 } })].map(([key, value]) => {
+  return { key, value, owner: 'BottlerocketNodeGroup/web' };
+});
+const web = aGroup('web', { settings: { kubernetes: { 'max-pods': 110 } } });
+/** NOW is 08:00 UTC. */
+const CLOSED = { maintenance: { windows: [{ schedule: '0 2 * * *', duration: '2h' }] } };
+
+function member(name: string, settings: SettingsStatus, allow: Allowed = 'None', parts: ShadowParts = {}): ManagedNode {
+  const spec = { settings: { leaves, allow }, state_transition_timestamp: ago(allow === 'None' ? 60 * MINUTE : 0) };
+  const shadow = { spec, status: { target_version: OLD, settings }, ...parts };
+  return aManagedNode(name, { labels: { pool: 'web' } }, shadow);
+}
+const left = (found: SettingClass): SettingsStatus => ({ pending: [{ key: KEY, class: found, reason: 'because' }] });
+const IN_FORCE: SettingsStatus = { records: [{ key: KEY, value: '110', owner: 'x' }] };
+
+function planOf(nodes: readonly ManagedNode[], config: object = {}): Plan {
+  return plan(withGroups(aSnapshot(nodes, config), [web]), NOW);
+}
+
+function shown(conditions: readonly Condition[] | undefined, type: string): string | undefined {
+  const found = conditions?.find((one) => one.type === type);
+  return found && `${found.status} ${found.reason}`;
+}
+
+/** Of the group: Reconciling, Stalled, Ready and Progressing. */
+function groupConditions(made: Plan, isWritten = true): (string | undefined)[] {
+  const [rollout] = made.groups;
+  if (rollout === undefined) throw new Error('there is one');
+  const { conditions, observedGeneration } = groupStatusOf(web, { rollout, before: undefined, isWritten, now: NOW });
+  expect(observedGeneration).toBe(1);
+  return ['Reconciling', 'Stalled', 'Ready', 'Progressing'].map((type) => shown(conditions, type));
+}
+
+const nodeOf = (made: Plan, name: string): string[] =>
+  made.conditions.flatMap(({ node, health, progressing: { reason, waitingFor } }) =>
+    node.metadata.name === name ? [health, reason, waitingFor] : [],
+  );
+
+const groups: Record<string, [Plan, (string | undefined)[]]> = {
+  'settings in force are Current': [
+    planOf([member('a', IN_FORCE)]),
+    [undefined, undefined, 'True InUse', 'False UpToDate'],
+  ],
+  'settings that are asked for are InProgress, and do not count as up to date': [
+    planOf([aManagedNode('a', { labels: { pool: 'web' } }, { status: { target_version: OLD } })]),
+    ['True Applying', undefined, 'False Applying', 'True ChangingSettings'],
+  ],
+  'settings that are set are InProgress': [
+    planOf([member('a', { inFlight: { hash: 'x', time: ago(0) } }, 'Live')]),
+    ['True Applying', undefined, 'False Applying', 'True ChangingSettings'],
+  ],
+  'settings that wait for a window are Current, and not up to date': [
+    planOf([member('a', IN_FORCE), member('b', left('RestartsService'))], CLOSED),
+    [undefined, undefined, 'True InUse', 'False ChangingSettings'],
+  ],
+  'settings that wait for the end of a pause are Current': [
+    planOf([member('a', left('Live'))], { paused: true }),
+    [undefined, undefined, 'True InUse', 'False ChangingSettings'],
+  ],
+  'settings that are refused are Failed': [
+    planOf([member('a', left('Refused'))]),
+    [undefined, 'True SettingsRefused', 'True InUse', 'False SettingsRefused'],
+  ],
+};
+test.each(Object.entries(groups))('of a group, %s', (_name, [made, expected]) => {
+  expect(groupConditions(made)).toEqual(expected);
+});
+
+const nodes: Record<string, [string[], string[]]> = {
+  'a node whose settings change is Reconciling': [
+    nodeOf(planOf([member('a', { inFlight: { hash: 'x', time: ago(0) } }, 'Live')]), 'a'),
+    ['Reconciling', 'ChangingSettings', 'ChangingSettings'],
+  ],
+  'a node whose settings wait for a window says so': [
+    nodeOf(planOf([member('a', left('RestartsService'))], CLOSED), 'a'),
+    ['Ready', 'OutsideMaintenanceWindow', expect.stringMatching(/^OutsideMaintenanceWindow until /u) as never],
+  ],
+  'a node that refuses a setting needs a user': [
+    nodeOf(planOf([member('a', left('Refused'))]), 'a'),
+    ['Stalled', 'HostSettingsNotApplied', 'HostSettingsNotApplied'],
+  ],
+  'a node that waits in a pause is Ready': [
+    nodeOf(planOf([aManagedNode('a')], { paused: true }), 'a'),
+    ['Ready', 'Paused', 'Paused'],
+  ],
+};
+test.each(Object.entries(nodes))('%s', (_name, [found, expected]) => expect(found).toEqual(expected));
+
+it('the fleet does not count as up to date while settings roll out', () => {
+  const made = planOf([member('a', { inFlight: { hash: 'x', time: ago(0) } }, 'Live')]);
+  const metadata = { name: 'cluster', uid: 'u', resourceVersion: '1', generation: 7 };
+  const config = { metadata, spec: {} };
+  const { observedGeneration, confirmedGeneration, conditions } = statusOf({
+    config,
+    plan: made,
+    before: { confirmedGeneration: 6 },
+    isWritten: true,
+    now: NOW,
+  });
+  expect([observedGeneration, confirmedGeneration]).toEqual([7, 6]);
+  expect(['Progressing', 'Reconciling'].map((type) => shown(conditions, type))).toEqual([
+    'True ChangingSettings',
+    'True Applying',
+  ]);
+});
+
+describe('a drain that waits for a pod', () => {
+  const draining = (seconds: number): ManagedNode => {
+    const block = { pod: 'default/db-0', reason: 'DisruptionBudget', message: '', since: ago(seconds * 1000) } as const;
+    const drain = { observedGeneration: 3, startTime: ago(5 * MINUTE), evicted: 0, remaining: 1, blockedBy: [block] };
+    const status = { current_state: 'StagedAndPerformedUpdate', drain } as const;
+    return aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate'), status });
+  };
+
+  it('shows in Waiting For after a minute, with the pod in the message', () => {
+    const made = plan(aSnapshot([draining(61)], {}), NOW);
+    expect(nodeOf(made, 'a')).toEqual(['Reconciling', 'Updating', 'DisruptionBudget']);
+    expect(made.conditions[0]?.progressing.message).toContain('waits for the pod default/db-0 (DisruptionBudget)');
+  });
+
+  it('does not show before, and is looked at again then', () => {
+    const made = plan(aSnapshot([draining(59)], {}), NOW);
+    expect(nodeOf(made, 'a')).toEqual(['Reconciling', 'Updating', '']);
+    expect(made.wakeAt).toBe(NOW + 1000);
+  });
+});
+
+it('while the pods of a node are listed for the first time, no list counts as failed', () => {
+  const progressing = { type: 'Progressing', lastTransitionTime: ago(0), ...upToDate(OLD, false) };
+  const snapshot = aSnapshot([aManagedNode('a', {}, { progressing })], {});
+  const made = plan({ ...snapshot, pods: new Map() }, NOW);
+  expect(made.lookUps).toHaveLength(1);
+  expect([...made.forecast.reasons.keys()]).toEqual([]);
+  expect(made.forecast.queue.map(({ reason }) => reason)).toEqual(['WaitingForCapacity']);
+  const node = snapshot.managedNodes[0]?.node;
+  if (node === undefined) throw new Error('there is one');
+  const failed = { ...podsOf(node), seenAt: undefined, problem: 'forbidden' };
+  expect([...plan({ ...snapshot, pods: new Map([['a', failed]]) }, NOW).forecast.reasons.keys()]).toEqual([
+    'PodListFailed',
+  ]);
+});
+
+describe('the Event HostSettingsChanged', () => {
+  const messages = ({ specs }: Plan): (string | undefined)[] => specs.map(({ event }) => event?.message);
+
+  it('names the settings that change, those that the host may set now, and says when it ends', () => {
+    const asked = planOf([aManagedNode('a', { labels: { pool: 'web' } }, { status: { target_version: OLD } })]);
+    expect(messages(asked)).toEqual([`The host gets other settings: ${KEY}`]);
+    expect(messages(planOf([member('a', left('Live'))]))).toEqual([`The host may now set what is Live: ${KEY}`]);
+    const removed = plan(aSnapshot([member('a', IN_FORCE)], {}), NOW);
+    expect(messages(removed)).toEqual([`The host gets other settings: ${KEY}`]);
+  });
+});

@@ -1,0 +1,77 @@
+/**
+ * Whether tools such as Argo CD and Flux are to wait for an object: the conditions Reconciling and Stalled, as the library
+ * kstatus reads them. Each is absent unless it is True (ADR 56).
+ *
+ *     configuration, group    Reconciling   the spec has changed, and nodes are being changed or are next
+ *                             Stalled       a user is needed before it, or the rollout, goes on
+ *                             neither       it is in effect, or waits for what it asks for, such as a window
+ *     shadow                  Reconciling   the node is being changed, or is tried again by itself
+ *                             Stalled       the node needs a user
+ *                             neither       it is up to date, or waits
+ */
+import type { Condition } from '@brupop/shared/api/meta';
+import { namesOf } from './capacity.ts';
+import type { ProgressingCondition } from './condition.ts';
+import { judgeSettings } from './group-settings.ts';
+import { metadataApplied } from './metadata-condition.ts';
+import { type Reason, traitsOf } from './gates/reasons.ts';
+import type { GroupRollout, Rollout } from './rollout.ts';
+
+type Judged = Pick<Condition, 'status' | 'reason' | 'message'>;
+type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', Judged>>;
+
+/** Of a node: whether its update, or its settings, are where they are to be for now. */
+export type Health = 'Ready' | 'Reconciling' | 'Stalled';
+
+/** They are tried again by themselves, or pass soon. */
+const RETRIED: ReadonlySet<Reason> = new Set([
+  'ChangingSettings',
+  'AgentNotConnected',
+  'Backoff',
+  'HookFailed',
+  'CleanupPending',
+]);
+
+/** @param neverConnected - no agent has reported in time */
+export function healthOf({ status, reason }: ProgressingCondition, neverConnected: boolean): Health {
+  const { needsAttention = false, fleetWide = false } = traitsOf(reason);
+  // What concerns the whole fleet is on the configuration.
+  if (neverConnected || reason === 'CheckFailed' || (needsAttention && !fleetWide)) return 'Stalled';
+  return status === 'True' || RETRIED.has(reason) ? 'Reconciling' : 'Ready';
+}
+
+interface Input {
+  readonly generation: number;
+  readonly isConfirmed: boolean;
+  readonly isWritten: boolean;
+}
+
+/** @param needsUser - why nothing goes on before a user acts */
+export function reconciliationOf(
+  { unconfirmed, isMoving, isStuck }: Rollout,
+  { generation, isConfirmed, isWritten }: Input,
+  needsUser: Judged | undefined,
+): Reconciliation {
+  if (needsUser !== undefined) return { Stalled: { ...needsUser, status: 'True' } };
+  if (isConfirmed) return {};
+  const nodes = unconfirmed.length === 0 ? '' : ` by ${namesOf(unconfirmed)}`;
+  const message = `Generation ${generation} is not confirmed yet${nodes}`;
+  if (isMoving || (!isWritten && !isStuck)) return { Reconciling: { status: 'True', reason: 'Applying', message } };
+  return isStuck ? { Stalled: { status: 'True', reason: 'NodesNeedAttention', message } } : {};
+}
+
+/** Why the spec of a group cannot take effect without a user. */
+export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | undefined {
+  if (ready.reason === 'InvalidConfiguration') return ready;
+  const settings = judgeSettings(rollout.settings);
+  if (['SettingsFailed', 'SettingsRefused', 'SettingsConflict'].includes(settings.reason)) return settings;
+  const metadata = metadataApplied(rollout);
+  return metadata.reason === 'Conflict' || metadata.reason === 'WriteRejected' ? metadata : undefined;
+}
+
+/** Conditions of the configuration after which nothing goes on before a user acts. */
+const NEED_USER = ['InvalidConfiguration', 'FailureBudgetExceeded', 'ProgressDeadlineExceeded'];
+
+export function configNeedsUser(conditions: readonly Judged[]): Judged | undefined {
+  return conditions.find(({ reason }) => NEED_USER.includes(reason));
+}
