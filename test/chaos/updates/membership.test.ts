@@ -78,7 +78,7 @@ describe('a rollout whose fleet changes meanwhile', () => {
       await cluster.api.patch('/api/v1/nodes/agentless', { spec: { taints } });
       await eventually(() => {
         const conditions = fleet.shadow('agentless')?.status?.conditions ?? [];
-        expect(conditions.map(({ reason }) => reason)).toEqual(['AgentNotConnected']);
+        expect(conditions[0]?.reason).toBe('AgentNotConnected');
       });
       await fleet.untilAllRun(NEW);
       await cluster.api.delete('/api/v1/nodes/agentless');
