@@ -160,8 +160,7 @@ it('a node is InProgress while it updates, and Failed when its update needs a us
       message: 'made for this test',
     },
   });
-  await eventually(async () => {
-    await confirm();
-    await expectHealth(await shadowPathOf('a'), 'Failed');
-  });
+  await eventually(async () => expect(await state()).toBe('Idle'));
+  await confirm();
+  await expectHealth(await shadowPathOf('a'), 'Failed');
 });
