@@ -1,6 +1,6 @@
 /**
  * Whether tools such as Argo CD and Flux are to wait for an object: the conditions Reconciling and Stalled, as the library
- * kstatus reads them. Each is absent unless it is True (ADR 56).
+ * kstatus reads them. Each is absent unless it is True (ADR 57).
  *
  *     configuration, group    Reconciling   the spec has changed, and nodes are being changed or are next
  *                             Stalled       a user is needed before it, or the rollout, goes on
