@@ -88,6 +88,8 @@ topologySpreadConstraints:
   value: {{ .root.Values.healthPort | int | quote }}
 - name: LOG_LEVEL
   value: {{ .root.Values.logLevel }}
+- name: LOG_FORMAT
+  value: {{ .root.Values.logFormat }}
 {{- with .values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

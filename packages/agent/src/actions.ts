@@ -118,6 +118,27 @@ export function rowOf(action: RemoteAction): ActionRow<RemoteAction> {
   return ACTIONS[action.do];
 }
 
+const WORDS: Readonly<Record<Exclude<Action['do'], 'command'> | UpdateCommand, string>> = {
+  wait: 'waiting',
+  exit: 'exiting, to be started again',
+  report: 'reporting the state of the node',
+  exclude: 'excluding the node from load balancers',
+  drain: 'draining the node',
+  restore: 'restoring the node',
+  reboot: 'rebooting the host',
+  classify: 'asking the host what a change of settings disrupts',
+  configure: 'changing settings of the host',
+  refresh: 'checking for updates',
+  prepare: 'writing the update to the other partition',
+  activate: 'activating the update',
+  deactivate: 'deactivating the update',
+};
+
+/** The action in words, for log lines. */
+export function wordsOf(action: Action): string {
+  return WORDS[action.do === 'command' ? action.command : action.do];
+}
+
 function referTo(shadow: AgentShadow | undefined): SpecReference {
   if (shadow === undefined) throw new Error('the shadow is not known');
   return { shadowUID: shadow.uid, generation: shadow.generation };

@@ -1,10 +1,12 @@
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { currentAttempt } from '@brupop/shared/api/attempt';
 import { OperationError } from '@brupop/shared/api/error-codes';
+import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import { type Action, type RemoteAction, rowOf } from './actions.ts';
+import { type Action, type RemoteAction, rowOf, wordsOf } from './actions.ts';
 import type { ApiserverClient } from './apiserver/client.ts';
 import { ApiError } from './apiserver/messages.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
@@ -43,13 +45,15 @@ export class Agent {
   #dueMs: number;
   #streak = 0;
   #recent: readonly string[] = [];
-  #loggedError = '';
+  readonly #problem: RetriedProblem;
   #fatal: Error | undefined;
 
   constructor(options: AgentOptions) {
-    const { api, clock, log, checkIntervalMs } = options;
+    const { api, clock, checkIntervalMs } = options;
     const random = options.random ?? Math.random;
-    this.#options = options;
+    const log = options.log.with(() => ({ attempt: this.attempt }));
+    this.#options = { ...options, log };
+    this.#problem = new RetriedProblem(clock);
     this.#host = new SecretHost(options.host, (signal) => api.secretSettings(signal));
     this.#dueMs = clock.monotonic();
     this.#tracker = new Tracker(this.#dueMs, checkIntervalMs, random);
@@ -67,6 +71,12 @@ export class Agent {
   /** What it knows of its shadow. */
   shadow(): AgentShadow | undefined {
     return this.#source.view().shadow;
+  }
+
+  /** Its update in progress, for log lines. */
+  get attempt(): string | undefined {
+    const { shadow } = this.#source.view();
+    return shadow && currentAttempt(shadow);
   }
 
   live(): string | undefined {
@@ -117,12 +127,13 @@ export class Agent {
       const execution = { host: this.#host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
       const result = await rowOf(action).perform(action, execution);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
-      this.#loggedError = '';
+      this.#problem.ended();
+      if (action.do === 'report') this.#logFailure(action.status, seen.shadow?.status);
       this.#tracker.succeeded(action, result, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof StaleDecisionError) {
-        log.info(`${action.do} is decided again`, { error: error.message, reason: action.reason });
+        log.debug('an action is decided again', { action: action.do, error: error.message, reason: action.reason });
         return;
       }
       this.#logError(action, error);
@@ -131,23 +142,42 @@ export class Agent {
     }
   }
 
-  /** Logs an error of one kind as a warning once, however often the action is retried. */
-  #logError({ do: name, reason }: RemoteAction, error: unknown): void {
-    const line = `${name} ${kindOf(error)}`;
-    const level = line === this.#loggedError ? 'debug' : 'warn';
-    this.#options.log[level](`${name} failed`, { error: messageOf(error), reason });
-    this.#loggedError = line;
+  /** An error of one kind is no line of its own each time that the action is retried. */
+  #logError(action: RemoteAction, error: unknown): void {
+    const code = kindOf(error);
+    const isLasting = !(error instanceof ApiError) || !PASSING.has(error.code);
+    const level = this.#problem.levelOf(`${action.do} ${code}`, { isLasting });
+    const fields = { code, error: messageOf(error), reason: action.reason };
+    this.#options.log[level](`failed, retrying: ${wordsOf(action)}`, fields);
+  }
+
+  /** Once the apiserver has the report: then the attempt has failed. */
+  #logFailure({ current_state, current_version: from, lastOperation }: AgentStatus, before?: ShadowStatus): void {
+    if (current_state !== 'ErrorReset' || before?.current_state === 'ErrorReset') return;
+    const { operation: step, version: to, errorCode: code, message } = lastOperation ?? {};
+    this.#options.log.warn('the update has failed', { from, to, code, step, message });
   }
 
   #logAction(action: Action): void {
-    const name = action.do === 'command' ? action.command : action.do;
+    const name = wordsOf(action);
     // Text after a colon comes from other programs and may differ each time.
     const line = `${name}: ${action.reason.split(': ', 1).join('')}`;
     const level = this.#recent.includes(line) ? 'debug' : 'info';
-    this.#options.log[level](name, { reason: action.reason, spec: this.#seen?.shadow?.spec.state });
+    this.#options.log[level](name, { reason: action.reason, state: this.#seen?.shadow?.spec.state });
     this.#recent = [line, ...this.#recent.filter((one) => one !== line)].slice(0, RECENT_LINES);
   }
 }
+
+/** What calls of an apiserver meet while it is upgraded, or the controller acts. */
+const PASSING: ReadonlySet<ApiError['code']> = new Set([
+  'Unreachable',
+  'Unavailable',
+  'NotFound',
+  'SpecChanged',
+  'SpecForbids',
+  'Conflict',
+  'TooManyRequests',
+]);
 
 function kindOf(error: unknown): string {
   if (error instanceof ApiError || error instanceof OperationError) return error.code;

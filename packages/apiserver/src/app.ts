@@ -5,7 +5,7 @@ import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from 
 import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { describe } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import type { Authenticator, Identity } from './auth/authenticator.ts';
 import { ApiError } from './errors.ts';
 import { inTime, localsOf, readBody, withinLimit } from './http/call.ts';
@@ -24,6 +24,7 @@ export interface AppOptions {
   readonly metrics: Pick<Metrics, 'requests' | 'duration' | 'hostCalls'>;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly logOf: NodeLog;
   /** Aborts when the process is asked to stop. */
   readonly stop: AbortSignal;
 }
@@ -34,7 +35,7 @@ const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
 const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
 export function createApp(options: AppOptions): Express {
-  const { routes, log } = options;
+  const { routes, log, logOf } = options;
   const rate = new RateLimit(options.clock, NODE_RATE);
   const app = express();
   app.disable('x-powered-by');
@@ -52,9 +53,9 @@ export function createApp(options: AppOptions): Express {
     app[method](`/v1/nodes/:node/${action}`, async (request: Request, response: Response) => {
       const started = options.clock.monotonic();
       localsOf(response).route = action;
-      const identity = await authenticate(request, options);
+      const identity = await authenticate(request, response, options);
       const { node } = identity;
-      localsOf(response).node = node;
+      Object.assign(localsOf(response), { node, claimedNode: undefined });
       if (!rate.take(node)) throw new ApiError('TooManyRequests', `too many calls of node ${node}; wait some seconds`);
       localsOf(response).admitted = true;
       options.connections.admit(request.socket, node);
@@ -75,7 +76,7 @@ export function createApp(options: AppOptions): Express {
   handle('post', 'drain', DRAIN_ANSWER_LIMIT_MS, (call) => routes.drain(call));
   handle('post', 'restore', ANSWER_LIMIT_MS, (call) => routes.restore(call));
   app.use(notFound);
-  app.use(errorHandler(log));
+  app.use(errorHandler(log, logOf));
   return app;
 }
 
@@ -100,7 +101,11 @@ function measure({ metrics, clock }: AppOptions): RequestHandler {
 }
 
 /** Throws ApiError `Unavailable` unless ready, `BadRequest`, and as the authenticator. */
-async function authenticate(request: Request, { authenticator, ready, clock, stop }: AppOptions): Promise<Identity> {
+async function authenticate(
+  request: Request,
+  response: Response,
+  { authenticator, ready, clock, stop }: AppOptions,
+): Promise<Identity> {
   const problem = stop.aborted ? 'shutting down' : ready();
   if (problem !== undefined) throw new ApiError('Unavailable', `this replica is not ready: ${problem}`);
   const node = String(request.params['node']);
@@ -111,6 +116,7 @@ async function authenticate(request: Request, { authenticator, ready, clock, sto
     );
   if (!NODE_NAME.test(node))
     throw new ApiError('BadRequest', `path: expected the name of a Node, found ${describe(node)}`);
+  localsOf(response).claimedNode = node;
   // With two of them, another reader could take another one (RFC 6750, 3.1).
   const [authorization, ...more] = request.headersDistinct['authorization'] ?? [];
   if (more.length > 0)

@@ -1,5 +1,6 @@
 import type { Server } from 'node:https';
 import type { Registry } from 'prom-client';
+import { currentAttempt } from '@brupop/shared/api/attempt';
 import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   APISERVER,
@@ -9,6 +10,7 @@ import {
   NODE_GROUP_VERSION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
+  shadowName,
 } from '@brupop/shared/api/names';
 import { readNodeGroup } from '@brupop/shared/api/node-group';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
@@ -19,6 +21,7 @@ import { serverClock } from '@brupop/shared/kube/server-clock';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { serveHealth } from '@brupop/shared/runtime/health';
 import { createRegistry, metricsOf } from '@brupop/shared/runtime/metrics';
+import type { NodeLog } from '@brupop/shared/runtime/log';
 import { run, type RunContext } from '@brupop/shared/runtime/run';
 import { createApp } from './app.ts';
 import { AgentAddresses } from './auth/agent-addresses.ts';
@@ -88,8 +91,7 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const { tlsCertFile: certFile, tlsKeyFile: keyFile, serverName } = config;
   const tls = new TlsFiles({ certFile, keyFile, serverName, clock: ownClock, log, metrics });
   const { pods, shadows, configs, groups } = caches;
-  const reflectors = [pods, shadows, configs, groups];
-  const background = [...reflectors.map((one) => one.run(signal)), loadKeys(verifier, parts)];
+  const background = [...Object.values(caches).map((one) => one.run(signal)), loadKeys(verifier, parts)];
 
   const watches = { 'agent pods': pods, shadows, configuration: configs, 'node groups': groups };
   const count = countStreams(metrics);
@@ -99,7 +101,8 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const agentPods = new AgentPods({ reflector: pods, client, namespace, clock });
   const authenticator = new Authenticator({ verifier, pods: agentPods, namespace, clock, ...reviews(client, metrics) });
   const connections = new Connections({ maxConnections, maxConnectionsPerAddress, agents, clock, log, metrics });
-  const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, stop: signal });
+  const logOf = nodeLog(parts, caches);
+  const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, logOf, stop: signal });
   hub.run(signal);
   let server: Server | undefined;
   const live = (): string | undefined => (server === undefined ? undefined : notLive(server, hub));
@@ -176,14 +179,23 @@ function reviews(client: KubeClient, metrics: Metrics): Pick<AuthenticatorOption
   };
 }
 
+/** The logger of all lines about a node. */
+function nodeLog({ log, config }: Parts, { shadows }: Pick<Caches, 'shadows'>): NodeLog {
+  return (node) => {
+    const shadow = shadows.get(shadowName(node), config.namespace);
+    return log.with({ node, attempt: shadow && currentAttempt(shadow) });
+  };
+}
+
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
   const { config, client, clock, log, signal } = parts;
   const { namespace, podName, settingsSecrets } = config;
-  const nodes = new Nodes({ client, clock, log });
+  const logOf = nodeLog(parts, caches);
+  const nodes = new Nodes({ client, clock, logOf });
   const settings = new Settings(caches, log);
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
-  const shadows = new Shadows({ client, nodes, events, cache: caches.shadows, namespace, clock, log });
+  const shadows = new Shadows({ client, nodes, events, cache: caches.shadows, namespace, clock, logOf });
   const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
   const drainer = new Drainer(context, settings);
   return new Routes({ nodes, shadows, settings, settingsSecrets, hub, drainer });

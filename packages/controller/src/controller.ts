@@ -20,7 +20,7 @@ import type { Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
 import { type Plan, plan } from './plan/plan.ts';
 
-interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache'> {
+interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
   readonly cluster: Cluster;
   readonly podName: string;
 }
@@ -69,9 +69,9 @@ export class Controller {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
     const config = await cluster.catchUp(signal);
-    const { assumeCache } = cluster;
+    const { assumeCache, logOf } = cluster;
     const writer = new Writer({ ...this.#options, signal });
-    const context = { ...this.#options, signal, writer, events: this.#events, assumeCache };
+    const context = { ...this.#options, signal, writer, events: this.#events, assumeCache, logOf };
     const jobs = new CheckJobs(context, cluster.checks);
     const writers = {
       config: new ConfigWriter(context, config),

@@ -46,7 +46,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
   const client = slow as unknown as KubeClient;
   const log = createLogger({ level: 'error', write: () => undefined });
   const assumeCache = new AssumeCache();
-  const lookups = new PodLookups({ client, clock, log });
+  const lookups = new PodLookups({ client, clock, logOf: () => log });
   const managedNodes = Array.from({ length: 1_000 }, (_, i) => aManagedNode(`node-${i}`));
   const view = (): ReturnType<Cluster['snapshot']> => ({
     ...aSnapshot(
@@ -61,6 +61,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
     assumeCache,
     metadataNotes: new MetadataNotes(),
     lookups,
+    logOf: () => log,
     allPods: new AllPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
     snapshot: view,

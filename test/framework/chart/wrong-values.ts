@@ -32,6 +32,7 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'a value of another component': ['controller: { maxConnections: 100 }', 'maxConnections'],
   'a value at the wrong depth': ['replicas: 2', 'replicas'],
   'an unknown log level': ['logLevel: verbose', '/logLevel'],
+  'an unknown log format': ['logFormat: logfmt', '/logFormat'],
   'a log level that YAML reads as a boolean': ['logLevel: off', '/logLevel'],
   'a list in place of an object': ['agent: []', '/agent'],
   'an empty section, which Helm removes': ['image: null', 'image'],

@@ -48,6 +48,7 @@ const everyProgram = {
   POD_NAMESPACE: 'metadata.namespace',
   POD_IP: 'status.podIP',
   HEALTH_PORT: '8080',
+  LOG_FORMAT: 'json',
   LOG_LEVEL: 'info',
 };
 /** Of the kernel, in every container without a mount. */

@@ -16,7 +16,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { PAUSES } from '../limits.ts';
 import type { ApiserverClient } from './client.ts';
 import { ApiError, sameStatus } from './messages.ts';
@@ -47,6 +47,14 @@ const GOOD_STREAM_MS = 5_000;
 /** A watch that shows another status for this time shows what another actor has written. */
 const FOREIGN_STATUS_MS = 5_000;
 
+/** A restart of the apiserver does not end these. */
+const REJECTIONS: ReadonlySet<ApiError['code']> = new Set([
+  'Unauthenticated',
+  'Forbidden',
+  'BadRequest',
+  'Unintelligible',
+]);
+
 export class ShadowSource {
   readonly #options: ShadowSourceOptions;
   readonly #backoff: Backoff;
@@ -57,11 +65,12 @@ export class ShadowSource {
   #connection = new AbortController();
   #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
   #mustReadLive = false;
-  #logged = '';
+  readonly #problem: RetriedProblem;
   #error: string | undefined;
 
   constructor(options: ShadowSourceOptions) {
     this.#options = options;
+    this.#problem = new RetriedProblem(options.clock);
     this.#backoff = backoff({ ...PAUSES.stream, random: options.random });
   }
 
@@ -121,7 +130,7 @@ export class ShadowSource {
       this.#receivedAt = clock.monotonic();
       if (this.#receivedAt - openedAt >= GOOD_STREAM_MS) {
         this.#backoff.reset();
-        this.#logged = '';
+        if (this.#problem.ended()) this.#options.log.info('the watch of the shadow works again');
       }
       if (!this.#receive(message)) return message.type === 'end';
     }
@@ -140,9 +149,9 @@ export class ShadowSource {
   #logError(error: unknown): void {
     this.#error = messageOf(error);
     const kind = error instanceof ApiError ? error.code : messageOf(error);
-    const level = kind === this.#logged ? 'debug' : 'warn';
-    this.#options.log[level]('watch of the shadow failed, reconnecting', { error: this.#error });
-    this.#logged = kind;
+    const isLasting = error instanceof ApiError && REJECTIONS.has(error.code);
+    const level = this.#problem.levelOf(kind, { isLasting });
+    this.#options.log[level]('watch of the shadow failed, reconnecting', { code: kind, error: this.#error });
   }
 
   /** Returns false when the stream is over. */
@@ -157,7 +166,7 @@ export class ShadowSource {
         this.#options.changed();
         return false;
       case 'end':
-        this.#options.log.info('the apiserver ended the stream', { reason: message.reason });
+        this.#options.log.debug('the apiserver ended the stream', { reason: message.reason });
         return false;
       default:
         return !this.#isForeign();

@@ -27,9 +27,10 @@ import * as v from 'valibot';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import { ifReadable, object, oneOf, parse, text } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { isPassing } from '@brupop/shared/kube/error';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { describe, messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { ApiError } from '../errors.ts';
 import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 
@@ -69,11 +70,13 @@ export class TokenVerifier {
   /** Never reloads by itself: jose has its own clock, and counts no failed attempts. */
   readonly #keys: ReturnType<typeof createRemoteJWKSet>;
   readonly #reloads: TokenBucket;
+  readonly #problem: RetriedProblem;
   #issuer = '';
   #loadError = 'no response yet';
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
+    this.#problem = new RetriedProblem(options.clock);
     this.#reloads = new TokenBucket(options.clock, RELOADS);
     this.#keys = createRemoteJWKSet(new URL(KEYS_PATH, 'https://kubernetes'), {
       [customFetch]: (_url, { signal }) => this.#fetch(signal),
@@ -168,13 +171,15 @@ export class TokenVerifier {
       if (typeof issuer !== 'string' || issuer === '')
         throw new Error(`GET ${CONFIGURATION_PATH}: expected an issuer, found ${describe(issuer)}`);
       const keys = readKeys(await client.request<unknown>({ method: 'GET', path: KEYS_PATH, signal }));
+      this.#problem.ended();
       log.info('read the keys of service-account tokens', { issuer, keys: keys.length });
       this.#issuer = issuer;
       return Response.json({ keys });
     } catch (error) {
       this.#loadError = messageOf(error);
       const keptKeys = this.#keys.jwks()?.keys.length ?? 0;
-      log.warn('cannot read the keys of service-account tokens', { error: this.#loadError, keptKeys });
+      const level = this.#problem.levelOf(this.#loadError, { isLasting: !isPassing(error) });
+      log[level]('cannot read the keys of service-account tokens, retrying', { error: this.#loadError, keptKeys });
       throw error;
     }
   }

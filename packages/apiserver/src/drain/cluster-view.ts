@@ -171,7 +171,7 @@ export class DrainView {
     const { items } = await readList(client, { path, query, signal, slim: (raw) => slimPod(raw, namespace) });
     const replicas = items.filter(({ own }) => own);
     if (replicas.some((pod) => runsOnAnotherNode(pod, node))) return [];
-    log.info('the replicas stay: none is on another node', { node });
+    log.info('the replicas stay: none is on another node');
     return replicas.filter((pod) => pod.node === node).map(({ metadata }) => metadata.uid);
   }
 
@@ -233,8 +233,7 @@ export class DrainView {
     fieldSelector: string,
     slim: (raw: unknown) => T,
   ): Reflector<T> {
-    const { client, clock, identity, log: parent } = this.#context;
-    const log = parent.with({ node: identity.node });
+    const { client, clock, log } = this.#context;
     const query = { fieldSelector };
     const limits = { listLimitMs: LIST_LIMIT_MS, maxItems: MAX_PODS_OF_NODE };
     const reflector = new Reflector({ client, path, query, slim, clock, log, name, ...limits });

@@ -31,6 +31,7 @@ export interface DrainCall {
   readonly signal: AbortSignal;
 }
 
+/** Its logger has the node. */
 export interface PassContext extends DrainContext, DrainCall {
   readonly settings: DrainSettings;
 }

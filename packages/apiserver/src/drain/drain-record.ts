@@ -74,7 +74,9 @@ export class DrainRecord {
     if (this.#started === this.#context.shadow.drain) return;
     this.#started = { ...this.#started, ...(held && { held }), remaining };
     this.#current = this.#started;
-    if (!this.#hasSucceeded()) await this.#write(this.#started);
+    if (this.#hasSucceeded()) return;
+    await this.#write(this.#started);
+    this.#context.log.info('the drain starts', { remaining, held });
   }
 
   /** Records that no budget holds a pod any more: the other pods are evicted from here, within the whole time limit. */
@@ -86,11 +88,12 @@ export class DrainRecord {
   }
 
   async cancel(): Promise<void> {
-    const { shadows, shadow, identity, clock, signal } = this.#context;
+    const { shadows, shadow, identity, clock, log, signal } = this.#context;
     if (!isOpen(shadow.drain)) return;
     const { drain, metadata } = await shadows.read(identity.node, signal);
     if (!isOpen(drain)) return;
     await shadows.writeDrain({ node: identity.node, uid: metadata.uid }, cancelled(drain, clock.now()), signal);
+    log.info('the drain is cancelled: the node is restored', { evicted: drain.evicted, remaining: drain.remaining });
   }
 
   async saveHandover(handover: Handover | undefined): Promise<void> {
@@ -100,7 +103,7 @@ export class DrainRecord {
 
   /** Records the pass, counts it, and writes an Event for each new block. */
   async finish(outcome: PassOutcome): Promise<void> {
-    const { clock, metrics, events, shadow, identity } = this.#context;
+    const { clock, log, metrics, events, shadow, identity } = this.#context;
     const { node } = identity;
     const before = this.#started;
     // A node that is still empty needs no other record.
@@ -109,13 +112,22 @@ export class DrainRecord {
     const after = afterPass(before, outcome, clock.now());
     await this.#set(after);
     for (const block of newBlocks(before, after)) {
-      metrics.drainBlocks.inc({ reason: block.reason });
+      const { pod, reason, message } = block;
+      log.info('a pod blocks the drain', { pod, reason, message });
+      metrics.drainBlocks.inc({ reason });
       events.record(blockedEvent(shadow, node, block));
     }
     if (outcome.forced) events.record(forcedEvent(shadow, node));
-    if (after.result === undefined || after.result === before.result) return;
-    const seconds = (clock.now() - (parseTime(after.startTime) ?? clock.now())) / 1000;
-    metrics.drainDuration.observe({ result: after.result }, Math.max(0, seconds));
+    if (after.result !== before.result) this.#ended(after, outcome);
+  }
+
+  #ended({ result, evicted, remaining, startTime }: DrainStatus, { failure }: PassOutcome): void {
+    if (result === undefined) return;
+    const { clock, log, metrics } = this.#context;
+    const fields = { result, evicted, remaining, code: failure?.code, error: failure?.message };
+    log[isSuccess(result) ? 'info' : 'warn']('the drain ends', fields);
+    const seconds = (clock.now() - (parseTime(startTime) ?? clock.now())) / 1000;
+    metrics.drainDuration.observe({ result }, Math.max(0, seconds));
   }
 
   /** True when the drain for this generation has emptied the node before. */

@@ -3,6 +3,7 @@ import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
 import { KubeError } from '@brupop/shared/kube/error';
 import { systemClock } from '@brupop/shared/runtime/clock';
+import { createLogger } from '@brupop/shared/runtime/log';
 import { Nodes } from '../nodes/nodes.ts';
 import type { DrainCall, DrainContext } from './context.ts';
 import { Drainer } from './drainer.ts';
@@ -69,14 +70,17 @@ class Cluster {
   } as unknown as KubeClient & { request: (request: KubeRequest) => Promise<unknown> };
 }
 
+/** All lines of the drains of this file. */
+const lines: string[] = [];
+
 /** Runs one pass that is aborted when it waits for an eviction; resolves with whether the node counted as drained. */
 async function isDrained(cluster: Cluster): Promise<boolean> {
-  const log = { with: () => log, info: () => undefined, warn: () => undefined, error: () => undefined };
+  const log = createLogger({ level: 'debug', write: (line) => lines.push(line) });
   const metric = { inc: () => undefined, observe: () => undefined };
   const { client } = cluster;
   const context = {
     client,
-    nodes: new Nodes({ client, clock: systemClock, log: log as never }),
+    nodes: new Nodes({ client, clock: systemClock, logOf: (node) => log.with({ node }) }),
     shadows: { cached: () => undefined, writeDrain: async () => undefined },
     events: { record: () => undefined },
     namespace: 'brupop',
@@ -137,4 +141,13 @@ describe('a pass over a node that is cordoned and empty', () => {
     };
     expect(await isDrained(cluster)).toBe(false);
   });
+});
+
+it('names the node in every line of a drain', async () => {
+  const cluster = new Cluster();
+  cluster.change(false, cluster.pods);
+  await isDrained(cluster);
+  const found = lines.map((line) => JSON.parse(line) as { msg: string; node?: string });
+  expect(found.map(({ msg }) => msg)).toEqual(expect.arrayContaining(['the drain starts', 'the drain ends']));
+  expect(found.filter(({ node }) => node !== 'a')).toEqual([]);
 });

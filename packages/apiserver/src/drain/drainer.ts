@@ -8,6 +8,7 @@
  * leaves to the next one, which any replica may run; so a pass may end anywhere. All drains of a
  * replica share a rate of evictions and one watch of VolumeAttachments.
  */
+import { currentAttempt } from '@brupop/shared/api/attempt';
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { ApiError } from '../errors.ts';
@@ -64,7 +65,13 @@ export class Drainer {
 
   /** Records that a drain which has not ended is cancelled. Throws KubeError and ApiError. */
   async cancel(call: DrainCall): Promise<void> {
-    await new DrainRecord({ ...this.#context, ...call }).cancel();
+    await new DrainRecord(this.#contextOf(call)).cancel();
+  }
+
+  /** Each line of a drain has its node and attempt. */
+  #contextOf(call: DrainCall): DrainContext & DrainCall {
+    const log = this.#context.log.with({ node: call.identity.node, attempt: currentAttempt(call.shadow) });
+    return { ...this.#context, ...call, log };
   }
 
   async #pass(call: DrainCall): Promise<DrainResult> {
@@ -73,7 +80,7 @@ export class Drainer {
     const settings = this.#settings.ofGroup(call.shadow.group);
     const end = new AbortController();
     const signal = AbortSignal.any([call.signal, end.signal]);
-    const context = { ...this.#context, ...call, settings, signal };
+    const context = { ...this.#contextOf(call), settings, signal };
     const view = new DrainView(context, this.#attachments);
     const record = new DrainRecord(context);
     const evictor = new Evictor(context, this.#rateLimit);

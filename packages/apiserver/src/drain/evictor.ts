@@ -38,11 +38,16 @@ export class Evictor {
   readonly #rateLimit: TokenBucket;
   /** By namespace. */
   readonly #budgets = new Map<string, Promise<BudgetIndex>>();
+  /** Blocks that the log has, of this drain: they are requested again every few seconds. */
+  readonly #logged: Set<string>;
   #mayDelete = true;
 
   constructor(context: PassContext, rateLimit: TokenBucket) {
     this.#context = context;
     this.#rateLimit = rateLimit;
+    const { drain, metadata } = context.shadow;
+    const known = drain?.observedGeneration === metadata.generation ? drain?.blockedBy : [];
+    this.#logged = new Set(known?.map(({ pod, reason }) => `${pod} ${reason}`));
   }
 
   /** False once kube-apiserver has shown that this account has no right to delete pods. */
@@ -55,18 +60,22 @@ export class Evictor {
    * limit, and throws the reason of the signal meanwhile.
    */
   async evict(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
-    const { metrics, log, signal } = this.#context;
+    const { metrics, signal } = this.#context;
     await this.#rateLimit.wait(signal);
     const outcome = await this.#request(pod, force);
-    const { reason, message } = outcome.kind === 'blocked' ? outcome.block : {};
-    metrics.evictions.inc({ result: reason ?? outcome.kind });
-    log.info(force ? 'requested a deletion' : 'requested an eviction', {
-      pod: podKey(pod),
-      result: outcome.kind,
-      reason,
-      message,
-    });
+    metrics.evictions.inc({ result: outcome.kind === 'blocked' ? outcome.block.reason : outcome.kind });
+    this.#logOutcome(podKey(pod), outcome, force);
     return outcome.kind === 'blocked' ? { ...outcome, block: await this.#withBudgets(pod, outcome.block) } : outcome;
+  }
+
+  #logOutcome(pod: string, outcome: EvictionOutcome, force: boolean): void {
+    const { kind: result } = outcome;
+    const { reason, message } = outcome.kind === 'blocked' ? outcome.block : {};
+    const block = `${pod} ${reason}`;
+    const level = reason !== undefined && this.#logged.has(block) ? 'debug' : 'info';
+    this.#logged.add(block);
+    const msg = force ? 'requested a deletion' : 'requested an eviction';
+    this.#context.log[level](msg, { pod, result, reason, message });
   }
 
   /**

@@ -9,6 +9,8 @@ export interface Locals {
   route?: string;
   /** The node of the caller, once it is authenticated. */
   node?: string;
+  /** The node of the path, while the caller is not authenticated: anybody may name any node. */
+  claimedNode?: string | undefined;
   /** The caller is authenticated and within the rate of its node. */
   admitted?: boolean;
 }

@@ -10,7 +10,7 @@ function levelOf(code: ConstructorParameters<typeof ApiError>[0], locals: Locals
   const request = { socket: { remoteAddress: '10.0.0.1' }, complete: true };
   const response = { locals, setHeader: () => undefined, writeHead: () => ({ end: () => undefined }) };
   const args = [request as unknown as Request, response as unknown as Response, () => undefined] as const;
-  errorHandler(log)(new ApiError(code, 'why'), ...args);
+  errorHandler(log, () => log)(new ApiError(code, 'why'), ...args);
   return (JSON.parse(lines[0] ?? '{}') as { level?: unknown }).level;
 }
 

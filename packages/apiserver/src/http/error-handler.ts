@@ -1,7 +1,7 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
 import type { ApiErrorBody, ApiErrorCode } from '@brupop/shared/api/agent-protocol';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import { asApiError, ApiError } from '../errors.ts';
 import { answer, localsOf } from './call.ts';
 
@@ -31,21 +31,22 @@ export const notFound: RequestHandler = ({ method, path }) => {
 };
 
 /** Maps every error to an {@link ApiErrorBody}. It and the log contain no token. */
-export function errorHandler(log: Logger): ErrorRequestHandler {
+export function errorHandler(log: Logger, logOf: NodeLog): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
     const known = toApiError(error);
-    report(log, known, request, response);
+    const { node } = localsOf(response);
+    report(node === undefined ? log : logOf(node), known, request, response);
     if (response.headersSent || response.destroyed) response.destroy();
     else respond(known, request, response);
   };
 }
 
 function report(log: Logger, error: ApiError, request: Request, response: Response): void {
-  const { route = 'other', node, admitted = false } = localsOf(response);
+  const { route = 'other', claimedNode, admitted = false } = localsOf(response);
   const { code } = error;
   // An agent repeats this call until the controller has created its shadow.
   const isExpected = code === 'TooManyRequests' || (code === 'NotFound' && admitted && route === 'shadow');
-  const fields = { route, node, address: request.socket.remoteAddress, code, error: messageOf(error) };
+  const fields = { route, claimedNode, address: request.socket.remoteAddress, code, error: messageOf(error) };
   if (code === 'Internal') log.error('request failed', fields);
   else if (isExpected) log.debug('request rejected', fields);
   else log.info('request rejected', fields);

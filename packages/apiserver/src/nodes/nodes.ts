@@ -5,7 +5,7 @@ import { hasStatus } from '@brupop/shared/kube/error';
 import { corePath } from '@brupop/shared/kube/paths';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { NodeLog } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import { cordon, type Cordon, exclude, type Node, type NodeChange, restore, slimNode } from './policy.ts';
@@ -16,7 +16,7 @@ const WRITE_RETRY = { baseMs: 50, capMs: 500 };
 export interface NodesOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly log: Logger;
+  readonly logOf: NodeLog;
 }
 
 /** Reads and changes Nodes. Every call throws KubeError, and ApiError as `read` does. */
@@ -75,7 +75,7 @@ export class Nodes {
     signal: AbortSignal,
     known?: Node,
   ): Promise<T> {
-    const { client, clock, log } = this.#options;
+    const { client, clock, logOf } = this.#options;
     const retry = backoff(WRITE_RETRY);
     let found = known;
     for (let attempt = 1; ; attempt += 1) {
@@ -86,7 +86,7 @@ export class Nodes {
       const body = { ...patch, metadata: { ...patch.metadata, resourceVersion, uid } };
       try {
         await client.mergePatch(corePath('nodes', { name: identity.node }), body, { signal });
-        log.info(`node ${what}`, { node: identity.node });
+        logOf(identity.node).info(`node ${what}`);
         return result;
       } catch (error) {
         if (!hasStatus(error, 409) || attempt === WRITE_ATTEMPTS) throw error;

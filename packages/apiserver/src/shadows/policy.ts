@@ -1,4 +1,5 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
+import { startOfAttempt } from '@brupop/shared/api/attempt';
 import { AGENT_SUPPORTED, NODE_GROUP_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
 import { type Condition, type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
@@ -18,6 +19,8 @@ export interface SlimShadow extends KubernetesObject {
   readonly agentSupported?: Condition;
   /** The node group that its update began with. */
   readonly group: string | undefined;
+  /** When its latest update started, for log lines. */
+  readonly attempt: string | undefined;
 }
 
 export function slimShadow(raw: unknown): SlimShadow {
@@ -29,6 +32,7 @@ export function slimShadow(raw: unknown): SlimShadow {
     metadata: slimMetadata(metadata),
     ...(nodeUID === undefined ? {} : { nodeUID }),
     group: groupIn(metadata.annotations),
+    attempt: startOfAttempt({ metadata }),
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
     ...(drain == null ? {} : { drain }),
@@ -42,9 +46,9 @@ function groupIn(annotations: ObjectMeta['annotations']): string | undefined {
   return group && truncated(group, MAX_NAME);
 }
 
-export function agentShadow({ metadata, spec, status }: SlimShadow): AgentShadow {
+export function agentShadow({ metadata, spec, status, attempt }: SlimShadow): AgentShadow {
   const { uid, generation = 0 } = metadata;
-  return { uid, generation, spec, ...(status === undefined ? {} : { status }) };
+  return { uid, generation, spec, ...(status && { status }), ...(attempt !== undefined && { attempt }) };
 }
 
 /** False when token and shadow belong to different Nodes of the same name. */

@@ -29,7 +29,7 @@ import type { Reflector } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { NodeLog } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
 import { type Nodes, requireNode } from '../nodes/nodes.ts';
@@ -49,7 +49,7 @@ export interface ShadowsOptions {
   readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly namespace: string;
   readonly clock: Clock;
-  readonly log: Logger;
+  readonly logOf: NodeLog;
 }
 
 /** `docs/runbook.md` explains each. */
@@ -132,8 +132,15 @@ export class Shadows {
    */
   async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
     const status = ownFields(report.status);
+    const { node } = identity;
     const check = (shadow: SlimShadow): void => requireOwn(shadow, identity);
-    return this.#write({ node: identity.node, uid: report.shadowUID, manager: FIELD_MANAGER, status, check }, signal);
+    const before = this.cached(node)?.status?.current_state;
+    const log = this.#options.logOf(node);
+    const written = await this.#write({ node, uid: report.shadowUID, manager: FIELD_MANAGER, status, check }, signal);
+    const { current_state: state, current_version: running, lastOperation: step } = status;
+    const fields = { state, running, step: step?.operation, result: step?.state, code: step?.errorCode };
+    log[state === before ? 'debug' : 'info']('the agent reports its state', fields);
+    return written;
   }
 
   /**
@@ -158,16 +165,16 @@ export class Shadows {
     found: SlimShadow,
     { skew, signal }: { readonly skew: AgentSkew | undefined; readonly signal: AbortSignal },
   ): Promise<void> {
-    const { clock, log } = this.#options;
+    const { clock, logOf } = this.#options;
     const { node } = identity;
     if (found.agentSupported?.message === skew?.message) return;
     const status = { conditions: conditionsOf(skew, found.agentSupported, clock.now()) };
     const check = (shadow: SlimShadow): void => requireOwn(shadow, identity);
     try {
       await this.#write({ node, uid: found.metadata.uid, manager: SKEW_MANAGER, status, check }, signal);
-      if (skew !== undefined) log.warn('agent of an unsupported release', { node, message: skew.message });
+      if (skew !== undefined) logOf(node).warn('agent of an unsupported release', { message: skew.message });
     } catch (error) {
-      log.warn('the condition AgentSupported was not written', { node, error: messageOf(error) });
+      logOf(node).warn('the condition AgentSupported was not written', { error: messageOf(error) });
     }
   }
 

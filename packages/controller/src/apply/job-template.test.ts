@@ -3,6 +3,7 @@ import type { JobRun } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 
 const RUN: JobRun = {
+  node: 'ip-10-0-1-1',
   key: 'Before/check/smoke',
   kind: 'check',
   name: 'smoke',

@@ -12,7 +12,7 @@ import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { groupPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { attemptOf, type CheckLookups, type RawJob, readJob } from '../cluster/checks.ts';
+import { attemptOf, type CheckLookups, type RawJob, readJob, startIn } from '../cluster/checks.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { cronJobPath } from '../cluster/probes.ts';
 import { readShadow } from '../cluster/shadow.ts';
@@ -52,7 +52,8 @@ export class CheckJobs {
     const key = `jobs/${shadow.metadata.uid}`;
     let due = create;
     if (records !== undefined && writer.canWrite(key)) {
-      const isRecorded = await writer.attempt('job_record', key, () => this.#record(work, records));
+      const log = this.#context.logOf(node.metadata.name);
+      const isRecorded = await writer.attempt('job_record', key, () => this.#record(work, records), log);
       if (!isRecorded) return;
       writer.settle(key);
       if (event !== undefined) events.record(event);
@@ -72,24 +73,26 @@ export class CheckJobs {
 
   /** A Job of this name that exists is looked at like one that was created here. */
   async #create(run: JobRun, node: NodeView): Promise<void> {
-    const { client, log, writer, signal } = this.#context;
+    const { client, writer, signal } = this.#context;
+    const log = this.#context.logOf(node.metadata.name);
     const { namespace } = this.#lookups.config;
     const key = `job/${run.jobName}`;
     if (!writer.canWrite(key)) return;
     let problem = '';
-    const created = await writer.attempt('job_create', key, async () => {
+    const create = async (): Promise<void> => {
       try {
         const raw = await client.find(cronJobPath(namespace, run.cronJob), signal);
         if (raw === undefined) throw new Error(`there is no CronJob ${namespace}/${run.cronJob}`);
         const body = jobOf(raw, run, node, this.#lookups.config);
         await client.request({ method: 'POST', path: groupPath('batch/v1', 'jobs', { namespace }), body, signal });
-        log.info('job created', { node: node.metadata.name, check: run.name, phase: run.phase, job: run.jobName });
+        log.info('job of a check or hook created', { check: run.name, phase: run.phase, job: run.jobName });
       } catch (error) {
         if (isAlreadyThere(error)) return;
         problem = messageOf(error);
         throw error;
       }
-    });
+    };
+    const created = await writer.attempt('job_create', key, create, log);
     if (created) this.#lookups.created(run);
     else this.#lookups.creating(run, problem);
   }
@@ -127,13 +130,14 @@ export class CheckJobs {
   }
 
   /** True also for what is left to Kubernetes. */
-  async #isDeleted({ name, uid, result }: RawJob): Promise<boolean> {
+  async #isDeleted({ name, uid, node, jobOf, result }: RawJob): Promise<boolean> {
     if (result === 'Failed' || result === 'TimedOut') return true;
-    const { client, log, writer, signal } = this.#context;
+    const { client, writer, signal } = this.#context;
+    const log = this.#context.log.with({ node, attempt: startIn(jobOf) });
     const { namespace } = this.#lookups.config;
     const key = `job/${name}`;
     if (!writer.canWrite(key)) return false;
-    return await writer.attempt('job_delete', key, async () => {
+    const remove = async (): Promise<void> => {
       const body = { preconditions: { uid }, propagationPolicy: 'Background' };
       await client.request({
         method: 'DELETE',
@@ -141,8 +145,9 @@ export class CheckJobs {
         body,
         signal,
       });
-      log.info('job deleted', { job: name });
-    });
+      log.info('job of a check or hook deleted', { job: name });
+    };
+    return await writer.attempt('job_delete', key, remove, log);
   }
 }
 

@@ -1,3 +1,4 @@
+import { createLogger } from '@brupop/shared/runtime/log';
 import type { LostNode } from '../plan/lost-nodes.ts';
 import { LossReporter } from './lost-nodes.ts';
 
@@ -10,12 +11,10 @@ const lost = (name: string, generation = 3): LostNode => {
 test('a loss is told once while it lasts, in the log and as an Event, and again after another update', () => {
   const events: string[] = [];
   const lines: string[] = [];
+  const log = createLogger({ write: (line) => lines.push(line) });
   const reporter = new LossReporter();
   const report = (...nodes: LostNode[]): void =>
-    reporter.report(
-      { log: { error: (line) => lines.push(line) }, events: { record: ({ key }) => events.push(key) } },
-      nodes,
-    );
+    reporter.report({ logOf: (node) => log.with({ node }), events: { record: ({ key }) => events.push(key) } }, nodes);
   report(lost('a'));
   report(lost('a'), lost('b'));
   report(lost('a'), lost('b'));

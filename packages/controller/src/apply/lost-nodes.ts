@@ -6,14 +6,14 @@ import { OUT_OF_SERVICE_ANNOTATION, OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE }
 import type { Events } from '@brupop/shared/kube/events';
 import { corePath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { NodeLog } from '@brupop/shared/runtime/log';
 import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
 import { type LostNode, mayTaint, type OutOfServiceChange } from '../plan/lost-nodes.ts';
 import type { Taint, TaintedNode } from './nodes.ts';
 import { type ApplyContext, forEachOf } from './writer.ts';
 
 interface ReportContext {
-  readonly log: Pick<Logger, 'error'>;
+  readonly logOf: NodeLog;
   readonly events: Pick<Events, 'record'>;
 }
 
@@ -21,9 +21,9 @@ interface ReportContext {
 export class LossReporter {
   #told: ReadonlySet<string> = new Set();
 
-  report({ log, events }: ReportContext, lost: readonly LostNode[]): void {
+  report({ logOf, events }: ReportContext, lost: readonly LostNode[]): void {
     for (const { name, event } of lost.filter(({ event: { key } }) => !this.#told.has(key))) {
-      log.error('node lost: it did not return from the reboot of its update', { node: name });
+      logOf(name).error('node lost: it did not return from the reboot of its update');
       events.record(event);
     }
     this.#told = new Set(lost.map(({ event: { key } }) => key));
@@ -34,14 +34,15 @@ export async function writeOutOfService(context: ApplyContext, changes: readonly
   const { writer } = context;
   await forEachOf(changes, async (change) => {
     const key = `out-of-service/${change.node.metadata.uid}`;
-    await writer.once(key, () => writer.attempt('node_out_of_service', key, () => write(context, change)));
+    const log = context.logOf(change.node.metadata.name);
+    await writer.once(key, () => writer.attempt('node_out_of_service', key, () => write(context, change), log));
   });
 }
 
 const TAINT: Taint = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };
 
 async function write(context: ApplyContext, { node, wanted, event }: OutOfServiceChange): Promise<void> {
-  const { client, log, clock, events, signal } = context;
+  const { client, logOf, clock, events, signal } = context;
   const { name, uid } = node.metadata;
   const path = corePath('nodes', { name });
   const raw = await client.request<TaintedNode>({ method: 'GET', path, signal });
@@ -51,7 +52,7 @@ async function write(context: ApplyContext, { node, wanted, event }: OutOfServic
   const metadata = { uid, resourceVersion: raw.metadata.resourceVersion, annotations };
   await client.mergePatch(path, { metadata, spec: { taints: wanted ? [...others, TAINT] : others } }, { signal });
   if (event === undefined) return;
-  log[wanted ? 'warn' : 'info'](wanted ? 'out-of-service taint set' : 'out-of-service taint removed', { node: name });
+  logOf(name)[wanted ? 'warn' : 'info'](wanted ? 'out-of-service taint set' : 'out-of-service taint removed');
   events.record(event);
 }
 

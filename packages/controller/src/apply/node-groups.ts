@@ -91,7 +91,7 @@ export class NodeGroupWriter {
     const message =
       `The group was deleted, but its labels, annotations and taints could not be removed within 10 minutes from the Nodes ` +
       `${namesOf(nodes)}. Remove them with kubectl; kubectl get node --show-managed-fields shows which are of the group`;
-    log.error('deleted group left metadata behind', { group: name, nodes: namesOf(nodes) });
+    log.error('metadata of a deleted group stays on nodes', { group: name, nodes: namesOf(nodes) });
     const about = { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, name, uid };
     events.record({ reason: LEFT_BEHIND, warning: true, about, message, key: uid });
   }

@@ -91,12 +91,13 @@ export class NodeMetadataWriter {
 
   /** Returns whether the conditions of groups have something new to tell. */
   async #writeNode(change: MetadataChange): Promise<boolean> {
-    const { client, clock, log, writer, signal } = this.#context;
+    const { client, clock, logOf, writer, signal } = this.#context;
     const { name, uid } = change.node.metadata;
+    const log = logOf(name);
     const key = keyOf(change);
     const path = corePath('nodes', { name });
     let conflicts: ReturnType<typeof decideMetadata>['conflicts'] = [];
-    const isWritten = await writer.attempt('node_metadata', key, async () => {
+    const send = async (): Promise<void> => {
       let live = await client.request<LiveNode>({ method: 'GET', path, signal });
       for (let count = 0; count < MAX_WRITES && live.metadata.uid === uid; count += 1) {
         const next = judge(live, change);
@@ -104,17 +105,18 @@ export class NodeMetadataWriter {
         const [write] = next.writes;
         if (write === undefined) return;
         live = await this.#send(live, write);
-        log.info('node metadata written', { node: name, write: write.kind, groups: write.groups.join(',') });
+        log.info('node metadata written', { write: write.kind, groups: write.groups.join(',') });
         if (count === 0) this.#remember(change);
       }
-    });
+    };
+    const isWritten = await writer.attempt('node_metadata', key, send, log);
     const rejection = isWritten ? undefined : writer.latestRejection(key);
     // What could not be read or written for a passing reason is tried again.
     if (!isWritten && rejection === undefined) return false;
     const isNews = this.#notes.note(uid, conflicts, rejection, clock.now());
     if (isNews) {
       for (const { manager, key: field } of conflicts)
-        log.warn('node metadata conflict', { node: name, key: field, manager });
+        log.warn('another field manager owns node metadata of a group', { key: field, manager });
     }
     return isNews;
   }

@@ -40,19 +40,25 @@ async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string)
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
     const restored = await restore(context, cleanup, key);
     if (kind === 'Unmanage' && restored && shadow !== undefined)
-      await context.writer.attempt('shadow_delete', key, async () => {
-        await deleteShadow(context, shadow);
-        if (cleanup.kept !== undefined) context.events.record(cleanup.kept);
-      });
+      await context.writer.attempt(
+        'shadow_delete',
+        key,
+        async () => {
+          await deleteShadow(context, shadow);
+          if (cleanup.kept !== undefined) context.events.record(cleanup.kept);
+        },
+        context.logOf(name),
+      );
   }
 }
 
 /** Deletes the shadow if a live read confirms that its Node is gone. */
 async function deleteOrphan(context: ApplyContext, name: string, shadow: ShadowView, key: string): Promise<void> {
-  await context.writer.attempt('shadow_delete', key, async () => {
+  const remove = async (): Promise<void> => {
     const node = await getNode(context, name);
     if (node === undefined || !isOwnedBy(shadow, node)) await deleteShadow(context, shadow);
-  });
+  };
+  await context.writer.attempt('shadow_delete', key, remove, context.logOf(name));
 }
 
 async function getNode({ client, signal }: ApplyContext, name: string): Promise<NodeView | undefined> {
@@ -68,37 +74,42 @@ async function getNode({ client, signal }: ApplyContext, name: string): Promise<
 async function restore(context: ApplyContext, { managedNode, event }: Cleanup, key: string): Promise<boolean> {
   const { node } = managedNode;
   if (node === undefined || event === undefined) return true;
-  const { client, log, events, writer, signal } = context;
+  const { client, events, writer, signal } = context;
   const { name } = node.metadata;
-  return writer.attempt('node_restore', key, async () => {
+  const log = context.logOf(name);
+  const send = async (): Promise<void> => {
     await client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
-    log.info('node restored', { node: name });
+    log.info('node restored: its agent does not do it');
     events.record(event);
-  });
+  };
+  return writer.attempt('node_restore', key, send, log);
 }
 
 async function pruneAnnotations(context: ApplyContext, node: NodeView, key: string): Promise<void> {
-  const { client, log, writer, signal } = context;
+  const { client, writer, signal } = context;
   const { name } = node.metadata;
-  await writer.attempt('node_restore', key, async () => {
+  const log = context.logOf(name);
+  const send = async (): Promise<void> => {
     await client.mergePatch(corePath('nodes', { name }), prunePatch(node), { signal });
-    log.info('orphaned annotations removed', { node: name });
-  });
+    log.info('orphaned annotations removed');
+  };
+  await writer.attempt('node_restore', key, send, log);
 }
 
 /** A running agent may be about to reboot its host. Backs off `key` while there is one. */
 async function agentHasExited(context: ApplyContext, node: string, key: string): Promise<boolean> {
-  const { client, namespace, log, writer, signal } = context;
+  const { client, namespace, writer, signal } = context;
+  const log = context.logOf(node);
   const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
   try {
     const isAgent = (raw: unknown): boolean => isAgentPod((raw as KubernetesObject).metadata, namespace);
     const slim = (raw: unknown): true | undefined => (isAgent(raw) ? true : undefined);
     const { items } = await readList(client, { path: corePath('pods', { namespace }), query, signal, slim });
     if (items.length === 0) return true;
-    log.info('waiting for the agent to exit before the node is restored', { node });
+    log.info('waiting for the agent to exit before the node is restored');
   } catch (error) {
     if (signal.aborted) throw error;
-    log.warn('cannot list the agent pods of a node, retrying', { node, error: messageOf(error) });
+    log.warn('cannot list the agent pods of the node, retrying', { error: messageOf(error) });
   }
   writer.backOff(key);
   return false;
@@ -122,7 +133,8 @@ export async function writeTaints(context: ApplyContext, changes: readonly Taint
   const due = changes.filter(({ node }) => writer.canWrite(taintKey(node)));
   await forEachOf(due.slice(0, MAX_TAINTS), async (change) => {
     const key = taintKey(change.node);
-    await writer.once(key, () => writer.attempt('node_taint', key, () => writeTaint(context, change)));
+    const log = context.logOf(change.node.metadata.name);
+    await writer.once(key, () => writer.attempt('node_taint', key, () => writeTaint(context, change), log));
   });
   return due.length > MAX_TAINTS;
 }
@@ -144,7 +156,7 @@ export interface TaintedNode extends KubernetesObject {
 
 /** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */
 async function writeTaint(
-  { client, log, signal }: ApplyContext,
+  { client, logOf, signal }: ApplyContext,
   { node, waiting, startup }: TaintChange,
 ): Promise<void> {
   const { name, uid } = node.metadata;
@@ -157,5 +169,5 @@ async function writeTaint(
     ...(startup ? [{ key: STARTUP_TAINT, effect: 'NoSchedule' }] : []),
   ];
   await client.mergePatch(path, { metadata: { uid, resourceVersion }, spec: { taints } }, { signal });
-  log.info('taints written', { node: name, waiting, startup });
+  logOf(name).info('taints written', { waiting, startup });
 }

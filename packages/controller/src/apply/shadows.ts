@@ -1,14 +1,23 @@
-import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
+import {
+  CONTROLLER,
+  GROUP,
+  SHADOW_KIND,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  shadowName,
+  STARTED_FROM_ANNOTATION,
+} from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { healthCondition, PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
+import { healthCondition, isUnderWay, nodeOf, PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
+import { lineOf } from './spec-lines.ts';
 import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
 
 /** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
@@ -28,7 +37,8 @@ export async function createShadows(context: ApplyContext, nodes: readonly NodeV
   const due = nodes.filter(({ metadata: { name } }) => writer.canWrite(createKey(name)));
   await forEachOf(due.slice(0, MAX_CREATED), async (node) => {
     const key = createKey(node.metadata.name);
-    await writer.create('shadow_create', key, () => createShadow(context, node));
+    const log = context.logOf(node.metadata.name);
+    await writer.create('shadow_create', key, () => createShadow(context, node), log);
   });
   return due.length > MAX_CREATED;
 }
@@ -38,7 +48,7 @@ export function createKey(node: string): string {
   return `create/${node}`;
 }
 
-async function createShadow({ client, namespace, log, signal }: ApplyContext, { metadata }: NodeView): Promise<void> {
+async function createShadow({ client, namespace, logOf, signal }: ApplyContext, { metadata }: NodeView): Promise<void> {
   const { name, uid } = metadata;
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid, controller: false, blockOwnerDeletion: false };
   const body = {
@@ -54,7 +64,7 @@ async function createShadow({ client, namespace, log, signal }: ApplyContext, { 
   };
   const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
   await client.request({ method: 'POST', path, query: { fieldManager: CONTROLLER }, body, signal });
-  log.info('shadow created', { node: name });
+  logOf(name).info('shadow created');
 }
 
 /** Returns the UIDs of the shadows whose specs were not written. */
@@ -64,8 +74,9 @@ export async function writeSpecs(context: ApplyContext, changes: readonly SpecCh
   await forEachOf(changes, async (change) => {
     const { uid } = change.shadow.metadata;
     const key = specKey(uid);
-    if (writer.canWrite(key) && (await writer.attempt('spec', key, () => writeSpec(context, change))))
-      unwritten.delete(uid);
+    if (!writer.canWrite(key)) return;
+    const log = context.logOf(change.node.metadata.name);
+    if (await writer.attempt('spec', key, () => writeSpec(context, change), log)) unwritten.delete(uid);
   });
   return unwritten;
 }
@@ -77,7 +88,8 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   assumeCache.shadow(answer);
   countTransition(metrics, change);
   if (!sameSettings(requestedOf(answer), requestedOf({ spec }))) throw new FieldPrunedError(SETTINGS_PRUNED);
-  log.info('spec written', { node: node.metadata.name, outcome, state: spec.state, version: spec.version ?? null });
+  const { level, msg, fields } = lineOf(change);
+  log[level](msg, { node: node.metadata.name, ...fields });
   record(context, change);
   if (change.because?.reason === 'DeadlineExceeded' && outcome === 'Reverting')
     metrics.deadlineExceeded.inc({ state: shadow.spec.state });
@@ -113,7 +125,8 @@ export async function writeConditions(context: ApplyContext, conditions: readonl
       writer.canWrite(conditionKey(change.shadow)),
   );
   await forEachOf(due.slice(0, MAX_CONDITIONS), async (change) => {
-    await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change));
+    const log = context.logOf(nodeOf(change.shadow));
+    await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change), log);
   });
   return due.length > MAX_CONDITIONS;
 }
@@ -139,7 +152,19 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
   };
   await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
   assumeCache.condition(uid, { progressing: condition, health: health.map(healthCondition), group }, clock.now());
+  logProblem(context, change);
   record(context, change);
+}
+
+/** A wait that passes by itself is a line at level debug only: in a large fleet there are many. */
+function logProblem({ logOf }: ApplyContext, { node, shadow, progressing, event }: NodeCondition): void {
+  if (event === undefined) return;
+  const { reason: code, message } = progressing;
+  const from = shadow.metadata.annotations?.[STARTED_FROM_ANNOTATION];
+  const fields = { ...(isUnderWay(shadow) && { from, to: shadow.spec.version }), code, message };
+  const log = logOf(node.metadata.name);
+  if (event.warning) log.warn('the node needs attention', fields);
+  else log.debug('the node waits for something else', fields);
 }
 
 /** lastTransitionTime stays while the status does (Kubernetes API conventions). */
@@ -165,10 +190,10 @@ export function healthConditions(
   return health === 'Ready' ? [of('Ready', 'True')] : [of('Ready', 'False'), of(health, 'True')];
 }
 
-export async function deleteShadow({ client, log, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
-  const { name, uid } = shadow.metadata;
+export async function deleteShadow({ client, logOf, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
+  const { uid } = shadow.metadata;
   await client.request({ method: 'DELETE', path: shadowPath(shadow), body: { preconditions: { uid } }, signal });
-  log.info('shadow deleted', { shadow: name });
+  logOf(nodeOf(shadow)).info('shadow deleted');
 }
 
 export function shadowPath({ metadata: { name, namespace = '' } }: ShadowView, subresource?: 'status'): string {

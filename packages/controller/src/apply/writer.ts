@@ -14,7 +14,7 @@ import type { Events } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
 import type { CertificateStatus } from '../plan/config-status.ts';
@@ -36,6 +36,7 @@ export interface ApplyContext extends WriterOptions {
   readonly writer: Writer;
   readonly events: Events;
   readonly assumeCache: AssumeCache;
+  readonly logOf: NodeLog;
   /** Absent if nothing is known about the certificate. */
   readonly certificate?: () => CertificateStatus;
 }
@@ -139,9 +140,9 @@ export class Writer {
   }
 
   /** Attempts a creation. An object that exists but is not in the watch may be unreadable, or being deleted. */
-  async create(kind: WriteKind, key: string, send: () => Promise<void>): Promise<void> {
+  async create(kind: WriteKind, key: string, send: () => Promise<void>, log?: Logger): Promise<void> {
     await this.once(key, async () => {
-      const created = await this.attempt(kind, key, send);
+      const created = await this.attempt(kind, key, send, log);
       if (!created && this.latestRejection(key) === undefined) this.backOff(key, { kind });
     });
   }
@@ -179,15 +180,21 @@ export class Writer {
    * Sends one write and returns whether it succeeded. After a conflict the watch brings the change
    * and a new plan follows; after another failure `key` backs off. Throws NotLeading, or what `send`
    * throws once the signal has aborted.
+   * @param log - of the node that the write concerns
    */
-  async attempt(kind: WriteKind, key: string, send: () => Promise<void>): Promise<boolean> {
+  async attempt(
+    kind: WriteKind,
+    key: string,
+    send: () => Promise<void>,
+    log: Logger = this.#options.log,
+  ): Promise<boolean> {
     const { clock, metrics, isLeading, signal } = this.#options;
     if (!isLeading()) throw new NotLeading('lost leadership: nothing is written');
     try {
       await send();
     } catch (error) {
       if (signal.aborted) throw error;
-      this.#failed(kind, key, error);
+      this.#failed(kind, key, error, log);
       return false;
     } finally {
       this.#endedAt = clock.monotonic();
@@ -197,39 +204,42 @@ export class Writer {
     return true;
   }
 
-  #failed(kind: WriteKind, key: string, error: unknown): void {
-    const { log, metrics } = this.#options;
+  #failed(kind: WriteKind, key: string, error: unknown, log: Logger): void {
+    const { metrics } = this.#options;
     const isConflict = hasStatus(error, 409) || hasStatus(error, 404);
     metrics.writes.inc({ kind, result: isConflict ? 'conflict' : 'error' });
     if (isConflict) {
       log.debug('object changed since it was read', { kind, key });
-      this.#conflicted(kind, key);
+      this.#conflicted(kind, key, log);
     } else if (error instanceof FieldPrunedError) {
       log.error('the API server dropped a field of a write', { kind, key, error: messageOf(error) });
       this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
-      this.#warn(kind, key, messageOf(error));
+      this.#logFailure(kind, key, error, log);
       this.backOff(key, { kind, writeRejection: isRejection(error) ? messageOf(error) : undefined });
     }
   }
 
   /** Removes quoted names from the error, which differ between objects. */
-  #warn(kind: WriteKind, key: string, error: string): void {
-    const { clock, log } = this.#options;
+  #logFailure(kind: WriteKind, key: string, thrown: unknown, log: Logger): void {
+    const { clock } = this.#options;
+    const error = messageOf(thrown);
     const cause = `${kind} ${error.replaceAll(/"[^"]*"/gu, '')}`;
     const now = clock.monotonic();
     for (const [one, at] of this.#warnedAt) if (now - at >= WARN_AGAIN_MS) this.#warnedAt.delete(one);
     const isKnown = this.#warnedAt.has(cause);
     if (!isKnown) this.#warnedAt.set(cause, now);
-    log[isKnown ? 'debug' : 'warn']('write failed, retrying', { kind, key, error });
+    const isLasting = isRejection(thrown) || this.#retries.get(key)?.kind !== undefined;
+    const level = isLasting ? 'warn' : 'info';
+    log[isKnown ? 'debug' : level]('write failed, retrying', { kind, key, error });
   }
 
   /** An agent that reports continuously must not keep a slot while its spec cannot be written. */
-  #conflicted(kind: WriteKind, key: string): void {
+  #conflicted(kind: WriteKind, key: string, log: Logger): void {
     const conflicts = (this.#retries.get(key)?.conflicts ?? 0) + 1;
     if (conflicts < MAX_CONFLICTS) this.settle(key);
     else {
-      this.#options.log.warn('object changes before each write, backing off', { kind, key, conflicts });
+      log.warn('object changes before each write, backing off', { kind, key, conflicts });
       const writeRejection = `the object changed before each of ${MAX_CONFLICTS} attempts`;
       this.backOff(key, { kind, writeRejection });
     }

@@ -138,7 +138,8 @@ export class CertificateIssuer {
   #failed(error: unknown, retryInMs: number): number {
     const { log } = this.#options;
     this.#failures += 1;
-    log.warn('cannot check the certificate, retrying', { error: messageOf(error), retryInMs });
+    const level = this.#failures < TOLD_FAILURES ? 'info' : 'warn';
+    log[level]('cannot check the certificate, retrying', { error: messageOf(error), retryInMs });
     if (this.#failures >= TOLD_FAILURES)
       this.#tell({ status: 'False', reason: 'RequestFailed', message: messageOf(error) });
     return retryInMs;

@@ -11,7 +11,7 @@ import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { type Amounts, type RawPodSpec, requestsOf } from './requests.ts';
 
 /** A pod, reduced to where it may run and what it needs. */
@@ -75,11 +75,13 @@ export class AllPodsLookup {
   readonly #options: AllPodsOptions;
   readonly #listeners = new Set<() => void>();
   #known = NO_PODS_LISTED;
+  readonly #problem: RetriedProblem;
   #isBusy = false;
   #lists = 0;
 
   constructor(options: AllPodsOptions) {
     this.#options = options;
+    this.#problem = new RetriedProblem(options.clock);
   }
 
   get known(): AllPods {
@@ -124,6 +126,7 @@ export class AllPodsLookup {
         maxItems: MAX_PODS,
       });
       if (signal.aborted) return;
+      this.#problem.ended();
       this.#lists += 1;
       const longerMs = Math.min(MAX_PAUSE_MS, PAUSE_MS * this.#lists);
       const pauseMs = Math.max(longerMs, PAUSE_FACTOR * (clock.monotonic() - startedAt));
@@ -131,7 +134,7 @@ export class AllPodsLookup {
       this.#known = { pods, seenAt, asOf, problem: undefined, nextAt: seenAt + pauseMs };
     } catch (error) {
       if (signal.aborted) return;
-      log.warn('cannot list the pods of the cluster, retrying', { error: messageOf(error) });
+      log[this.#problem.levelOf('list')]('cannot list the pods of the cluster, retrying', { error: messageOf(error) });
       this.#known = { ...this.#known, problem: messageOf(error), nextAt: clock.now() + RETRY_LIST_MS };
     } finally {
       cancel();

@@ -25,6 +25,7 @@ export type JobResult = (typeof JOB_RESULTS)[number];
 
 /** A Job of a check or hook, for one node, one attempt and one phase. */
 export interface JobRef {
+  readonly node: string;
   readonly jobName: string;
   /** Whose it is, in the annotation of the Job. */
   readonly jobOf: string;
@@ -144,7 +145,7 @@ export class CheckLookups {
     if (this.#busy.has(key)) return;
     this.#busy.add(key);
     void work()
-      .catch((error: unknown) => this.#options.log.debug('a check was not asked', { error: messageOf(error) }))
+      .catch((error: unknown) => this.#options.log.debug('a check was not evaluated', { error: messageOf(error) }))
       .finally(() => {
         this.#busy.delete(key);
         if (!signal.aborted) for (const listener of this.#listeners) listener();
@@ -163,7 +164,7 @@ export class CheckLookups {
     this.#evaluations.set(key, { passed: answer.passed, found, at, since: isSame ? before.since : at });
     const result = answer.passed ? 'Passed' : 'NotPassed';
     if (probe.kind !== 'cronJob') count({ check: probe.check, phase: 'Query', result });
-    if (!isSame) log.info('check evaluated', { check: probe.check, result, found: answer.found });
+    if (!isSame) log.info('a check has another result', { check: probe.check, result, found: answer.found });
   }
 
   async #read(job: JobRef, signal: AbortSignal): Promise<void> {
@@ -208,14 +209,16 @@ export class CheckLookups {
 
   #known(job: JobRef, state: JobView['state'], problem?: string): void {
     const { clock, count, log } = this.#options;
-    const { jobName, jobOf, name, phase } = job;
+    const { jobName, jobOf, name, phase, node } = job;
     const now = clock.now();
     const before = this.#jobs.get(jobName);
     const since = before?.since ?? now;
     this.#jobs.set(jobName, { jobOf, state, since, seenAt: now, ...(problem !== undefined && { problem }) });
     if (before?.state === state || !isResult(state)) return;
     count({ check: name, phase, result: state });
-    log.info('job ended', { job: jobName, check: name, phase, result: state, ...(problem && { error: problem }) });
+    const level = state === 'Succeeded' ? 'info' : 'warn';
+    const fields = { node, attempt: startIn(jobOf), job: jobName, check: name, phase, result: state, error: problem };
+    log[level]('the job of a check or hook ended', fields);
   }
 }
 
@@ -229,6 +232,11 @@ export function attemptOf(jobOf: string): string {
   return jobOf.split('/').slice(0, 2).join('/');
 }
 
+/** When the update started, the id of the attempt in log lines. */
+export function startIn(jobOf: string): string | undefined {
+  return jobOf.split('/')[1];
+}
+
 export function isResult(state: string | undefined): state is JobResult {
   return JOB_RESULTS.some((one) => one === state);
 }
@@ -239,6 +247,7 @@ const job = object({
     name: text,
     uid: text,
     annotations: v.exactOptional(v.record(text, text, 'annotations')),
+    ownerReferences: v.exactOptional(v.array(object({ kind: text, name: text }), 'a list')),
   }),
   status: v.exactOptional(
     object({
@@ -255,6 +264,8 @@ const job = object({
 export interface RawJob {
   readonly name: string;
   readonly uid: string;
+  /** The Node that it belongs to. */
+  readonly node: string | undefined;
   /** Whose it is; empty: not the operator's. */
   readonly jobOf: string;
   readonly result: 'Succeeded' | 'Failed' | 'TimedOut' | undefined;
@@ -265,10 +276,18 @@ export interface RawJob {
 /** Throws an error that names the field which is not as expected. */
 export function readJob(raw: unknown): RawJob {
   const { metadata, status } = parse(job, raw, 'the Job', (message) => new Error(message));
-  const { name, uid, annotations = {} } = metadata;
+  const { name, uid, annotations = {}, ownerReferences = [] } = metadata;
+  const node = ownerReferences.find(({ kind }) => kind === 'Node')?.name;
   const { active = 0, succeeded = 0, failed = 0 } = status ?? {};
   const hasPods = active + succeeded + failed > 0;
-  return { name, uid, jobOf: annotations[JOB_OF_ANNOTATION] ?? '', result: resultOf(status?.conditions), hasPods };
+  return {
+    name,
+    uid,
+    node,
+    jobOf: annotations[JOB_OF_ANNOTATION] ?? '',
+    result: resultOf(status?.conditions),
+    hasPods,
+  };
 }
 
 const event = object({ message: v.exactOptional(text) });

@@ -24,7 +24,7 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
@@ -44,7 +44,7 @@ import {
   suspended,
   suspendedPolicy,
 } from './policies.ts';
-import { readShadow, type ShadowView } from './shadow.ts';
+import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
 import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 
@@ -75,7 +75,6 @@ const LEASES = 'leases';
 const LEASE_NAMESPACE = 'kube-node-lease';
 /** The period in which kubelets renew their Leases. */
 const PROBE_MS = 10_000;
-const SHADOW_PREFIX = shadowName('');
 
 export class Cluster {
   readonly assumeCache = new AssumeCache();
@@ -112,7 +111,7 @@ export class Cluster {
     this.#options = options;
     this.checks = options.checks;
     this.#startedAt = clock.now();
-    this.lookups = new PodLookups({ client, clock, log });
+    this.lookups = new PodLookups({ client, clock, logOf: this.logOf });
     this.allPods = new AllPodsLookup({ client, clock, log });
     this.#nodes = reflector(NODES, corePath(NODES), readNode);
     const shadows = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
@@ -142,6 +141,13 @@ export class Cluster {
       if (type === 'Deleted') this.assumeCache.drop(object.metadata.uid);
     });
   }
+
+  /** The logger of all lines about a node. */
+  readonly logOf: NodeLog = (node) => {
+    const { log, clock } = this.#options;
+    const shadow = this.#shadowOf(node);
+    return log.with({ node, attempt: shadow && attemptIn(this.assumeCache.view(shadow, clock.now())) });
+  };
 
   async run(signal: AbortSignal): Promise<void> {
     const running = Object.values(this.#reflectors).map((reflector) => reflector.run(signal));
@@ -341,8 +347,4 @@ export class Cluster {
         this.#shadowOf(node.metadata.name) !== undefined,
     );
   }
-}
-
-function nodeOf({ metadata }: KubernetesObject): string {
-  return metadata.name.startsWith(SHADOW_PREFIX) ? metadata.name.slice(SHADOW_PREFIX.length) : metadata.name;
 }

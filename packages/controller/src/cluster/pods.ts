@@ -10,7 +10,7 @@ import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger } from '@brupop/shared/runtime/log';
+import type { NodeLog } from '@brupop/shared/runtime/log';
 import type { NodeView } from './node.ts';
 import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
 import type { PodsOfNode } from './snapshot.ts';
@@ -18,7 +18,7 @@ import type { PodsOfNode } from './snapshot.ts';
 interface PodLookupsOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
-  readonly log: Logger;
+  readonly logOf: NodeLog;
 }
 
 /** For all pages of one node. */
@@ -62,7 +62,7 @@ export class PodLookups {
   }
 
   async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
-    const { client, clock, log } = this.#options;
+    const { client, clock, logOf } = this.#options;
     const limit = new AbortController();
     const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
@@ -84,7 +84,8 @@ export class PodLookups {
       this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt, problem: undefined, retryAt: 0 });
     } catch (error) {
       if (signal.aborted) throw error;
-      log.warn('cannot list the pods on a node, retrying', { node: name, error: messageOf(error) });
+      const level = this.#retries.has(name) ? 'warn' : 'info';
+      logOf(name)[level]('cannot list the pods on the node, retrying', { error: messageOf(error) });
       const retry = this.#retries.get(name) ?? backoff(RETRY);
       this.#retries.set(name, retry);
       const before = this.#known.get(name);

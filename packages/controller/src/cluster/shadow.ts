@@ -23,9 +23,11 @@ import {
   UNREADY_BEFORE_ANNOTATION,
   UPDATE_SUCCEEDED_ANNOTATION,
   WITHDRAWN_ATTEMPTS_ANNOTATION,
+  shadowName,
 } from '@brupop/shared/api/names';
+import { currentAttempt, startOfAttempt } from '@brupop/shared/api/attempt';
 import { SETTING_CLASSES } from '@brupop/shared/api/settings';
-import type { Condition, ObjectMeta } from '@brupop/shared/api/meta';
+import type { Condition, KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import {
   changed,
   ifReadable,
@@ -154,6 +156,7 @@ const shadow = object({
   ),
 });
 
+const SHADOW_PREFIX = shadowName('');
 const NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, settings: null } as const;
 const NO_STATUS = {
   current_version: '',
@@ -200,6 +203,16 @@ function readStatus({ generation = 0 }: ObjectMeta, read: Infer<typeof shadow>):
   const answered = current_state === read.spec.state || current_state === 'ErrorReset';
   const observedGeneration = answered ? generation : -1;
   return { status: { ...NO_STATUS, observedGeneration, ...reported, current_state } as ShadowStatus };
+}
+
+/** The name of its Node. */
+export function nodeOf({ metadata }: KubernetesObject): string {
+  return metadata.name.startsWith(SHADOW_PREFIX) ? metadata.name.slice(SHADOW_PREFIX.length) : metadata.name;
+}
+
+/** For log lines; see shared/api/attempt.ts. */
+export function attemptIn(shadow: ShadowView): string | undefined {
+  return currentAttempt({ ...shadow, attempt: startOfAttempt(shadow) });
 }
 
 export function answers({ metadata, status }: BottlerocketShadow): boolean {

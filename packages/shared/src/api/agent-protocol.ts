@@ -35,6 +35,8 @@ export interface AgentShadow {
   readonly spec: ShadowSpec;
   /** Absent until an agent has reported. */
   readonly status?: AgentStatus;
+  /** When the latest update started, for log lines; an apiserver of an earlier release does not send it. */
+  readonly attempt?: string;
 }
 
 /** An unreadable time counts as far in the future: a time limit then counts from now. */
@@ -120,6 +122,7 @@ export const agentShadow: v.GenericSchema<unknown, AgentShadow> = s.object({
   generation: s.count64(),
   spec: readSpec,
   status: s.unlessNull(v.pipe(reported, s.unlessNull(readStatus) as unknown as typeof readStatus)),
+  attempt: s.ifReadable(s.text(shadow.ID_LIMIT)),
 });
 
 /** One line of the stream (newline-delimited JSON). After `end` the server closes the stream. */

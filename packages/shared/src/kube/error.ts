@@ -40,6 +40,13 @@ export function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
 }
 
+/** True for what a retry may end: no response, an overloaded or restarting server, a resourceVersion that is too old. */
+export function isPassing(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return false;
+  const { status } = error;
+  return status < 400 || status >= 500 || status === 429 || status === 410;
+}
+
 /** True for a response that was not read to its end. */
 export function isTooLarge(error: unknown): boolean {
   return error instanceof KubeError && error.reason === 'ResponseTooLarge';

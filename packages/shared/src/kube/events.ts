@@ -102,7 +102,10 @@ export class Events {
       count('ok');
     } catch (error) {
       count(hasStatus(error, 409) ? 'conflict' : 'error');
-      if (!hasStatus(error, 409)) log.warn('cannot write an Event', { error: messageOf(error) });
+      const level = hasStatus(error, 403) ? 'warn' : 'info';
+      const { reason, about } = occurrence;
+      const object = `${about.kind} ${about.name}`;
+      if (!hasStatus(error, 409)) log[level]('cannot write an Event', { object, reason, error: messageOf(error) });
     }
     this.#queued -= 1;
   }

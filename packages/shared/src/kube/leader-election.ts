@@ -22,7 +22,7 @@ import { LEASE_LIMITS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
-import type { Logger } from '../runtime/log.ts';
+import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
 import { hasStatus } from './error.ts';
 import { groupPath } from './paths.ts';
@@ -86,6 +86,9 @@ export class LeaderElection {
   #claimedAt = -Infinity;
   /** `renewTime` of the latest writes, since their responses may have been lost. */
   #claims: readonly string[] = [];
+  /** Whom the log last named as the leader. */
+  #loggedHolder = '';
+  readonly #problem: RetriedProblem;
 
   constructor(options: LeaderElectionOptions) {
     this.#options = { annotations: () => ({}), ...LEASE_LIMITS, ...options };
@@ -93,6 +96,7 @@ export class LeaderElection {
     const path = groupPath(GROUP_VERSION, 'leases', { namespace });
     const query = { fieldSelector: `metadata.name=${name}` };
     this.#leases = new Reflector({ client, clock, log, name: 'leases', path, query, slim: (raw) => raw as Lease });
+    this.#problem = new RetriedProblem(clock);
     this.#leases.subscribe(({ type, object }) => this.#observe(type === 'Deleted' ? undefined : object));
   }
 
@@ -116,7 +120,7 @@ export class LeaderElection {
    * `lead` has returned.
    */
   async run(signal: AbortSignal, lead: (leading: AbortSignal) => Promise<void>): Promise<void> {
-    const { log, retryPeriodMs } = this.#options;
+    const { retryPeriodMs } = this.#options;
     const watching = this.#leases.run(signal);
     while (!signal.aborted) {
       try {
@@ -126,7 +130,7 @@ export class LeaderElection {
         if (this.isLeading()) await this.#leadUntilLost(lease, signal, lead);
         else this.#observe(lease);
       } catch (error) {
-        if (!signal.aborted) log.warn('leader election failed, retrying', { error: messageOf(error) });
+        if (!signal.aborted) this.#logError('leader election failed, retrying', error);
       }
       await this.#pause(retryPeriodMs * (1 + JITTER_FACTOR * Math.random()), signal);
     }
@@ -147,8 +151,25 @@ export class LeaderElection {
     this.#changed.abort();
   }
 
+  #logError(msg: string, error: unknown): void {
+    const { log, identity } = this.#options;
+    const isLasting = hasStatus(error, 401) || hasStatus(error, 403);
+    log[this.#problem.levelOf(msg, { isLasting })](msg, { identity, error: messageOf(error) });
+  }
+
+  /** Says once for each leader that this process only waits. */
+  #logStandby(): void {
+    const { log, identity } = this.#options;
+    const { holder } = this;
+    if (holder === this.#loggedHolder) return;
+    this.#loggedHolder = holder;
+    if (holder !== '' && holder !== identity)
+      log.info('on standby: another replica is the leader', { identity, leader: holder });
+  }
+
   async #untilAcquirable(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      this.#logStandby();
       const waitMs = this.#acquirableAt - this.#options.clock.monotonic();
       if (waitMs <= 0) return;
       this.#changed = new AbortController();
@@ -169,6 +190,7 @@ export class LeaderElection {
     try {
       const held = await this.#write(lease, claimed(lease, this.#options, renewTime), { signal });
       this.#renewedAt = sentAt;
+      this.#problem.ended();
       return held;
     } catch (error) {
       if (hasStatus(error, 409) || hasStatus(error, 404)) return await this.#read({ signal });
@@ -192,6 +214,7 @@ export class LeaderElection {
     const { log, identity } = this.#options;
     const lost = new AbortController();
     const leading = AbortSignal.any([signal, lost.signal]);
+    this.#loggedHolder = identity;
     log.info('became leader', { identity });
     const renewing = this.#renewUntilLost(held, leading, lost);
     try {
@@ -200,12 +223,14 @@ export class LeaderElection {
       lost.abort(new Error('the leader has stopped'));
       await renewing;
       await this.#release();
-      log.info('lost leadership', { identity });
+      const reason = messageOf(lost.signal.reason);
+      if (signal.aborted) log.info('gave up leadership to shut down', { identity });
+      else log.warn('lost leadership', { identity, reason });
     }
   }
 
   async #renewUntilLost(held: Lease | undefined, leading: AbortSignal, lost: AbortController): Promise<void> {
-    const { clock, log, identity } = this.#options;
+    const { clock, identity } = this.#options;
     let lease = held;
     while (!leading.aborted) {
       const sinceClaimMs = clock.monotonic() - this.#claimedAt;
@@ -215,7 +240,7 @@ export class LeaderElection {
         // A leader keeps a Lease that a user has emptied or deleted.
         if (isReleased(lease) || !['', identity].includes(holderOf(lease))) this.#renewedAt = -Infinity;
       } catch (error) {
-        if (!leading.aborted) log.warn('cannot renew the Lease', { error: messageOf(error) });
+        if (!leading.aborted) this.#logError('cannot renew the Lease, retrying', error);
       }
       if (!this.isLeading())
         lost.abort(new Error(`the Lease is held by '${holderOf(lease)}' or was not renewed in time`));

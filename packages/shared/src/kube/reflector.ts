@@ -24,9 +24,9 @@ import type { KubernetesObject } from '../api/meta.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
-import type { Logger } from '../runtime/log.ts';
+import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
-import { hasStatus, KubeError } from './error.ts';
+import { hasStatus, isPassing, KubeError } from './error.ts';
 import { type List, readList } from './list.ts';
 import { type Listener, Store, type StoreLimits } from './store.ts';
 import { jsonLines, readEvent, type WatchEvent } from './watch-protocol.ts';
@@ -76,12 +76,27 @@ const RELIST_RESET_MS = 120_000;
 const GONE = 410;
 const NO_NAME = 'metadata.name=none';
 
+/** No retry explains it: something between this process and the server swallows events. */
+class MissedChange extends Error {
+  override readonly name = 'MissedChange';
+}
+
+function kindOf(error: unknown): string {
+  return error instanceof KubeError ? `${error.status} ${error.reason}` : messageOf(error);
+}
+
+/** Retries do not end a rejection, such as a missing right. */
+function needsUser(error: unknown): boolean {
+  return error instanceof KubeError ? !isPassing(error) : error instanceof MissedChange;
+}
+
 export class Reflector<T extends KubernetesObject> {
   readonly #options: ReflectorOptions<T>;
   readonly #store: Store<T>;
   readonly #retry: Backoff = backoff(RETRY);
   readonly #relistRetry: Backoff = backoff(RETRY);
   readonly #firstList = Promise.withResolvers<void>();
+  readonly #problem: RetriedProblem;
   #synced = false;
   #resourceVersion: string | undefined;
   #lastActivity: number;
@@ -91,6 +106,7 @@ export class Reflector<T extends KubernetesObject> {
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
     this.#store = new Store(options.limits);
+    this.#problem = new RetriedProblem(options.clock);
     this.#lastActivity = options.clock.monotonic();
   }
 
@@ -147,7 +163,8 @@ export class Reflector<T extends KubernetesObject> {
     const retryInMs = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next(), request);
     const { log, clock, name, onRestart } = this.#options;
     onRestart?.(name);
-    log.warn('watch failed, reconnecting', { resource: name, error: messageOf(error), retryInMs });
+    const level = this.#problem.levelOf(kindOf(error), { isLasting: needsUser(error) });
+    log[level]('watch failed, reconnecting', { resource: name, error: messageOf(error), retryInMs });
     await clock.sleep(retryInMs, signal).catch(() => undefined);
   }
 
@@ -256,7 +273,7 @@ export class Reflector<T extends KubernetesObject> {
     try {
       const isMissed = await this.#hasChanges(AbortSignal.any([signal, limit.signal]));
       if (this.#lastActivity >= startedAt) return;
-      if (isMissed) throw new Error('the watch missed a change');
+      if (isMissed) throw new MissedChange('the watch missed a change');
       if (clock.monotonic() - startedAt < MIN_WATCH_MS) throw endedAtOnce();
       this.#lastActivity = startedAt;
     } finally {
@@ -278,6 +295,7 @@ export class Reflector<T extends KubernetesObject> {
 
   #recordActivity(): void {
     this.#lastActivity = this.#options.clock.monotonic();
+    if (this.#problem.ended()) this.#options.log.info('watch works again', { resource: this.#options.name });
   }
 
   #apply({ type, object: raw }: WatchEvent): void {

@@ -1,7 +1,8 @@
+import { RELEASE, REVISION } from './build.ts';
 import { messageOf } from './errors.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type Env, oneOf, processEnv } from './env.ts';
-import { createLogger, LOG_LEVELS, type Logger } from './log.ts';
+import { createLogger, LOG_FORMATS, LOG_LEVELS, type LogFields, type Logger } from './log.ts';
 
 export interface RunContext {
   /** Aborts on SIGTERM or SIGINT. `main` then cleans up and returns. */
@@ -20,16 +21,20 @@ const STOP_LIMIT_MS = 10_000;
 
 /**
  * Runs a program. The process ends with 0 after a clean shutdown and with 1 after an unhandled
- * error, at the latest `stopLimitMs` (default 10 s) after the first signal.
+ * error, at the latest `stopLimitMs` (default 10 s) after the first signal. Each of its log lines has `fields`.
  */
 export function run(
   name: string,
   main: (context: RunContext) => Promise<void>,
-  options: { stopLimitMs?: number } = {},
+  options: { readonly stopLimitMs?: number; readonly fields?: (env: Env) => LogFields } = {},
 ): void {
   const env = processEnv();
   const clock = systemClock;
-  const log = createLogger({ level: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'info'), fields: { component: name }, clock });
+  const level = oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'info');
+  const format = oneOf(env, 'LOG_FORMAT', LOG_FORMATS, 'json');
+  const fields = { component: name, ...options.fields?.(env) };
+  const log = createLogger({ level, format, fields, clock });
+  log.info('starting', { release: RELEASE, commit: REVISION, nodejs: process.version });
   const stop = new AbortController();
   const fail = (error: unknown): void => {
     if (error instanceof Stopped) return process.exit(0);

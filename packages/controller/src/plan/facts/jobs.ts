@@ -14,7 +14,7 @@ import type { Check, Hook, Phase } from '@brupop/shared/api/config-checks';
 import { JOBS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { type ChecksView, isResult, JOB_SLACK_MS, type JobRef, type JobResult } from '../../cluster/checks.ts';
-import { isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import { isUnderWay, nodeOf, type ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 
 /** A Job that an update needs. */
@@ -123,7 +123,15 @@ function runOf(shadow: ShadowView, parts: Pick<JobRun, 'name' | 'kind' | 'phase'
     from: records.get('from') ?? status?.current_version ?? '',
     to: records.get('to') ?? spec.version ?? '',
   };
-  return { ...parts, key, jobOf, jobName: `brupop-${parts.name}-${hash}`, proceeds: false, versions };
+  return {
+    ...parts,
+    node: nodeOf(shadow),
+    key,
+    jobOf,
+    jobName: `brupop-${parts.name}-${hash}`,
+    proceeds: false,
+    versions,
+  };
 }
 
 /** A Job is read this often while an update waits for it. */

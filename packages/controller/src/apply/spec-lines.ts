@@ -1,0 +1,43 @@
+/** The log line of a change of a spec, and of a deadline or wait that needs a user. A failed update is a warning. */
+import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import type { LogLevel } from '@brupop/shared/runtime/log';
+import { attemptIn } from '../cluster/shadow.ts';
+import type { Outcome } from '../plan/outcomes.ts';
+import type { SpecChange } from '../plan/spec-change.ts';
+import { transitionOf } from '../plan/transition-facts.ts';
+
+interface Line {
+  readonly level: LogLevel;
+  readonly msg: string;
+  readonly fields: Readonly<Record<string, string | undefined>>;
+}
+
+const LINES: Readonly<Record<Outcome, readonly [LogLevel, string]>> = {
+  Started: ['info', 'the update starts'],
+  Advanced: ['info', 'the update continues with its next step'],
+  Succeeded: ['info', 'the update has succeeded'],
+  Failed: ['warn', 'the update has failed'],
+  Cancelled: ['warn', 'the update has failed: a step had no result within its limit'],
+  Reverting: ['warn', 'the update has failed: the node goes back to its previous version'],
+  CheckFailed: ['warn', 'the update has failed: the job of a check failed'],
+  SettingsFailed: ['warn', 'the settings of the host have failed: those from before are set again'],
+  Reverted: ['info', 'the node runs its previous version again'],
+  Withdrawn: ['info', 'the update is cancelled: the host no longer offers its version'],
+  Deferred: ['info', 'the staged update is deferred'],
+  Interrupted: ['info', 'the update is undone: the configuration interrupts updates'],
+  Superseded: ['info', 'the update is undone: the configuration no longer wants it'],
+  Configured: ['info', 'the host gets other settings, or may change other ones'],
+  Repaired: ['warn', 'the spec was not written by this operator, and is Idle again'],
+  Released: ['info', 'the update ends before its reboot: the node is no longer managed'],
+};
+
+/** `attempt` is the one that the change starts, continues or ends. */
+export function lineOf(change: SpecChange): Line {
+  const { shadow, annotations, because, outcome, event } = change;
+  const [level, msg] = LINES[outcome];
+  const { from, to, state, code } = transitionOf(change);
+  const attempt = annotations[UPDATE_STARTED_ANNOTATION] ?? attemptIn(shadow);
+  const known = { from: from || shadow.status?.current_version, to: to || undefined };
+  const why = code || because?.reason || (level === 'warn' ? outcome : undefined);
+  return { level, msg, fields: { attempt, ...known, code: why, state, outcome, message: event?.message } };
+}
