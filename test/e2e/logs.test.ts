@@ -69,7 +69,8 @@ it('one grep over a failed node tells its story, with the cause as a warning', a
       async () => {
         await logs.look();
         for (const name of ['node-1', 'node-3']) fleet.assertRuns(name, NEW);
-        expect(fleet.shadow(BROKEN)?.status?.conditions).toMatchObject([{ reason: 'ManualRetryRequired' }]);
+        const reasons = fleet.shadow(BROKEN)?.status?.conditions?.map(({ reason }) => reason);
+        expect(reasons).toContain('ManualRetryRequired');
       },
       { limitMs: 120_000 },
     );
