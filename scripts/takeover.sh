@@ -97,7 +97,7 @@ require_rust_operator() {
   agent=$(selected daemonset brupop-agent)
   others=$(kubectl get deployments -A -l "$ours" --field-selector "metadata.namespace!=$namespace" \
     -o custom-columns=NAMESPACE:.metadata.namespace --no-headers --ignore-not-found | sort -u | tr '\n' ' ')
-  [ -z "$others" ] || die "this operator is installed in $others, too; first uninstall it there with helm uninstall"
+  [ -z "$others" ] || die "this operator is also installed in $others; first uninstall it there with helm uninstall"
   case $agent in
     agent) ;;
     '')

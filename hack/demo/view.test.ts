@@ -34,7 +34,7 @@ describe('the table of the demo', () => {
     expect(colored.map((line) => stripVTControlCharacters(line))).toEqual(renderProgress(input));
   });
 
-  it('shows nodes with long names in 120 columns, and the begin of what they wait for', () => {
+  it('shows nodes with long names in 120 columns, and the beginning of what they wait for', () => {
     const name = 'ip-10-0-123-45.eu-central-1.compute.internal';
     const waits = `shop/web-6d4cf56db6-x7l2k: it is protected by the disruption budget web`;
     const one = { ...row(name, 'activating', waits), zone: 'eu-central-1a', version: '1.100.10' };

@@ -133,6 +133,6 @@ say_cordons() {
   all=$(cordoned)
   for node in $all; do
     [ -n "$(annotation "$cordon_annotation" node "$node")" ] ||
-      say "$node stays cordoned: not by an update under way. If nobody needs that: kubectl uncordon $node"
+      say "$node stays cordoned: no update under way has cordoned it. If it may be used again: kubectl uncordon $node"
   done
 }

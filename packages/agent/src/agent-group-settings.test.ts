@@ -364,13 +364,13 @@ describe('a secret', () => {
     expect(w.status).toMatchObject({ observedGeneration: 3, settings: { cannotUnset: [SECRET] } });
   });
 
-  /** As the controller requests what was proved before a change that has failed. */
+  /** The spec with which the controller requests what was proved before a failed change. */
   const proved = (value: string): ShadowSpec => {
     const { leaves } = grouped({ motd: 'a', aws: { credentials: value } });
     return { ...IDLE, settings: { leaves: leaves.map(({ secretKeyRef: _of, ...leaf }) => leaf), allow: 'Live' } };
   };
 
-  it('of before is set again after a failure, although no Secret has it any more', async () => {
+  it('from before a failed change is set again, although no Secret has it any more', async () => {
     const w = await withSecret('secret-1');
     w.api.secrets = new Map([[SECRET, '"secret-2"']]);
     await w.spec(secretOf('secret-2'), MINUTE);
@@ -380,7 +380,7 @@ describe('a secret', () => {
     expect(w.status?.settings).not.toHaveProperty('message');
   });
 
-  it('of before that a new process no longer has is named, and holds up no other setting', async () => {
+  it('from before a failed change that a new process does not have is named, and delays no other setting', async () => {
     const w = await withSecret('secret-1');
     w.api.secrets = new Map([[SECRET, '"secret-2"']]);
     await w.spec(secretOf('secret-2'), MINUTE);

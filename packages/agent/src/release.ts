@@ -1,7 +1,7 @@
 /**
- * When an agent ends. Who removes the label of a pinned node removes its agent with it: the DaemonSet's controller
- * deletes the pod at once, and only then comes the spec that no longer requests the version lock. The host would keep
- * the lock, and no operator would know of it. So an agent that is asked to end first waits for that spec, and then until
+ * When an agent ends. When the label of a pinned node is removed, the controller of the DaemonSet deletes the pod of its
+ * agent at once, before the spec that no longer requests the version lock arrives. The host would keep the lock, and no
+ * operator would know of it. So an agent that is asked to end first waits for that spec, and then until
  * it has released what the operator wrote for updates. A new agent of a node that keeps its label continues with it.
  *
  *     nothing recorded                          ends at once
@@ -17,7 +17,7 @@ const NOTICE_MS = 5_000;
 /** The pod has 30 seconds. */
 const LIMIT_MS = 20_000;
 const PAUSE_MS = 100;
-/** For `run`: what is left of the 30 seconds ends the process. */
+/** For `run`: the rest of the 30 seconds is for the end of the process. */
 export const STOP_LIMIT_MS = LIMIT_MS + 5_000;
 
 /** @returns a signal that aborts after `stop`, when nothing has to be released any more */

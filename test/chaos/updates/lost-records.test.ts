@@ -1,4 +1,4 @@
-/** What hosts do and show whose record of settings is lost, on a whole fleet: a shadow is deleted, a Node is registered anew. */
+/** What happens to hosts whose record of settings is lost, on a whole fleet: a shadow is deleted, a Node is registered again. */
 import { jest } from '@jest/globals';
 import type { CoreV1EventList } from '@kubernetes/client-node';
 import type { SettingsStatus } from '../../../packages/shared/src/api/shadow.ts';
@@ -27,7 +27,7 @@ async function eventsOf({ cluster }: FleetContext, node: string): Promise<string
   return items.map(({ reason, message }) => `${reason}: ${message}`);
 }
 
-it('hosts follow the fleet after a pin, although the shadow of one is deleted and the Node of another one is registered anew meanwhile', async () => {
+it('hosts follow the fleet after a pin, although meanwhile one shadow is deleted and one Node is registered again', async () => {
   const options = { nodes: fleetNodes(3), config: { versions: { pin: OLD } } };
   await withFleet(options, async (context) => {
     const { cluster, fleet } = context;

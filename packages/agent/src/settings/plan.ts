@@ -228,7 +228,7 @@ function restored(record: SettingRecord, found: Live): Step {
 
 /**
  * A record that exists stays as it is while it has the value already. The value that the host has is never left out. What
- * `spec.versions` has set ends with the default, whatever the host had: a lock from a lost record would keep it from the fleet.
+ * `spec.versions` has set ends with the default, whatever the host had: with a lock from a lost record, the host would not follow the fleet.
  */
 function changed(
   to: Pick<SettingRecord, 'key' | 'value' | 'owner'>,

@@ -10,7 +10,7 @@ import { ApiError } from '../errors.ts';
 
 export interface AgentPod extends KubernetesObject {
   readonly nodeName?: string;
-  /** Has the label of agents, and the name of their DaemonSet as that of its controller, in the namespace of this apiserver. */
+  /** It has the label of agents, its controller has the name of their DaemonSet, and it is in the namespace of this apiserver. */
   readonly isAgent: boolean;
   /** UID of its controller. */
   readonly controllerUID: string | undefined;

@@ -44,7 +44,7 @@ export class Volumes {
     const [namespace = '', name = ''] = key.split('/');
     const path = corePath('persistentvolumeclaims', { namespace, name });
     const { volumeName = '' } = (await this.#client.find<Claim>(path, signal))?.spec ?? {};
-    // Anyone may write a claim that names a volume, which need not exist; the names of those that do are short.
+    // Anyone may write a claim that names a volume that does not exist; names of existing volumes are short.
     this.#volumes.set(key, volumeName.length > MAX_NAME ? '' : volumeName);
   }
 

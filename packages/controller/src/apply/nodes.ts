@@ -79,7 +79,7 @@ async function restore(context: ApplyContext, { managedNode, event }: Cleanup, k
   const log = context.logOf(name);
   const send = async (): Promise<void> => {
     await client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
-    log.info('node restored: its agent does not do it');
+    log.info('node restored: its agent has not restored it');
     events.record(event);
   };
   return writer.attempt('node_restore', key, send, log);

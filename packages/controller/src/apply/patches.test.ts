@@ -166,7 +166,7 @@ describe('an agent that does not confirm its spec', () => {
   it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted after its step: %j', (last) => {
     expect(agentNotResponding(last).message).toBe(
       'The agent does not confirm the spec; check whether its pod runs on the node. If the Node was deleted and created again ' +
-        'while the pod ran, its token is for the Node before: delete the pod',
+        'while the pod ran, its token is for the former Node: delete the pod',
     );
   });
 });

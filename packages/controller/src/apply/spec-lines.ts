@@ -20,7 +20,7 @@ const LINES: Readonly<Record<Outcome, readonly [LogLevel, string]>> = {
   Cancelled: ['warn', 'the update has failed: a step had no result within its limit'],
   Reverting: ['warn', 'the update has failed: the node goes back to its previous version'],
   CheckFailed: ['warn', 'the update has failed: the job of a check failed'],
-  SettingsFailed: ['warn', 'the settings of the host have failed: those from before are set again'],
+  SettingsFailed: ['warn', 'the settings of the host have failed: the former ones are set again'],
   Reverted: ['info', 'the node runs its previous version again'],
   Withdrawn: ['info', 'the update is cancelled: the host no longer offers its version'],
   Deferred: ['info', 'the staged update is deferred'],

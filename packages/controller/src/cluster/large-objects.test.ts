@@ -1,4 +1,4 @@
-/** What is kept of objects that a stranger, or the kubelet of one node, has made as large as the Kubernetes API allows. */
+/** What is kept of objects that a user of one namespace, or the kubelet of one node, has made as large as the Kubernetes API allows. */
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE, ZONE_LABEL } from '@brupop/shared/api/names';
 import { slimBudget } from '@brupop/shared/drain/budgets';
 import { slimPod } from '@brupop/shared/drain/pods';

@@ -1,6 +1,6 @@
 /**
- * When this process saw that what a kubelet dates has changed. Each machine dates by its own clock, which may be hours wrong,
- * so its times only show that something changed, and are compared with no time of this process:
+ * When this process saw a change that a kubelet reported with a time. The clock of a machine may be hours wrong, so the times of
+ * a kubelet only show that something changed, and are compared with no time of this process:
  *
  *     changed while this process watched     the time at which it saw that
  *     as it was when this process started    the reported time, at the latest that start
@@ -16,7 +16,7 @@ interface Sighting {
   readonly since: string | undefined;
 }
 
-/** What was seen of one object, by what is dated. */
+/** What was seen of one object, by what has a time. */
 export type Sightings = ReadonlyMap<string, Sighting>;
 
 interface Dated {

@@ -146,7 +146,7 @@ test.each(Object.entries(cases))('%s', (_, [managedNode, kind, dueAt]) => {
   expect(cleanup?.dueAt).toBe(dueAt);
 });
 
-test('a shadow that goes with settings of its host is followed by a warning', () => {
+test('a warning is recorded when a shadow is deleted while its host keeps settings of the operator', () => {
   const settings = { records: pinRecords({ versionLock: '1.25.0' }) };
   const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), NOW)?.kept;
   expect([kept?.reason, kept?.warning]).toEqual(['HostSettingsKept', true]);

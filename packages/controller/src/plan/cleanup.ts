@@ -79,12 +79,12 @@ function restoredEvent({ node, shadow }: ManagedNode): EventSource | undefined {
   return eventOn(node, shadow, { reason: 'Restored', message, key: node.metadata.resourceVersion });
 }
 
-/** The values from before go with the shadow. An agent that runs restores them before it ends. */
+/** The record of the former values is deleted with the shadow. An agent that runs restores them before it ends. */
 function keptEvent({ node, shadow }: ManagedNode): EventSource | undefined {
   const keys = (shadow?.status?.settings?.records ?? []).map(({ key }) => key);
   if (node === undefined || shadow === undefined || keys.length === 0) return undefined;
   const message =
-    `The host keeps settings that the operator wrote, since no agent restored them before the label was removed: ` +
-    `${namesOf(keys)}. Set them on the host, as in apiclient set updates.version-lock=latest`;
+    `The label was removed, and the host keeps settings that the operator wrote, since no agent restored them: ` +
+    `${namesOf(keys)}. Set them on the host, such as with apiclient set updates.version-lock=latest`;
   return eventOn(node, shadow, { reason: 'HostSettingsKept', message, key: shadow.metadata.uid });
 }

@@ -16,7 +16,7 @@ export interface ProgressingCondition {
   readonly status: 'True' | 'False';
   readonly reason: Reason;
   readonly message: string;
-  /** For a column of kubectl: the reason, and until when if known; under way, what it waits for. Empty: it does not wait. */
+  /** For a column of kubectl: the reason and, if known, until when; during an update, what it waits for. Empty: it does not wait. */
   readonly waitingFor: string;
 }
 
@@ -25,12 +25,12 @@ const MINUTE_MS = 60_000;
 /** @param kept - settings of a group that stay on the host although no group requests them any more */
 export function upToDate(version: string, isPinned: boolean, kept: readonly string[] = []): ProgressingCondition {
   const which = isPinned ? 'the pinned version' : 'the version that its host is offered';
-  const what = `Its host keeps settings that are no longer requested, since it had no value before, or none that is known: ${namesOf(kept)}`;
-  const next = 'Set them on the host; status.settings.cannotUnset has all';
+  const what = `Its host keeps settings that are no longer requested, since their former value is unset or unknown: ${namesOf(kept)}`;
+  const next = 'Set them on the host; status.settings.cannotUnset lists all';
   return progressing('False', 'UpToDate', `Runs ${version}, ${which}${kept.length === 0 ? '' : `. ${what}. ${next}`}`);
 }
 
-/** The host runs its lock, and no pin or record explains it. */
+/** The host runs the version that it is locked to, and no pin or record explains the lock. */
 export function hostLocked(lock: string): ProgressingCondition {
   const what = `settings.updates.version-lock of its host is ${lock}, which no pin has set, so the node does not follow the fleet`;
   const next =
@@ -50,14 +50,14 @@ export function updating(version: string, podsProblem?: string): ProgressingCond
   return progressing('True', 'Updating', `Updating to ${version}; status.lastOperation names the step`);
 }
 
-/** @param block - the pod that holds the drain first; undefined: none for long */
+/** @param block - the first pod that blocks the drain; undefined: none has blocked it for long */
 export function blockedDrain(
   found: ProgressingCondition,
   block: { readonly pod?: string | undefined; readonly reason?: string | undefined } | undefined,
 ): ProgressingCondition {
   if (block === undefined) return found;
   const { pod = '?', reason = '?' } = block;
-  return stopped(`${found.message}. Its drain waits for the pod ${pod} (${reason}); status.drain has all`, reason);
+  return stopped(`${found.message}. Its drain waits for the pod ${pod} (${reason}); status.drain lists all`, reason);
 }
 
 /** @param waitsFor - one word */
@@ -149,7 +149,7 @@ function notHealthyInTime(input: TransitionInput): string {
 
 /** The API server of the operator records an Event when it sees such a token. */
 const OUTDATED_TOKEN =
-  'If the Node was deleted and created again while the pod ran, its token is for the Node before: delete the pod';
+  'If the Node was deleted and created again while the pod ran, its token is for the former Node: delete the pod';
 
 /** The message is the same for all nodes and at all times, to save writes. */
 export function agentNotConnected(namespace = ''): ProgressingCondition {

@@ -24,7 +24,7 @@ import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
 /** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */
 const UNREADY_COUNTS_MS = 10 * 60_000;
-/** What speaks against any eviction. */
+/** What prevents any eviction. */
 const GATES = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
 /** What the eviction needs of a window. */
 const EVICTION_MS = 5 * 60_000;
@@ -84,7 +84,7 @@ function whyNot(
 
 /** The nodes of a group that have its taints that evict pods. */
 interface Tainted {
-  /** With those that get them in this plan. */
+  /** Includes those that get them in this plan. */
   readonly names: string[];
   /** Names of those that got them lately, and are not Ready. */
   readonly unready: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * When updates are expected to end that wait for other nodes: those after canaries, and those of groups with `spec.after`.
- * Their start is the expected end of what they wait for, and the soak. `forecast.ts` calls {@link expectedInTurn}.
+ * The expected end of updates that wait for other nodes: those after canaries, and those of groups with `spec.after`.
+ * They start at the expected end of what they wait for, plus the soak. `forecast.ts` calls {@link expectedInTurn}.
  */
 import type { FleetState } from './fleet.ts';
 import type { Blocked, Candidate, Reason } from './gates/reasons.ts';
@@ -21,7 +21,7 @@ interface Busy {
   readonly group: string | undefined;
   readonly end: End;
 }
-/** When an update ends that may start as `blocked` says, and takes a slot. */
+/** The expected end of an update that takes a slot and may start when `blocked` says. */
 type Expect = (candidate: Candidate, blocked: Blocked) => End;
 
 /**

@@ -146,9 +146,9 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
   if (NeedsReboot.length > 0)
     return isFalse('RebootPending', `Some settings need a drain and a reboot of ${namesOf(NeedsReboot)}${why}`);
   if (cannotUnset.length > 0) {
-    const what =
-      'had no value for settings that are no longer requested, or none that is known, and the host API cannot remove them';
-    return { status: 'True', reason: 'CannotUnset', message: `${namesOf(cannotUnset)} ${what}` };
+    const why = 'their former value is unset or unknown, and the host API cannot remove a setting';
+    const message = `Settings that are no longer requested stay on ${namesOf(cannotUnset)}: ${why}`;
+    return { status: 'True', reason: 'CannotUnset', message };
   }
   return { status: 'True', reason: 'SettingsInForce', message: `All ${members} hosts have the settings` };
 }

@@ -108,7 +108,7 @@ test('a host that cannot be set, or set back, is not said to be up to date', () 
 
 const lockedTo = (hostLock: string): ShadowParts => ({ status: { target_version: OLD, settings: { hostLock } } });
 
-test('a host that keeps a lock which no pin explains is not said to be up to date, and its condition and an Event name the lock and the way out', () => {
+test('a host with a lock that no pin explains is not UpToDate, and its condition and an Event name the lock and the remedy', () => {
   const made = planOf([aManagedNode('a', {}, lockedTo(OLD))]);
   const [news] = made.conditions;
   expect([reasonOf(made), made.counts.upToDate, made.forecast.needAttention]).toEqual([

@@ -1,4 +1,4 @@
-/** What tools that wait for objects see: kstatus and kubectl, in the states in which settings of groups and drains can be. */
+/** What kstatus and kubectl, which wait for objects, see in each state of settings of groups and of drains. */
 import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
@@ -65,11 +65,11 @@ const groups: Record<string, [Plan, (string | undefined)[]]> = {
     planOf([member('a', IN_FORCE)]),
     [undefined, undefined, 'True InUse', 'False UpToDate'],
   ],
-  'settings that are asked for are InProgress, and do not count as up to date': [
+  'settings that are requested are InProgress, and do not count as up to date': [
     planOf([aManagedNode('a', { labels: { pool: 'web' } }, { status: { target_version: OLD } })]),
     ['True Applying', undefined, 'False Applying', 'True ChangingSettings'],
   ],
-  'settings that are set are InProgress': [
+  'settings that are being set are InProgress': [
     planOf([member('a', { inFlight: { hash: 'x', time: ago(0) } }, 'Live')]),
     ['True Applying', undefined, 'False Applying', 'True ChangingSettings'],
   ],
@@ -170,7 +170,9 @@ describe('the Event HostSettingsChanged', () => {
   it('names the settings that change, those that the host may set now, and says when it ends', () => {
     const asked = planOf([aManagedNode('a', { labels: { pool: 'web' } }, { status: { target_version: OLD } })]);
     expect(messages(asked)).toEqual([`The host gets other settings: ${KEY}`]);
-    expect(messages(planOf([member('a', left('Live'))]))).toEqual([`The host may now set what is Live: ${KEY}`]);
+    expect(messages(planOf([member('a', left('Live'))]))).toEqual([
+      `The host may now set the settings of class Live: ${KEY}`,
+    ]);
     const removed = plan(aSnapshot([member('a', IN_FORCE)], {}), NOW);
     expect(messages(removed)).toEqual([`The host gets other settings: ${KEY}`]);
   });

@@ -3,9 +3,9 @@
  * kstatus reads them. Each is absent unless it is True (ADR 57).
  *
  *     configuration, group    Reconciling   the spec has changed, and nodes are being changed or are next
- *                             Stalled       a user is needed before it, or the rollout, goes on
+ *                             Stalled       a user must act before the change, or the rollout, continues
  *                             neither       it is in effect, or waits for what it asks for, such as a window
- *     shadow                  Reconciling   the node is being changed, or is tried again by itself
+ *     shadow                  Reconciling   the node is being changed, or is retried
  *                             Stalled       the node needs a user
  *                             neither       it is up to date, or waits
  */
@@ -20,10 +20,10 @@ import type { GroupRollout, Rollout } from './rollout.ts';
 type Judged = Pick<Condition, 'status' | 'reason' | 'message'>;
 type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', Judged>>;
 
-/** Of a node: whether its update, or its settings, are where they are to be for now. */
+/** Of a node: whether its update and its settings are as they should be for now. */
 export type Health = 'Ready' | 'Reconciling' | 'Stalled';
 
-/** They are tried again by themselves, or pass soon. */
+/** These are retried, or end soon by themselves. */
 const RETRIED: ReadonlySet<Reason> = new Set([
   'ChangingSettings',
   'AgentNotConnected',
@@ -46,7 +46,7 @@ interface Input {
   readonly isWritten: boolean;
 }
 
-/** @param needsUser - why nothing goes on before a user acts */
+/** @param needsUser - why nothing continues before a user acts */
 export function reconciliationOf(
   { unconfirmed, isMoving, isStuck }: Rollout,
   { generation, isConfirmed, isWritten }: Input,
@@ -69,7 +69,7 @@ export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | u
   return metadata.reason === 'Conflict' || metadata.reason === 'WriteRejected' ? metadata : undefined;
 }
 
-/** Conditions of the configuration after which nothing goes on before a user acts. */
+/** Conditions of the configuration with which nothing continues before a user acts. */
 const NEED_USER = ['InvalidConfiguration', 'FailureBudgetExceeded', 'ProgressDeadlineExceeded'];
 
 export function configNeedsUser(conditions: readonly Judged[]): Judged | undefined {

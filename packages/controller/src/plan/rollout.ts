@@ -50,7 +50,7 @@ export function unconfirmedOf(
   };
 }
 
-/** With these reasons a node is being changed; with other ones it waits for a time, for something outside or for a user. */
+/** With these reasons a node is being changed. With others it waits for a time, for something outside the operator or for a user. */
 const MOVING: ReadonlySet<Reason> = new Set(['Updating', 'ChangingSettings', 'AgentNotConnected']);
 
 function paceOf(decision: Decision, waiting: Grants['waiting']): 'moves' | 'waits' | 'stuck' {

@@ -255,7 +255,7 @@ describe('no settings keep a node from updates without a reason and a time limit
     }
   });
 
-  it('a host without an update goes on restoring then, says so, and holds no slot', () => {
+  it('a host without an update keeps restoring its settings then, says so, and holds no slot', () => {
     const restarts = member('a', {
       spec: spec('RestartsService', 7 * MINUTE, []),
       status: { settings: flight },
@@ -268,7 +268,7 @@ describe('no settings keep a node from updates without a reason and a time limit
     expect(written(made).map(([name, outcome]) => `${name} ${outcome}`)).toEqual(['c Started', 'b Configured']);
   });
 
-  it('a Node that is not Ready after a change says so in its own words after 5 minutes', () => {
+  it('a Node that is not Ready 5 minutes after a change has its own message', () => {
     const down = { ready: false, readySince: ago(2 * MINUTE) };
     expect(reasonOf(planOf([changing('a', 7 * MINUTE, inForce, down)]))).toBe('HostSettingsNotApplied');
     expect(reasonOf(planOf([restoring(7 * MINUTE, inForce, NEW, down)], {}, none))).toBe('NodeNotReady');

@@ -84,7 +84,7 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
 
 const FOR_SETTINGS = 'for the settings of its group';
 
-/** With the names of those that need the reboot. */
+/** With the names of the settings that need the reboot. */
 function forSettings(before: ShadowView): string {
   const keys = keysOf(pendingOf(before).filter((one) => one.class === 'NeedsReboot'));
   return keys.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys)}`;
@@ -145,7 +145,7 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   SettingsFailed: ({ because }, before) => ({
     reason: 'SettingsFailed',
     message:
-      `The settings of its group failed, and those from before are set again: ${because?.message ?? '?'} ` +
+      `The settings of its group failed, and the former ones are set again: ${because?.message ?? '?'} ` +
       `(${namesOf(keysOf(ownSettings(requestedOf(before))))})`,
   }),
   Reverting: ({ previous = '?', because }, { spec }) => ({
@@ -178,7 +178,7 @@ function describeSettings({ spec }: Transition, before: ShadowView): string {
   const allow = spec.settings?.allow ?? 'None';
   if (allow === 'None') return 'The settings of its group are proved, and the host may change nothing more';
   const granted = pendingOf(before).filter((one) => covers(allow, one.class));
-  return `The host may now set what is ${allow}: ${namesOf(keysOf(granted))}`;
+  return `The host may now set the settings of class ${allow}: ${namesOf(keysOf(granted))}`;
 }
 
 function same(all: readonly Setting[], { key }: Setting): Setting[] {

@@ -117,7 +117,7 @@ function firstFit(reasons: readonly string[], from: number, length: number): num
 }
 
 describe('a calendar', () => {
-  it('tells for each minute what holds, and until when exactly', () => {
+  it('returns for each minute what is in effect, and until when exactly', () => {
     fc.assert(
       fc.property(scenario, ({ maintenance, fromMs }) => {
         const calendar = calendarOf(maintenance);

@@ -40,7 +40,7 @@ const TOO_NEW = {
   remedy: 'upgrade the Deployment brupop-apiserver to the same release',
 } as const;
 
-/** The release and the revision, `0.1.0+REVISION`. They may come from an intruder, and end in a message for users. */
+/** The release and the revision, `0.1.0+REVISION`. Any client may send them, and they are shown to users. */
 export function buildIn(userAgent = ''): string | undefined {
   const [name, build = ''] = userAgent.split('/', 2);
   return name === AGENT && build.length <= 64 && isVersion(build) ? build : undefined;

@@ -67,14 +67,14 @@ export const BUDGET_LIMITS = {
   weightOf: ({ weight }: Budget): number => weight,
 };
 
-/** Stands for the budgets of a namespace that has more than are kept. */
+/** Represents the budgets of a namespace that has more of them than are kept. */
 export function tooManyBudgets(namespace: string): Budget {
-  const name = 'one of more than are kept';
+  const name = 'one of too many budgets';
   const found = slimBudget({ metadata: { name, namespace, uid: '', resourceVersion: '' } });
   return { ...found, selector: {}, isLarge: true };
 }
 
-/** What a budget takes beyond an ordinary one. */
+/** A budget with more than this counts as several. */
 const ORDINARY = { values: 10, chars: 512 };
 
 function sizeOf(selector: LabelSelector | undefined): { readonly isLarge: boolean; readonly weight: number } {

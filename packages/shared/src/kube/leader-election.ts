@@ -86,7 +86,7 @@ export class LeaderElection {
   #claimedAt = -Infinity;
   /** `renewTime` of the latest writes, since their responses may have been lost. */
   #claims: readonly string[] = [];
-  /** Whom the log last named as the leader. */
+  /** The leader that the log named last. */
   #loggedHolder = '';
   readonly #problem: RetriedProblem;
 
@@ -224,7 +224,7 @@ export class LeaderElection {
       await renewing;
       await this.#release();
       const reason = messageOf(lost.signal.reason);
-      if (signal.aborted) log.info('gave up leadership to shut down', { identity });
+      if (signal.aborted) log.info('released leadership to shut down', { identity });
       else log.warn('lost leadership', { identity, reason });
     }
   }

@@ -4,8 +4,8 @@ import type { Clock } from '../runtime/clock.ts';
 const RESOLUTION_MS = 3_000;
 
 /**
- * The clock of kube-apiserver, as far as its responses show it. Replicas of one program compare times that another one, or
- * kube-apiserver, has written: with this clock all of them are of one machine, however wrong their own are.
+ * The clock of kube-apiserver, as far as its responses show it. Replicas of one program compare times that another replica, or
+ * kube-apiserver, has written. By this clock all these times are of one machine, however wrong the clocks of the replicas are.
  * @param skewMs - by how much `clock` is ahead of it; undefined: unknown
  */
 export function serverClock(clock: Clock, skewMs: () => number | undefined): Clock {

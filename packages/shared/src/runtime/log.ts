@@ -1,7 +1,7 @@
 /**
  * One record per line, as JSON or as text for people. Fields often quote agents, hosts and users, so
  * nothing in them can end a line, reach a terminal or look like another field. A logger of a node
- * adds `node` and `attempt` to each of its lines: one grep over the node shows its story.
+ * adds `node` and `attempt` to each of its lines: one grep for the node shows what happened to it.
  */
 import { type Clock, rfc3339Milli, systemClock } from './clock.ts';
 import { escapeInvisible } from './errors.ts';

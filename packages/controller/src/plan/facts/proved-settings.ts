@@ -5,8 +5,8 @@
  *     a change is granted      a setting that is to be set again to the recorded value is not in force: its record ends
  *     the change fails         the record is requested; for other settings of the group, the values from before the group
  *
- * A secret is recorded by its hash. The record names no Secret: after a failure the agent gets the value from the Secret that
- * the group names if that still has it, and else has it in memory, or leaves what its host has.
+ * A secret is recorded by its hash. The record names no Secret: after a failure the agent gets the value from the Secret of the
+ * group if that still has it, or from its memory; otherwise the host keeps the value that it has.
  */
 import * as v from 'valibot';
 import { SETTINGS_PROVED_ANNOTATION } from '@brupop/shared/api/names';
@@ -28,7 +28,7 @@ export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy
   return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow)] };
 }
 
-/** Of the group whose settings have failed; none if it is these that were proved before. */
+/** Of the group whose settings have failed; none if these settings were proved before. */
 function provedSettings(failed: readonly Setting[], { metadata }: ShadowView): readonly Setting[] {
   const owner = ownSettings(failed)[0]?.owner ?? '';
   const found = [...readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])].map(([key, value]): Setting => {
@@ -52,7 +52,7 @@ function readProved(text: string | undefined): Proved {
   }
 }
 
-/** What is recorded when the settings of a host are proved; null: nothing. Of those that still wait, such as for a reboot, the value from before is kept. */
+/** What is recorded when the settings of a host are proved; null: nothing. For settings that still wait, such as for a reboot, the former value is kept. */
 export function provedRecord(shadow: ShadowView): string | null {
   const waiting = waitingIn(shadow);
   const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
@@ -60,7 +60,7 @@ export function provedRecord(shadow: ShadowView): string | null {
   return recordOf([...proved.filter(([key]) => !waiting.has(key)), ...before.filter(([key]) => waiting.has(key))]);
 }
 
-/** The record when settings are about to be set; undefined: it stays. Of what was lost on the host, what it has now is restored. */
+/** The record when settings are about to be set; undefined: it stays. If the host has lost a setting, a failure restores what it has now. */
 export function recordAtGrant(shadow: ShadowView, settings: readonly Setting[]): string | null | undefined {
   const waiting = waitingIn(shadow);
   const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];

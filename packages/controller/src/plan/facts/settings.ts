@@ -48,7 +48,7 @@ export interface SettingsFacts {
   readonly message: string | undefined;
   /** Why a change has failed; only before it is put back. */
   readonly failure?: string;
-  /** The change is past its time limit. It goes on, and keeps neither a slot nor the node from updates any more. */
+  /** The change is past its time limit. It continues, but no longer holds a slot or delays updates of the node. */
   readonly isLate?: true;
   /** When they failed with the reboot for them, epoch milliseconds. */
   readonly rebootFailedAt?: number;
@@ -121,7 +121,7 @@ function isOpen(shadow: ShadowView): boolean {
   return !answers(shadow) && !isApplied;
 }
 
-/** @param isWanted - false: what is restored has been good before, and does not fail: after the time limit it is late */
+/** @param isWanted - false: values that are restored were good before, so they do not fail, but are late after the time limit */
 function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' | 'failure' | 'isLate' | 'changesAt'> {
   const { shadow, now } = input;
   const grantedAt = idleSince(shadow, now);
