@@ -361,6 +361,13 @@ it('stops when they failed on more nodes than the failure budget allows', () => 
   expect(granted(planOf([failed('a'), failed('b'), proved('c'), classified('d', 'Live')], budget))).toEqual([]);
 });
 
+it('counts nodes that are not Ready with them, long after the grant, against the failure budget', () => {
+  const down = { ready: false, readySince: ago(5 * MINUTE) };
+  const nodes = ['a', 'b'].map((name) => changing(name, 7 * MINUTE, inForce, down));
+  expect(granted(planOf([...nodes, classified('c', 'Live')]))).toEqual([]);
+  expect(granted(planOf([...nodes.slice(0, 1), classified('c', 'Live')]))).toEqual(['c Live']);
+});
+
 it.each([
   ['other settings', {}, { settings: { kubernetes: { 'max-pods': 111 } } }],
   ['a later spec.rollout.resume', { rollout: { resume: ago(0) } }, {}],

@@ -6,11 +6,14 @@ import { nodesAtOnce } from '../policy/policy.ts';
 import { isReboot, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
+import { hashOfSettings } from './facts/requested-settings.ts';
 import { allowedAtReboot, isChanging, type SettingsFacts } from './facts/settings.ts';
 
 interface Rollout {
   readonly members: number;
   readonly failed: readonly string[];
+  /** Nodes that are not Ready with them, as after a failure; what is restored has been good before. */
+  readonly late: number;
   readonly isProved: boolean;
   readonly isBooted: boolean;
   changing: number;
@@ -64,12 +67,15 @@ export class SettingsRollouts {
 
 type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
 
+const NOTHING = hashOfSettings([]);
+
 function rolloutOf(nodes: readonly Member[]): Rollout {
   // A node on which nothing is left to restore has proved what was before.
   const inForce = nodes.filter(({ facts }) => facts.state === 'inForce' || facts.state === 'none');
   return {
     members: nodes.length,
     failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),
+    late: nodes.filter(({ facts }) => facts.isLate === true && facts.hash !== NOTHING).length,
     isProved: inForce.length > 0,
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
@@ -91,7 +97,8 @@ const FIRST: Blocked = {
   message: 'One node of the group proves the settings first',
 };
 
-function tooManyFailed({ policy }: ManagedNode, { members, failed }: Rollout): Blocked | undefined {
-  if (failed.length <= nodesAtOnce(policy.rollout.failureBudget, members)) return undefined;
-  return { reason: 'HostSettingsNotApplied', message: `The settings failed on ${failed.length} nodes of the group` };
+function tooManyFailed({ policy }: ManagedNode, { members, failed, late }: Rollout): Blocked | undefined {
+  const count = failed.length + late;
+  if (count <= nodesAtOnce(policy.rollout.failureBudget, members)) return undefined;
+  return { reason: 'HostSettingsNotApplied', message: `The settings failed on ${count} nodes of the group` };
 }
