@@ -46,7 +46,7 @@ import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import { provedRecord, recordAtGrant } from './facts/proved-settings.ts';
+import { provedRecord, recordAtChange, recordAtGrant } from './facts/proved-settings.ts';
 import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
@@ -187,10 +187,10 @@ function proved(shadow: ShadowView): Annotations {
   return record === null ? without(shadow, SETTINGS_PROVED_ANNOTATION) : { [SETTINGS_PROVED_ANNOTATION]: record };
 }
 
-/** A change is granted that sets again what was proved. */
+/** A change is granted that sets again what was proved, or other settings are requested. */
 function lostSettings({ spec }: Transition, shadow: ShadowView): Annotations {
-  if ((spec.settings?.allow ?? 'None') === 'None') return {};
-  const record = recordAtGrant(shadow, requestedOf({ spec }));
+  const isGrant = (spec.settings?.allow ?? 'None') !== 'None';
+  const record = isGrant ? recordAtGrant(shadow, requestedOf({ spec })) : recordAtChange(shadow);
   return record === undefined ? {} : { [SETTINGS_PROVED_ANNOTATION]: record };
 }
 

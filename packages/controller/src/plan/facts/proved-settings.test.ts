@@ -3,7 +3,7 @@ import { SETTINGS_PROVED_ANNOTATION } from '@brupop/shared/api/names';
 import { secretHash } from '@brupop/shared/api/secret-settings';
 import type { Setting } from '@brupop/shared/api/shadow';
 import { aManagedNode, aShadow } from '../../testing/objects.ts';
-import { restored } from './proved-settings.ts';
+import { recordAtChange, restored } from './proved-settings.ts';
 
 const [PODS, KEY] = ['settings.kubernetes.max-pods', 'settings.aws.config'];
 const owner = 'BottlerocketNodeGroup/gpu';
@@ -27,4 +27,18 @@ it('a secret that was proved stays, with the Secret that has its value, if one d
     { key: KEY, value: secretHash(KEY, '"1"'), secretKeyRef, owner },
   ]);
   expect(provedWith('"0"')[1]).toEqual({ key: KEY, value: secretHash(KEY, '"0"'), owner });
+});
+
+it('what a user has replaced since the group dropped it ends with the next settings, what is still to be restored stays', () => {
+  const [motd, pods] = [
+    { key: 'settings.motd', value: '"a"', owner },
+    { key: PODS, value: '90', owner },
+  ];
+  const annotations = { [SETTINGS_PROVED_ANNOTATION]: JSON.stringify([pods, motd].map((one) => [one.key, one.value])) };
+  const spec = { settings: { leaves: [motd], allow: 'None' as const } };
+  const replaced = aShadow({ annotations, spec, status: { settings: { records: [motd] } } });
+  expect(recordAtChange(replaced)).toBe('[["settings.motd","\\"a\\""]]');
+  expect(
+    recordAtChange(aShadow({ annotations, spec, status: { settings: { records: [motd, pods] } } })),
+  ).toBeUndefined();
 });

@@ -3,6 +3,7 @@
  *
  *     all is proved            each setting that is requested and does not wait is recorded with its value
  *     a change is granted      a setting that is to be set again to the recorded value is not in force: its record ends
+ *     others are requested     a setting that no longer is, and that the host no longer has of the group: its record ends
  *     the change fails         the record is requested; for other settings of the group, the values from before the group
  *
  * A secret is recorded by its hash. The record names no Secret: after a failure the agent gets the value from the Secret of the
@@ -67,6 +68,14 @@ export function recordAtGrant(shadow: ShadowView, settings: readonly Setting[]):
   const isLost = ([key, value]: readonly [string, string]): boolean =>
     waiting.has(key) && settings.some((one) => one.key === key && one.value === value);
   return before.some(isLost) ? recordOf(before.filter((one) => !isLost(one))) : undefined;
+}
+
+/** The record when other settings are requested; undefined: it stays. What a user has replaced on the host since it was dropped is not restored. */
+export function recordAtChange(shadow: ShadowView): string | null | undefined {
+  const { records = [] } = shadow.status?.settings ?? {};
+  const known = new Set([...requestedOf(shadow), ...records].map(({ key }) => key));
+  const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
+  return before.every(([key]) => known.has(key)) ? undefined : recordOf(before.filter(([key]) => known.has(key)));
 }
 
 function waitingIn({ status }: ShadowView): ReadonlySet<string> {
