@@ -165,10 +165,10 @@ function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
   return { ...blocked, message: `${blocked.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
 }
 
-/** Names at most three of the nodes that hold a slot past a deadline. */
+/** Names at most three of the nodes that hold a slot past a deadline, or after a check failed. */
 export function describeStuck(nodes: readonly string[]): string {
   const slots = nodes.length === 1 ? 'holds its update slot' : 'hold their update slots';
-  return `${namesOf(nodes)} missed a deadline and still ${slots}`;
+  return `${namesOf(nodes)} missed a deadline or failed a check, and still ${slots}`;
 }
 
 /** At most three names. */

@@ -180,8 +180,10 @@ describe('a Job before the drain', () => {
     };
     const waits = aManagedNode('a', {}, { annotations, spec: { state_transition_timestamp: ago(MINUTE) } });
     expect(progressing(planOf([waits], spec))).toMatch(
-      /^CheckFailed: The check smoke failed before the drain; .*retried after/u,
+      /^CheckFailed: The check smoke failed before the drain; its Job \S+ no longer exists; retried after/u,
     );
+    const kept = { jobs: seen(first, 'Failed') };
+    expect(progressing(planOf([waits], spec, kept))).toMatch(/; see kubectl describe job -n .*; retried after/u);
     const later = aManagedNode('a', {}, { annotations, spec: { state_transition_timestamp: ago(5 * MINUTE) } });
     expect(planOf([later], spec).specs[0]).toMatchObject({
       outcome: 'Started',

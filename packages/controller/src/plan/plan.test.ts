@@ -317,22 +317,26 @@ describe('nodes that hold a slot past a deadline', () => {
 
   it('are named by the nodes that wait', () => {
     expect(said(nodes('a'))).toBe(
-      'As many nodes are updating as concurrency.maxUpdating allows; a missed a deadline and still holds its update slot',
+      'As many nodes are updating as concurrency.maxUpdating allows; a missed a deadline or failed a check, and still holds its update slot',
     );
-    expect(said(nodes('b', 'a'))).toContain('; a, b missed a deadline and still hold their update slots');
-    expect(said(nodes('e', 'd', 'c', 'b', 'a'))).toContain('; a, b, c and others missed a deadline and still hold');
+    expect(said(nodes('b', 'a'))).toContain(
+      '; a, b missed a deadline or failed a check, and still hold their update slots',
+    );
+    expect(said(nodes('e', 'd', 'c', 'b', 'a'))).toContain(
+      '; a, b, c and others missed a deadline or failed a check, and still hold',
+    );
   });
 
   it('are named for every limit', () => {
     expect(said(nodes('a'), { maxUpdating: 2, maxUnavailable: 1 })).toContain(
-      '; a missed a deadline and still holds its update slot',
+      '; a missed a deadline or failed a check, and still holds its update slot',
     );
     expect(said(nodes('a'), { maxUpdating: 2, maxPerZone: 1 })).toContain(
-      '; a missed a deadline and still holds its update slot',
+      '; a missed a deadline or failed a check, and still holds its update slot',
     );
     const inZone = aManagedNode('a', { labels: { [ZONE_LABEL]: 'x' } }, stuckReboot);
     expect(said([inZone, aManagedNode('z')], { maxUpdating: 2, maxZones: 1 })).toContain(
-      '; a missed a deadline and still holds its update slot',
+      '; a missed a deadline or failed a check, and still holds its update slot',
     );
   });
 
@@ -344,7 +348,9 @@ describe('nodes that hold a slot past a deadline', () => {
 
   it('make the fleet Degraded also when they are not managed any more', () => {
     const made = planOf([aManagedNode('a', { managed: false }, stuckReboot), aManagedNode('z')], limit(1));
-    expect(CONDITIONS.Degraded(made).message).toContain('a missed a deadline and still holds its update slot');
+    expect(CONDITIONS.Degraded(made).message).toContain(
+      'a missed a deadline or failed a check, and still holds its update slot',
+    );
   });
 });
 

@@ -193,8 +193,9 @@ function describe(run: JobRun, state: State | undefined, { checks: { view } }: J
   const { kind, name, jobName, phase, timeoutMs } = run;
   const job = `${view.namespace}/${jobName}`;
   if (state === 'Gone') return `The Job ${job} of the ${kind} ${name} was deleted before its result was known`;
-  const { problem } = view.jobs.get(jobName) ?? {};
-  const where = problem ?? `see kubectl describe job -n ${view.namespace} ${jobName}, and its logs`;
+  const seen = view.jobs.get(jobName);
+  const kept = seen?.problem ?? `see kubectl describe job -n ${view.namespace} ${jobName}, and its logs`;
+  const where = seen === undefined ? `its Job ${job} no longer exists` : kept;
   const what = state === 'TimedOut' ? `did not end within ${formatDuration(timeoutMs)}` : 'failed';
   return `The ${kind} ${name} ${what} ${WHEN[phase]}; ${where}`;
 }
