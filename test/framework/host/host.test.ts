@@ -171,7 +171,7 @@ describe('the stand-in host', () => {
 
   it('answers 423 while another process holds the update lock', async () => {
     const host = await start();
-    host.holdUpdateLock(50);
+    host.holdUpdateLock(1_000);
     expect((await call(host, 'POST', '/actions/refresh-updates')).status).toBe(423);
     expect((await call(host, 'GET', '/updates/status')).status).toBe(423);
     await host.settled();
