@@ -61,6 +61,17 @@ describe('a process that has just started', () => {
   });
 });
 
+it('what was seen while the own clock was ahead counts from when the clock was right again', () => {
+  const memory = new NodeMemory();
+  const changed = aNode({ ready: true, readySince: at(NOW) });
+  memory.node('a', aNode({ ready: false, readySince: ago(MINUTE) }), undefined, NOW - MINUTE);
+  memory.node('a', changed, undefined, NOW + HOUR);
+  memory.node('a', changed, undefined, NOW + MINUTE);
+  expect(memory.asObserved(changed).readySince).toBe(at(NOW + MINUTE));
+  memory.node('a', changed, undefined, NOW + 2 * MINUTE);
+  expect(memory.asObserved({ ...changed }).readySince).toBe(at(NOW + MINUTE));
+});
+
 it('a pod that was not in the former list counts from the one in which it is', () => {
   const pod = aPod('new', { readyChanged: ago(HOUR) });
   expect(podAsSighted(pod, podSightingsOf([pod], new Map(), NOW)).readyChanged).toBe(at(NOW));

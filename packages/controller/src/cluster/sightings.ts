@@ -4,6 +4,7 @@
  *
  *     changed while this process watched     the time at which it saw that
  *     as it was when this process started    the reported time, at the latest that start
+ *     seen while the own clock was ahead     the time at which the object is seen next, when the clock is right again
  */
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { DrainPod } from '@brupop/shared/drain/pods';
@@ -26,10 +27,14 @@ interface Dated {
 }
 
 function sighted(before: Sighting | undefined, { mark, reported }: Dated, isWatched: boolean, now: number): Sighting {
-  if (before?.mark === mark) return before;
+  if (before?.mark === mark) return isAhead(before, now) ? { mark, since: rfc3339(now) } : before;
   const time = parseTime(reported);
   if (time === undefined) return { mark, since: reported };
   return { mark, since: rfc3339(isWatched ? now : Math.min(time, now)) };
+}
+
+function isAhead({ since }: Sighting, now: number): boolean {
+  return (parseTime(since) ?? 0) > now;
 }
 
 const READY = 'Ready';
