@@ -73,6 +73,11 @@ export class AgentPods {
     this.#clock = clock;
   }
 
+  /** True when the watch cache has it. Whether the DaemonSet that exists controls it is read with its first token. */
+  isWatched(name: string, uid: string): boolean {
+    return this.#cached(name, uid) !== undefined;
+  }
+
   /** Returns the agent's pod from the watch cache, or undefined when it has none with this name and UID. */
   known(name: string, uid: string): AgentPod | undefined {
     const pod = this.#cached(name, uid);

@@ -35,6 +35,8 @@ interface World {
   /** False: signed by a key that the cluster does not list. */
   verified: boolean;
   podUID: string;
+  /** False before the first token of a pod that the watch has. */
+  isDaemonSetRead: boolean;
 }
 
 interface SetUp {
@@ -49,7 +51,7 @@ interface SetUp {
 function setUp(lifeMs = 600_000): SetUp {
   const clock = new FakeClock();
   const expiresAt = clock.now() + lifeMs;
-  const world: World = { answer: accepted, pod: agentPod(), verified: true, podUID: 'p' };
+  const world: World = { answer: accepted, pod: agentPod(), verified: true, podUID: 'p', isDaemonSetRead: true };
   let reviews = 0;
   const counted: AuthenticationResult[] = [];
   const known = (_name: string, uid: string): AgentPod | undefined =>
@@ -68,9 +70,11 @@ function setUp(lifeMs = 600_000): SetUp {
       return world.answer;
     },
     pods: {
-      known,
+      isWatched: (name, uid) => known(name, uid) !== undefined,
+      known: (name, uid) => (world.isDaemonSetRead ? known(name, uid) : undefined),
       find: async (name, uid) => {
         const pod = known(name, uid);
+        world.isDaemonSetRead = true;
         if (pod === undefined) throw new ApiError('Unauthenticated', 'gone');
         return pod;
       },
@@ -229,7 +233,7 @@ describe('a token whose key the cluster does not list', () => {
       found.push(await call(`a.b.${number}`).catch((error: unknown) => (error as ApiError).code));
     }
     expect([reviews(), found.at(-1)]).toEqual([5, 'TooManyRequests']);
-    Object.assign(world, { podUID: 'p', answer: accepted });
+    Object.assign(world, { podUID: 'p', answer: accepted, isDaemonSetRead: false });
     expect(await call('good.good.good')).toMatchObject({ node: 'node-1' });
   });
 });

@@ -36,7 +36,7 @@ export interface AuthenticatorOptions {
   readonly verifier: Pick<TokenVerifier, 'verify'>;
   /** Makes one TokenReview. Throws ApiError `Unavailable`. */
   readonly review: (token: string) => Promise<TokenReviewStatus>;
-  readonly pods: Pick<AgentPods, 'known' | 'find'>;
+  readonly pods: Pick<AgentPods, 'isWatched' | 'known' | 'find'>;
   readonly namespace: string;
   readonly clock: Clock;
   readonly count: (result: AuthenticationResult) => void;
@@ -151,8 +151,8 @@ export class Authenticator {
   #semaphoreFor({ verified, podName, podUID }: AgentToken): Semaphore {
     if (verified && this.#listed.take(podUID)) return this.#reviews;
     if (verified) throw new ApiError('TooManyRequests', `pod ${podName}: too many different tokens; wait some seconds`);
-    const known = this.#options.pods.known(podName, podUID) !== undefined;
-    if (this.#unlisted.take(known ? podUID : '')) return this.#unlistedReviews;
+    const isWatched = this.#options.pods.isWatched(podName, podUID);
+    if (this.#unlisted.take(isWatched ? podUID : '')) return this.#unlistedReviews;
     const message = `pod ${podName}: too many tokens with a key that the cluster does not list; wait some seconds`;
     throw new ApiError('TooManyRequests', message);
   }
