@@ -1,3 +1,4 @@
+import { AGENT_USER_AGENT, buildIn } from '@brupop/shared/api/release';
 import { RELEASE, REVISION } from '@brupop/shared/runtime/build';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { countStreams, createMetrics } from './metrics.ts';
@@ -37,6 +38,21 @@ describe('the builds of agents', () => {
     expect(found).toHaveLength(22);
     expect(found).toContain('brupop_build_info{component="brupop-agent",version="other",revision="other"} 1');
     for (const build of builds) count(-1, build);
+    expect(await series('brupop_build_info')).toEqual([own]);
+  });
+
+  it('include the own one, also of agents that connect after clients that send many', async () => {
+    const builds = Array.from({ length: 20 }, (_, i) => `1.${i}.0+${i}`);
+    const agent = buildIn(AGENT_USER_AGENT);
+    for (const build of [...builds, agent]) count(1, build ?? '');
+    const [version, revision = ''] = agent?.split('+') ?? [];
+    expect(await series('brupop_build_info')).toContain(
+      `brupop_build_info{component="brupop-agent",version="${version}",revision="${revision}"} 1`,
+    );
+    expect(await series('brupop_apiserver_streams')).toContain(
+      `brupop_apiserver_streams{agent_version="${RELEASE}"} 1`,
+    );
+    for (const build of [...builds, agent]) count(-1, build ?? '');
     expect(await series('brupop_build_info')).toEqual([own]);
   });
 });

@@ -1,5 +1,6 @@
 import type { Gauge, Registry } from 'prom-client';
 import { AGENT } from '@brupop/shared/api/names';
+import { AGENT_USER_AGENT, buildIn, RELEASE } from '@brupop/shared/api/release';
 import { releaseOf } from '@brupop/shared/api/version';
 import { OpenLabels, counter, createFrom, gauge, histogram, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
 
@@ -106,8 +107,8 @@ export function createMetrics(registry: Registry) {
 
 /** Returns what counts a stream that opens (1) or closes (-1), by the build of its agent: `0.1.0+REVISION`, or empty. */
 export function countStreams({ streams, builds }: Metrics): (change: number, build: string) => void {
-  const openVersions = new OpenLabels(MAX_VERSIONS);
-  const openBuilds = new OpenLabels(MAX_VERSIONS);
+  const openVersions = new OpenLabels(MAX_VERSIONS, RELEASE);
+  const openBuilds = new OpenLabels(MAX_VERSIONS, buildIn(AGENT_USER_AGENT));
   return (change, build) => {
     const agent = openVersions.change(releaseOf(build), change);
     const labels = { agent_version: agent.label };

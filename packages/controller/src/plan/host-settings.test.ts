@@ -170,3 +170,11 @@ test('a large fleet gets other settings some at a time, and no node starts befor
   expect([made.specs.length, made.moreSpecs]).toEqual([100, true]);
   expect(new Set(made.specs.map(({ outcome }) => outcome))).toEqual(new Set(['Configured']));
 });
+
+test('an agent that names other settings each time gets one Event an hour', () => {
+  const keys = Array.from({ length: 3 }, (_, i) => {
+    const shadow: ShadowParts = { status: { target_version: OLD, settings: { cannotUnset: [`settings.motd-${i}`] } } };
+    return planOf([aManagedNode('a', {}, shadow)]).conditions.map(({ event }) => event?.key);
+  });
+  expect(new Set(keys.flat()).size).toBe(1);
+});

@@ -34,11 +34,16 @@ export function waitEvent(
   };
 }
 
-/** Of settings that stay on the host although they are no longer requested, once for the same ones. */
-export function keptEvent({ shadow }: NodePair, { reason, message }: ProgressingCondition): EventSource | undefined {
+/** Of settings that stay on the host although they are no longer requested. The agent says which, so one Event an hour. */
+export function keptEvent(
+  { shadow }: NodePair,
+  { reason, message }: ProgressingCondition,
+  now: number,
+): EventSource | undefined {
   const { cannotUnset = [] } = shadow.status?.settings ?? {};
   if (reason !== 'UpToDate' || cannotUnset.length === 0 || shadow.progressing?.message === message) return undefined;
-  return { reason: KEPT, warning: true, about: shadowReference(shadow), message, key: message, isMinor: true };
+  const key = `${Math.floor(now / HOUR_MS)}`;
+  return { reason: KEPT, warning: true, about: shadowReference(shadow), message, key, isMinor: true };
 }
 
 function isTold(reason: Reason): boolean {

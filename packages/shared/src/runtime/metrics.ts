@@ -136,15 +136,18 @@ export class OpenLabels {
   /** How many are open, by label. */
   readonly #labels = new Map<string, number>();
   readonly #max: number;
+  readonly #own: string | undefined;
 
-  constructor(max: number) {
+  /** @param own - a value that is never `other`, whatever clients have open */
+  constructor(max: number, own?: string) {
     this.#max = max;
+    this.#own = own;
   }
 
   /** Returns the label, and whether nothing is left open with it. */
   change(value: string, by: number): { readonly label: string; readonly isLast: boolean } {
     const { label, open } = this.#values.get(value) ?? {
-      label: this.#labels.size < this.#max ? value : 'other',
+      label: value === this.#own || this.#labels.size < this.#max ? value : 'other',
       open: 0,
     };
     const left = (this.#labels.get(label) ?? 0) + by;
