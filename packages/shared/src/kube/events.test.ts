@@ -1,6 +1,6 @@
 import { FakeClock } from '../testing/fake-clock.ts';
 import type { KubeClient } from './client.ts';
-import { Events, type EventSource } from './events.ts';
+import { eventOf, Events, type EventSource } from './events.ts';
 
 const ABOUT = { apiVersion: 'v1', kind: 'Node', name: 'a', uid: 'u' };
 
@@ -65,4 +65,13 @@ describe('Events about one object within one second', () => {
     const seconds = bodies.map(({ lastTimestamp }) => Date.parse(lastTimestamp) / 1000);
     expect(seconds.at(-1)).toBe(Math.floor(clock.now() / 1000));
   });
+});
+
+it.each(['a', '…', '\u0000', '😀'])('the message of an Event is as long as kube-apiserver accepts: %j', (character) => {
+  const message = `Error ${character.repeat(2_000)}`;
+  const source: EventSource = { reason: 'UpdateFailed', warning: true, about: ABOUT, message, key: '' };
+  const body = eventOf(source, { component: 'test', instance: 'test' }, { now: 0, second: 0 }) as { message: string };
+  expect(Buffer.byteLength(body.message)).toBeLessThanOrEqual(1_024);
+  expect(Buffer.byteLength(body.message)).toBeGreaterThan(1_020);
+  expect(body.message).toMatch(/^Error (?:a|…|\uFFFD|😀)+$/u);
 });

@@ -50,7 +50,8 @@ interface EventsOptions {
 const EVENTS_NAMESPACE = 'default';
 const LIMIT_MS = 5_000;
 const MAX_QUEUE = 1_000;
-const MAX_MESSAGE = 1_000;
+/** Bytes. kube-apiserver rejects an Event with an `eventTime` whose message is longer. */
+const MAX_MESSAGE = 1_024;
 const MINOR_RATE = { burst: 100, perSecond: 1 };
 
 /** Writes Events in the background, one after the other, each tried once. */
@@ -144,7 +145,7 @@ export function eventOf(
     reason,
     action: reason,
     eventTime: rfc3339Micro(now),
-    message: printable(message.slice(0, MAX_MESSAGE)),
+    message: bounded(printable(message.slice(0, MAX_MESSAGE))),
     source: { component },
     reportingComponent: component,
     reportingInstance: instance,
@@ -152,4 +153,10 @@ export function eventOf(
     lastTimestamp: time,
     count: 1,
   };
+}
+
+/** Whole characters only. */
+function bounded(message: string): string {
+  const bytes = Buffer.alloc(MAX_MESSAGE);
+  return bytes.toString('utf8', 0, bytes.write(message));
 }
