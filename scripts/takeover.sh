@@ -93,11 +93,16 @@ await_end() {
 
 require_rust_operator() {
   kubectl get crd "$crd" >/dev/null || die "the definition $crd does not exist; there is nothing to take over"
-  local agent others
+  local agent others bound other
   agent=$(selected daemonset brupop-agent)
   others=$(kubectl get deployments -A -l "$ours" --field-selector "metadata.namespace!=$namespace" \
-    -o custom-columns=NAMESPACE:.metadata.namespace --no-headers --ignore-not-found | sort -u | tr '\n' ' ')
-  [ -z "$others" ] || die "this operator is also installed in $others; first uninstall it there with helm uninstall"
+    -o custom-columns=NAMESPACE:.metadata.namespace --no-headers --ignore-not-found | sort -u)
+  # Anyone may label a Deployment of their namespace; without the bindings of the chart it is not this operator.
+  bound=$(kubectl get clusterrolebindings -l "$ours" -o jsonpath='{.items[*].subjects[*].namespace}')
+  for other in $others; do
+    [[ " $bound " != *" $other "* ]] ||
+      die "this operator is also installed in $other; first uninstall it there with helm uninstall"
+  done
   case $agent in
     agent) ;;
     '')

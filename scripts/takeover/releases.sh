@@ -1,12 +1,21 @@
 # shellcheck shell=bash
 # What Helm has on record.
 
+# Prints RELEASE NAMESPACE as the annotations of an object have them: named_by KIND NAME
+named_by() {
+  printf '%s %s\n' "$(annotation meta.helm.sh/release-name "$@")" "$(annotation meta.helm.sh/release-namespace "$@")"
+}
+
 # Finds what Helm has on record, as lines RELEASE NAMESPACE. The annotations of an object name the last release that took
-# it over, and not each one that would delete it.
+# it over, and not each one that would delete it. But anyone who may write Secrets in some namespace can write such a
+# record, and `helm uninstall` deletes and creates whatever it says: only the release that the Deployment names is
+# uninstalled. Of the others, only the records are deleted. The one that the definition names is the first, for the backup.
 find_releases() {
   operator_release= crd_releases= our_releases=
-  local records release_namespace release manifest
+  local records release_namespace release manifest of_controller of_crd
   command -v helm >/dev/null || return 0
+  of_controller=$(named_by deployment brupop-controller-deployment)
+  of_crd=$(named_by crd "$crd")
   # The table that the API server makes has no contents of the Secrets.
   records=$(kubectl get secrets -A -l owner=helm --no-headers -L name --ignore-not-found | awk '{ print $1, $NF }' | sort -u)
   while read -r release_namespace release; do
@@ -16,8 +25,12 @@ find_releases() {
     elif grep -q '^  name: brupopconfigs.brupop.bottlerocket.aws$' <<<"$manifest"; then
       [ "$release_namespace" != "$namespace" ] || our_releases="$our_releases$release $release_namespace"$'\n'
     else
-      ! grep -q '^  name: brupop-controller-deployment$' <<<"$manifest" || operator_release="$release $release_namespace"
-      ! grep -q "^  name: $crd\$" <<<"$manifest" || crd_releases="$crd_releases$release $release_namespace"$'\n'
+      [ "$release $release_namespace" != "$of_controller" ] || operator_release=$of_controller
+      grep -q "^  name: $crd\$" <<<"$manifest" || continue
+      case "$release $release_namespace" in
+        "$of_crd") crd_releases=$of_crd$'\n'$crd_releases ;;
+        *) crd_releases="$crd_releases$release $release_namespace"$'\n' ;;
+      esac
     fi
   done <<<"$records"
 }

@@ -2,9 +2,16 @@
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import type { V1Deployment, V1Node, V1Service } from '@kubernetes/client-node';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import type { V1Deployment, V1Node, V1Secret, V1Service } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
-import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
+import {
+  CORDONED_ANNOTATION,
+  GROUP,
+  MANAGED_LABEL,
+  MANAGED_LABEL_VALUE,
+  SHADOW_PLURAL,
+} from '@brupop/shared/api/names';
 import { helm, releaseNamespace } from '../../framework/chart.ts';
 import { commandsOf, runCommands } from '../../framework/commands.ts';
 import { helm3CacheFolder } from '../../framework/control-plane/cache.ts';
@@ -201,7 +208,45 @@ describe.each([4, 3] as const)('with Helm %i', (major) => {
   });
 });
 
+/** What anyone may write who may write Secrets and Deployments in a namespace. */
+async function pretendRelease({ api }: Setup, namespace: string, manifest: string): Promise<void> {
+  const { metadata, type, data } = await api.get<V1Secret>(
+    '/api/v1/namespaces/default/secrets/sh.helm.release.v1.brupop.v1',
+  );
+  const text = Buffer.from(Buffer.from(data?.['release'] ?? '', 'base64').toString(), 'base64');
+  const record = JSON.parse(gunzipSync(text).toString()) as { manifest: string };
+  const changed = { ...record, namespace, manifest: `${record.manifest}\n---\n${manifest}` };
+  const release = Buffer.from(gzipSync(JSON.stringify(changed)).toString('base64')).toString('base64');
+  const { name, labels } = metadata ?? {};
+  await api.create('/api/v1/namespaces', { metadata: { name: namespace } });
+  await api.create(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name, labels }, type, data: { release } });
+  const selector = { app: 'other' };
+  await api.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, {
+    metadata: { name: 'other', labels: { 'app.kubernetes.io/part-of': 'bottlerocket-update-operator' } },
+    spec: {
+      selector: { matchLabels: selector },
+      template: { metadata: { labels: selector }, spec: { containers: [{ name: 'other', image: 'other' }] } },
+    },
+  });
+}
+
 describe('prepare', () => {
+  it('uninstalls nothing that users of other namespaces have recorded, nor waits for them', async () => {
+    await withRustOperator(4, ['node-1'], async (setup) => {
+      const { api } = setup;
+      await createShadow(setup, 'node-1', 'Idle', 'Idle');
+      await api.create('/api/v1/namespaces/kube-system/configmaps', { metadata: { name: 'of-the-cluster' } });
+      const own = 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-the-cluster\n  namespace: kube-system\n';
+      await pretendRelease(setup, 'tenant', own);
+      await pretendRelease(setup, 'another', `${own}---\nmetadata:\n  name: ${SHADOW_PLURAL}.${GROUP}\n`);
+      expect(await runCommands(setup, takeover(setup, 'check'))).toContain('of the operator: brupop default\n');
+      await prepare(setup);
+      await api.get('/api/v1/namespaces/kube-system/configmaps/of-the-cluster');
+      expect(await helm(setup, 'list', '--namespace', 'default', '--short')).toBe('');
+      expect(readFileSync(join(setup.folder, 'brupop-backup/crd-release.txt'), 'utf8')).toBe('brupop-crd default\n');
+    });
+  });
+
   it('adopts only the cordons that the steps under way made', async () => {
     const nodes = ['rust', 'staged', 'before', 'kubectl', 'done', 'late'];
     await withRustOperator(4, nodes, async (setup) => {
