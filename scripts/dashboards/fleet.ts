@@ -97,7 +97,7 @@ export const fleet = dashboard({
     stat({
       title: 'Held back by',
       description:
-        'What keeps all nodes from starting, in the fleet or in a group. Resume with spec.paused or spec.rollout.resume; a lost connection is one of the network; a closed window or a blackout ends by itself.',
+        'What keeps all nodes from starting, in the fleet or in a group. End a pause with spec.paused and a freeze with spec.rollout.resume. If the connection is lost, check the network. A closed window or a blackout ends by itself.',
       queries: {
         Blackout: `2 * max(brupop_blackout{${GROUP}})`,
         Window: `2 * (1 - min(brupop_window_open{${GROUP}}))`,

@@ -30,7 +30,7 @@ export type Outcome =
   | 'Interrupted'
   /** The configuration no longer allows this version. */
   | 'Superseded'
-  /** The host did not get its settings, or the node was not Ready with them: it gets back those from before. */
+  /** The host did not get its settings, or the node was not Ready with them: the former ones are restored. */
   | 'SettingsFailed'
   /** A node at rest whose host gets other settings. */
   | 'Configured'

@@ -85,8 +85,8 @@ export const PROCESS_METRICS = {
   ),
   clockSkew: gauge(
     'clock_skew_seconds',
-    'By how many seconds the clock of this process is ahead of that of the Kubernetes API; negative: behind it. Its resolution is 2 ' +
-      'seconds, and it is NaN until the first response. By a controller with more than 300 no update starts ' +
+    'Seconds by which the clock of this process is ahead of that of the Kubernetes API; negative if it is behind. The resolution is 2 ' +
+      'seconds, and it is NaN until the first response. A controller with more than 300 starts no update ' +
       '([`ClockSkew`](runbook.md#a-node-waits)); API servers compare times by the clock of the Kubernetes API.',
   ),
 };
