@@ -166,3 +166,9 @@ it('a node is InProgress while it updates, and Failed when its update needs a us
   await confirm();
   await expectHealth(await shadowPathOf('a'), 'Failed');
 });
+
+it('a group that no controller has seen is InProgress', async () => {
+  await replica.stop();
+  await createGroup({ nodeSelector: { matchLabels: { pool: 'web' } } });
+  await expectHealth(GROUP, 'InProgress');
+});

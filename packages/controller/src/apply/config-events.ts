@@ -143,7 +143,7 @@ function recordConditions({ events, clock }: Context, change: Change): void {
     const { reason = '', message = '' } = conditionOf(now, type) ?? {};
     const warning = reasons[reason];
     if (warning === undefined || !isNew(change, type, reason)) continue;
-    if (before === undefined && AT_FIRST.has(reason)) continue;
+    if (before?.conditions === undefined && AT_FIRST.has(reason)) continue;
     const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
     events.record({ reason, warning, about: aboutConfig(change), message, key });
   }

@@ -1,7 +1,7 @@
 /** The BrupopConfig: users write how nodes are updated, the controller writes the status. */
 import * as v from 'valibot';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
-import { conditions, type KubernetesObject } from './meta.ts';
+import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
 import { count, count64, described, flag, type Infer, isFields, object, optional, text, time } from './schema.ts';
 import { merged } from './spec-schema.ts';
 
@@ -176,7 +176,7 @@ export const configSchema = described(
       'What users want. Null, which is what a server-side apply of an empty spec may leave, means all defaults.',
       { nullable: true },
     ),
-    status: optional(statusSchema, 'What the controller reports.'),
+    status: optional(statusSchema, 'What the controller reports.', NOT_SEEN),
   }),
   'How the Bottlerocket nodes of this cluster are updated. There is one, named cluster. Without it, and for every field left ' +
     'out, the defaults apply. Users write the spec, the controller writes the status.',

@@ -50,6 +50,12 @@ export function conditions(description: string) {
   return s.optional(v.array(condition, 'a list'), description, keys);
 }
 
+/**
+ * Of a status. An object that no controller has seen has a generation that was not observed, so that tools wait: those that
+ * find none, such as kstatus, take it for current.
+ */
+export const NOT_SEEN = { default: { observedGeneration: 0 } };
+
 export function slimMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, namespace = '', uid, resourceVersion, generation, deletionTimestamp } = metadata;
   return {

@@ -8,7 +8,7 @@ import { ROLLOUT } from './brupop-config.ts';
 import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
 import { nodeMetadata, renderedField } from './node-metadata.ts';
-import { conditions, type KubernetesObject } from './meta.ts';
+import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
 import {
   count,
   count64,
@@ -149,7 +149,7 @@ export const nodeGroupSchema = described(
       'What users want. A field that is left out has the value of the BrupopConfig. Percentages are of the nodes of the group. ' +
         'versions.deny and maintenance.blackouts are added to those of the BrupopConfig.',
     ),
-    status: optional(statusSchema, 'What the controller reports.'),
+    status: optional(statusSchema, 'What the controller reports.', NOT_SEEN),
   }),
   'A pool of nodes with rules of its own. Each node is in at most one group. The limits of the BrupopConfig hold for the nodes of ' +
     'all groups together.',
