@@ -12,6 +12,7 @@ import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
+import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from './condition.ts';
 import { CONDITIONS } from './config-conditions.ts';
@@ -43,7 +44,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   const confirmed = confirmedOf(input);
   const isConfirmed = confirmed.confirmedGeneration === generation;
   const judged = told(awaiting(plan, isConfirmed), before, certificate);
-  const needsUser = configNeedsUser(Object.values(judged));
+  const needsUser = configNeedsUser(Object.values(judged), isHeldUp(plan));
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
     observedGeneration: generation,
@@ -60,16 +61,27 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   };
 }
 
+/** A node is to get a frozen version: a later release, a pin and versions.deny end that before the freeze is forgotten. */
+function isHeldUp({ frozen: all, forecast: { versions, reasons }, policy }: Plan): boolean {
+  const isOffered = (frozen: string): boolean =>
+    versions.some(({ version, offered }) => offered > 0 && sameVersion(version, frozen));
+  return reasons.has('Frozen') || all.some(({ version }) => isWanted(version, policy.versions) && isOffered(version));
+}
+
 /** Nodes are only named until the spec is in effect: later they confirm the steps of their updates. */
 export function awaiting<R extends Rollout>(rollout: R, isConfirmed: boolean): R {
   return isConfirmed ? { ...rollout, unconfirmed: [] } : rollout;
 }
 
-export function isGroupInEffect({ group, policy, unconfirmed, metadata }: GroupRollout): boolean {
-  const { isRecorded, pending, conflicts } = metadata;
-  const isNothing = isEmpty(group.rendering, true) && isEmpty(group.rendered, false);
-  const isApplied = (isRecorded || isNothing) && pending.length + conflicts.length === 0;
+export function isGroupInEffect(rollout: GroupRollout): boolean {
+  const { group, policy, unconfirmed, metadata } = rollout;
+  const isApplied = isRecorded(rollout) && metadata.pending.length + metadata.conflicts.length === 0;
   return group.problem === undefined && policy.problem === undefined && unconfirmed.length === 0 && isApplied;
+}
+
+/** Only then is it known which Nodes are still to be written. */
+export function isRecorded({ group, metadata }: GroupRollout): boolean {
+  return metadata.isRecorded || (isEmpty(group.rendering, true) && isEmpty(group.rendered, false));
 }
 
 type Confirmed = Pick<BrupopConfigStatus, 'confirmedGeneration' | 'childrenObservedGeneration' | 'observedDigest'>;

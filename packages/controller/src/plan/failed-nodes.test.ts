@@ -352,6 +352,20 @@ describe('a version that too many nodes failed with', () => {
     expect(planOf([waiting('c')], { status, spec: none }).frozen).toHaveLength(1);
   });
 
+  it('needs a user only while nodes are to get it: not after a pin, a denial or a later version', () => {
+    const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
+    const offered = (target_version: string): ManagedNode => aManagedNode('c', {}, { status: { target_version } });
+    const isStalled = (node: ManagedNode, versions = {}): boolean => {
+      const made = planOf([node], { status, spec: { versions } });
+      expect(made.frozen).toHaveLength(1);
+      return statusAfter(made).conditions?.some(({ type }) => type === 'Stalled') === true;
+    };
+    expect(isStalled(offered(NEW))).toBe(true);
+    expect(isStalled(offered(NEW), { deny: [NEW] })).toBe(false);
+    expect(isStalled(offered('1.20.0'), { pin: '1.20.0' })).toBe(false);
+    expect(isStalled(offered('1.99.0'))).toBe(false);
+  });
+
   it('can be resumed when a wrong clock recorded failures in the future', () => {
     const future = [failedWith('a', 'RolledBack', -24 * HOUR), failedWith('b', 'RolledBack', -24 * HOUR)];
     expect(planOf(future).frozen).toHaveLength(1);

@@ -2,7 +2,7 @@
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { recordOf } from '../policy/rendered.ts';
 import { GROUP_CONDITIONS } from './config-conditions.ts';
-import { awaiting, conditionsOf, expectedOf, isGroupInEffect, windowOf } from './config-status.ts';
+import { awaiting, conditionsOf, expectedOf, isGroupInEffect, isRecorded, windowOf } from './config-status.ts';
 import { groupNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout } from './rollout.ts';
 
@@ -41,7 +41,7 @@ export function groupStatusOf(
 /** Labels, annotations and taints are written at once, unless one waits. */
 function withMetadata(rollout: GroupRollout): GroupRollout {
   const { pending, waitsFor } = rollout.metadata;
-  const isWriting = pending.length > 0 && waitsFor === undefined;
+  const isWriting = !isRecorded(rollout) || (pending.length > 0 && waitsFor === undefined);
   return {
     ...rollout,
     isMoving: rollout.isMoving || isWriting,

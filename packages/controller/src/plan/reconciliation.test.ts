@@ -2,6 +2,7 @@
 import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
+import { CONNECTED } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   aGroup,
@@ -39,6 +40,10 @@ const IN_FORCE: SettingsStatus = { records: [{ key: KEY, value: '110', owner: 'x
 
 function planOf(nodes: readonly ManagedNode[], config: object = {}): Plan {
   return plan(withGroups(aSnapshot(nodes, config), [web]), NOW);
+}
+
+function offline(nodes: readonly ManagedNode[]): Plan {
+  return plan({ ...withGroups(aSnapshot(nodes, {}), [web]), connectivity: { ...CONNECTED, lost: true } }, NOW);
 }
 
 function shown(conditions: readonly Condition[] | undefined, type: string): string | undefined {
@@ -81,6 +86,10 @@ const groups: Record<string, [Plan, (string | undefined)[]]> = {
     planOf([member('a', left('Live'))], { paused: true }),
     [undefined, undefined, 'True InUse', 'False ChangingSettings'],
   ],
+  'settings that wait for the network are InProgress': [
+    offline([member('a', left('Live'))]),
+    ['True Applying', undefined, 'False Applying', 'True ChangingSettings'],
+  ],
   'settings that are refused are Failed': [
     planOf([member('a', left('Refused'))]),
     [undefined, 'True SettingsRefused', 'True InUse', 'False SettingsRefused'],
@@ -88,6 +97,17 @@ const groups: Record<string, [Plan, (string | undefined)[]]> = {
 };
 test.each(Object.entries(groups))('of a group, %s', (_name, [made, expected]) => {
   expect(groupConditions(made)).toEqual(expected);
+});
+
+it('a group whose labels are not recorded yet is InProgress, since no Node has them', () => {
+  const labelled = aGroup('web', { nodeMetadata: { domains: ['team'], labels: { team: 'web' } } });
+  const [rollout] = plan(
+    withGroups(aSnapshot([aManagedNode('a', { labels: { pool: 'web' } })], {}), [labelled]),
+    NOW,
+  ).groups;
+  if (rollout === undefined) throw new Error('there is one');
+  const { conditions } = groupStatusOf(labelled, { rollout, before: undefined, isWritten: true, now: NOW });
+  expect(shown(conditions, 'Reconciling')).toBe('True Applying');
 });
 
 const nodes: Record<string, [string[], string[]]> = {

@@ -72,6 +72,9 @@ export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | u
 /** Conditions of the configuration with which nothing continues before a user acts. */
 const NEED_USER = ['InvalidConfiguration', 'FailureBudgetExceeded', 'ProgressDeadlineExceeded'];
 
-export function configNeedsUser(conditions: readonly Judged[]): Judged | undefined {
-  return conditions.find(({ reason }) => NEED_USER.includes(reason));
+/** @param isHeldUp - a node is to get a frozen version */
+export function configNeedsUser(conditions: readonly Judged[], isHeldUp: boolean): Judged | undefined {
+  return conditions.find(
+    ({ reason }) => NEED_USER.includes(reason) && (reason !== 'FailureBudgetExceeded' || isHeldUp),
+  );
 }

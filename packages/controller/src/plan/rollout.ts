@@ -50,8 +50,17 @@ export function unconfirmedOf(
   };
 }
 
-/** With these reasons a node is being changed. With others it waits for a time, for something outside the operator or for a user. */
-const MOVING: ReadonlySet<Reason> = new Set(['Updating', 'ChangingSettings', 'AgentNotConnected']);
+/**
+ * With these reasons a node is being changed, or goes on by itself after a disturbance; with other ones it waits for a time, for
+ * something outside or for a user.
+ */
+const MOVING: ReadonlySet<Reason> = new Set([
+  'Updating',
+  'ChangingSettings',
+  'AgentNotConnected',
+  'WatchStale',
+  'ConnectivityLost',
+]);
 
 function paceOf(decision: Decision, waiting: Grants['waiting']): 'moves' | 'waits' | 'stuck' {
   const { change, phase, progressing } = decision;
@@ -68,8 +77,8 @@ function blockOf({ managedNode, grant, blocked }: Decision, waiting: Grants['wai
 function paceWith(reason: Reason | undefined): 'moves' | 'waits' | 'stuck' {
   if (reason === undefined) return 'moves';
   const { passes, needsAttention } = traitsOf(reason);
-  if (needsAttention === true) return 'stuck';
-  return passes === 'capacity' || MOVING.has(reason) ? 'moves' : 'waits';
+  if (passes === 'capacity' || MOVING.has(reason)) return 'moves';
+  return needsAttention === true ? 'stuck' : 'waits';
 }
 
 export function countsOf(decisions: readonly Decision[]): NodeCounts {
