@@ -15,7 +15,7 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from './condition.ts';
-import { CONDITIONS } from './config-conditions.ts';
+import { CONDITIONS, describeFrozen } from './config-conditions.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
@@ -44,7 +44,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   const confirmed = confirmedOf(input);
   const isConfirmed = confirmed.confirmedGeneration === generation;
   const judged = told(awaiting(plan, isConfirmed), before, certificate);
-  const needsUser = configNeedsUser(Object.values(judged), isHeldUp(plan));
+  const needsUser = configNeedsUser(Object.values(judged)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
     observedGeneration: generation,
@@ -61,11 +61,17 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   };
 }
 
-/** A node is to get a frozen version: a later release, a pin and versions.deny end that before the freeze is forgotten. */
-function isHeldUp({ frozen: all, forecast: { versions, reasons }, policy }: Plan): boolean {
+/**
+ * Undefined unless a node is to get a frozen version: a later release, a pin and versions.deny end that before the freeze is
+ * forgotten. A stale watch, which the condition Frozen has first, changes nothing.
+ */
+function freezeOf({ frozen: all, failed: nodes, forecast: { versions, reasons }, policy }: Plan): Told | undefined {
   const isOffered = (frozen: string): boolean =>
     versions.some(({ version, offered }) => offered > 0 && sameVersion(version, frozen));
-  return reasons.has('Frozen') || all.some(({ version }) => isWanted(version, policy.versions) && isOffered(version));
+  const wanted = all.find(({ version }) => isWanted(version, policy.versions) && isOffered(version));
+  const found = wanted ?? (reasons.has('Frozen') ? all[0] : undefined);
+  if (found === undefined) return undefined;
+  return { status: 'True', reason: 'FailureBudgetExceeded', message: describeFrozen(found.version, nodes) };
 }
 
 /** Nodes are only named until the spec is in effect: later they confirm the steps of their updates. */

@@ -366,6 +366,16 @@ describe('a version that too many nodes failed with', () => {
     expect(isStalled(offered('1.99.0'))).toBe(false);
   });
 
+  it('needs a user also while a watch is stale', () => {
+    const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
+    const snapshot = aSnapshot([waiting('c')], {});
+    const config = { ...snapshot.config, status } as BrupopConfig;
+    const made = plan({ ...snapshot, config, watchLags: [{ resource: 'pods', ms: HOUR }] }, NOW);
+    const conditions = statusAfter(made).conditions ?? [];
+    expect(conditions.find(({ type }) => type === 'Frozen')?.reason).toBe('WatchStale');
+    expect(conditions.find(({ type }) => type === 'Stalled')?.reason).toBe('FailureBudgetExceeded');
+  });
+
   it('can be resumed when a wrong clock recorded failures in the future', () => {
     const future = [failedWith('a', 'RolledBack', -24 * HOUR), failedWith('b', 'RolledBack', -24 * HOUR)];
     expect(planOf(future).frozen).toHaveLength(1);

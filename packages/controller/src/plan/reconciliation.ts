@@ -70,11 +70,8 @@ export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | u
 }
 
 /** Conditions of the configuration with which nothing continues before a user acts. */
-const NEED_USER = ['InvalidConfiguration', 'FailureBudgetExceeded', 'ProgressDeadlineExceeded'];
+const NEED_USER = ['InvalidConfiguration', 'ProgressDeadlineExceeded'];
 
-/** @param isHeldUp - a node is to get a frozen version */
-export function configNeedsUser(conditions: readonly Judged[], isHeldUp: boolean): Judged | undefined {
-  return conditions.find(
-    ({ reason }) => NEED_USER.includes(reason) && (reason !== 'FailureBudgetExceeded' || isHeldUp),
-  );
+export function configNeedsUser(conditions: readonly Judged[]): Judged | undefined {
+  return conditions.find(({ reason }) => NEED_USER.includes(reason));
 }
