@@ -59,7 +59,7 @@ async function table(context: FleetContext, ...args: string[]): Promise<string> 
 async function holdsBack(context: FleetContext): Promise<void> {
   const { fleet } = context;
   await untilAllWaitFor(context, /^Paused$/);
-  expect(await table(context, 'brs', '-A')).toMatch(/WAITING FOR[\s\S]* Paused /);
+  expect(await table(context, 'brs', '-A')).toMatch(/WAITING FOR[\s\S]* Paused$/mu);
   await eventually(async () => expect(await table(context, 'brc')).toMatch(/STATUS[\s\S]*cluster +Paused/));
 
   const blackout = { from: fromNow(-HOUR_MS), to: fromNow(HOUR_MS), reason: 'sale' };

@@ -46,8 +46,9 @@ describe('a rollout', () => {
       });
       const waiting = [...fleet.nodes.keys()].filter((name) => fleet.node(name).host.version === OLD);
       await eventually(() => {
-        const reasons = waiting.map((name) => fleet.shadow(name)?.status?.conditions?.map(({ reason }) => reason));
-        expect(reasons).toEqual([['Paused']]);
+        const conditions = waiting.map((name) => fleet.shadow(name)?.status?.conditions ?? []);
+        const reasons = conditions.map((all) => all.find(({ type }) => type === 'Progressing')?.reason);
+        expect(reasons).toEqual(['Paused']);
       });
       expect(updated()).toHaveLength(1);
       await fleet.configure({ paused: false });
