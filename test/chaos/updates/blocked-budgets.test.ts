@@ -92,6 +92,13 @@ function cordonsOf(fleet: Fleet): string[] {
   return cordons;
 }
 
+/** A node that has not reported yet is no candidate, and would leave its slot to the last one. */
+async function untilAllReported(fleet: Fleet): Promise<void> {
+  await eventually(() => {
+    expect(NAMES.map((name) => fleet.shadow(name)?.status?.target_version)).toEqual([NEW, NEW, NEW]);
+  });
+}
+
 const reasonOf = (fleet: Fleet): string | undefined => fleet.shadow(HELD)?.status?.conditions?.[0]?.reason;
 
 describe('a budget that allows no disruption while its pod is healthy', () => {
@@ -102,10 +109,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       const cordons = cordonsOf(fleet);
       const actor = movePrimary(context);
       try {
-        // A node that has not reported yet is no candidate, and would leave its slot to the last one.
-        await eventually(() => {
-          expect(NAMES.map((name) => fleet.shadow(name)?.status?.target_version)).toEqual([NEW, NEW, NEW]);
-        });
+        await untilAllReported(fleet);
         await fleet.configure({});
         await fleet.untilAllRun(NEW);
       } finally {
@@ -128,10 +132,12 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       await createPod(cluster, { namespace, node: HELD, name: 'other' });
       await requireOne(context, PRIMARY);
     };
-    const config = { drain: { timeout: '1m' } };
-    await withFleet({ nodes: fleetNodes(3), config, before }, async (context) => {
+    const drain = { timeout: '1m' };
+    await withFleet({ nodes: fleetNodes(3), config: { paused: true, drain }, before }, async (context) => {
       const { fleet, cluster, namespace } = context;
       const cordons = cordonsOf(fleet);
+      await untilAllReported(fleet);
+      await fleet.configure({ drain });
       await eventually(() => expect(cordons).toHaveLength(3), { limitMs: 180_000 });
       expect(cordons.at(-1)).toBe(HELD);
       const pods = (): string[] =>
@@ -165,10 +171,12 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       await createPod(cluster, { namespace, node: HELD, name: 'other' });
       await requireOne(context, PRIMARY);
     };
-    const config = { drain: { timeout: '1m' } };
-    await withFleet({ nodes: fleetNodes(3), config, before }, async (context) => {
+    const drain = { timeout: '1m' };
+    await withFleet({ nodes: fleetNodes(3), config: { paused: true, drain }, before }, async (context) => {
       const { fleet, cluster, namespace } = context;
       const cordons = cordonsOf(fleet);
+      await untilAllReported(fleet);
+      await fleet.configure({ drain });
       const isHeld = (): boolean =>
         fleet.shadow(HELD)?.status?.drain?.blockedBy?.some(({ reason }) => reason === 'DisruptionBudget') === true;
       await eventually(() => expect(isHeld()).toBe(true), { limitMs: 180_000 });

@@ -292,7 +292,7 @@ it('a Job that fails after the update fails the version, and freezes it if the b
     );
     expect(failed.filter((text) => text?.startsWith(`${newVersion}=CheckFailed=`))).toHaveLength(1);
     const waiting = await Promise.all(['bad-0', 'bad-1'].map(waitingFor));
-    expect(new Set(waiting)).toEqual(new Set(['', 'Frozen']));
+    expect(new Set(waiting)).toEqual(new Set(['CheckFailed', 'Frozen']));
   }, LIMIT);
 });
 
