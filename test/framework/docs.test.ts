@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Registry } from 'prom-client';
@@ -18,6 +19,7 @@ import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.t
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
 import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../packages/shared/src/api/names.ts';
 import { BLOCK_REASONS } from '../../packages/shared/src/api/shadow.ts';
+import { createLogger } from '../../packages/shared/src/runtime/log.ts';
 import { createRegistry } from '../../packages/shared/src/runtime/metrics.ts';
 import { chartDir, readCrd, type Schema } from './crds.ts';
 import { anchorsOf, codeOf, entriesOf, fencesOf, linksOf, sectionOf, type Table, tablesOf } from './markdown.ts';
@@ -176,7 +178,7 @@ describe.each([
  * folder, has a test of that title.
  */
 function expectTest(folder: string, text: string): void {
-  const [, shownBy = ''] = text.split('Shown by: ');
+  const [, shownBy = ''] = text.split(/Shown by:\s/u);
   const named = [...shownBy.matchAll(/`(?<title>[^`]+)`\s+in \[[^\]]+\]\((?<file>[^)#]+)\)/gu)];
   const missing = named.filter(({ groups }) => {
     const source = read(join(folder, groups?.['file'] ?? ''));
@@ -376,6 +378,21 @@ it('the reference of the status shows no defaults', () => {
   expect(status?.split('<!-- end: status -->')[0]).toMatch(/^(?:(?!, default).)+$/su);
 });
 
+describe('the grep of the runbook for what needs a user', () => {
+  const [search = ''] = fencesOf(sectionOf(read('docs/runbook.md'), 'Read the logs'))
+    .map(({ text }) => text)
+    .filter((text) => text.startsWith('grep -hE'));
+
+  it.each(['json', 'text'] as const)('finds warnings and errors in %s, and no other lines', (format) => {
+    const lines: string[] = [];
+    const log = createLogger({ format, level: 'debug', write: (line) => lines.push(line) });
+    const fields = { error: 'x "level":"warn"\n2026-11-25T10:00:00Z WARN  y ERROR ' };
+    for (const level of ['debug', 'info', 'warn', 'error'] as const) log[level](`a line of ${level}`, fields);
+    const found = execFileSync('bash', ['-c', search.replace(' node.log', '')], { input: lines.join('') });
+    expect(found.toString()).toBe(lines.slice(2).toSorted().join(''));
+  });
+});
+
 describe('the commands of the pages', () => {
   const commands = userPages.flatMap((page) =>
     fencesOf(read(page)).flatMap(({ info, text }) => (info === 'sh' ? text : [])),
@@ -400,6 +417,17 @@ describe('the commands of the pages', () => {
 });
 
 describe('the pages', () => {
+  it('have lines of at most 120 characters, other than tables and what cannot be broken', () => {
+    const shown = (line: string): string => line.replaceAll(/\]\([^)]*\)/gu, ']');
+    const isWhole = (line: string): boolean => /^ *(?:\||or |increase|\/ sum|[\d:.]+Z )/u.test(line);
+    const long = pages.flatMap((page) =>
+      read(page)
+        .split('\n')
+        .flatMap((line, index) => (shown(line).length > 120 && !isWhole(line) ? `${page}:${index + 1}` : [])),
+    );
+    expect(long).toEqual([]);
+  });
+
   it('link to pages and headings that exist', () => {
     const broken = pages.flatMap((page) =>
       linksOf(read(page))
