@@ -78,7 +78,7 @@ async function pendingChanges({ cluster }: FleetContext): Promise<(string | unde
 }
 
 const renderedOtherwise = (motd: string): string =>
-  'This release renders the spec otherwise. The next change of the spec will also change ' +
+  'This release renders the spec differently. The next change of the spec will also change ' +
   `spec.nodeMetadata.labels.${RENDERED_BY} from none to another-release, ` +
   `spec.nodeMetadata.taints from ${JSON.stringify([TAINT])} to ${JSON.stringify([OTHER_TAINT])}, ` +
   `spec.${MOTD} from "${motd}" to "another release"`;

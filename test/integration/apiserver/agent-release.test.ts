@@ -39,7 +39,7 @@ describe('an agent of another release', () => {
     stream.close();
   };
 
-  it('is told so on its shadow, with both releases and what to do, and is served all the same', async () => {
+  it('has a condition on its shadow with both releases and what to do, and is still served', async () => {
     await connect(TOO_NEW);
     const message =
       `The agent has the release ${TOO_NEW}, which is too new for the API server with ${RELEASE}: ` +
@@ -57,7 +57,7 @@ describe('an agent of another release', () => {
     expect(await conditions()).toEqual([expect.anything(), expect.objectContaining(supported)]);
   });
 
-  it('is told once, and no longer when an agent that is supported takes its place', async () => {
+  it('causes one log line, and no condition once an agent that is supported takes its place', async () => {
     await connect(TOO_NEW);
     await eventually(async () => expect(await conditions()).toHaveLength(2));
     const { resourceVersion } = (await shadow()).metadata;

@@ -122,7 +122,7 @@ describe('an update that was started although a budget holds pods', () => {
       },
     );
 
-  it('ends when the budget has not let go of them, which is no failure', () => {
+  it('ends when the budget has not allowed an eviction, which is no failure', () => {
     const node = drained(trying, 0);
     const { generation = 0 } = node.shadow?.metadata ?? {};
     const [change, ...others] = plan(fleet([drained(trying, generation)], ['a']), NOW).specs;

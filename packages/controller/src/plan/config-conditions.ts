@@ -87,7 +87,7 @@ function pendingRendering({ group }: GroupRollout): Judged {
   if (list === undefined) return isFalse('NoOtherRendering', 'The next change of the spec changes nothing else');
   return isTrue(
     'OtherRendering',
-    `This release renders the spec otherwise. The next change of the spec will also change ${list}`,
+    `This release renders the spec differently. The next change of the spec will also change ${list}`,
   );
 }
 

@@ -135,7 +135,7 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   Superseded: (_, before) => ({
     reason: 'UpdateSuperseded',
     message: isReboot(before)
-      ? `The configuration no longer wants this reboot ${FOR_SETTINGS}: it is cancelled`
+      ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled`
       : `The configuration no longer allows ${before.spec.version ?? '?'}: this update is undone`,
   }),
   Withdrawn: (_, { spec, status }) => ({

@@ -6,7 +6,7 @@
  *     repair      a spec without a usable version or start time
  *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
  *     supersede   the configuration rules out the version, until the drain is over
- *     release     disruption budgets did not let go of their pods while the node was cordoned
+ *     release     disruption budgets blocked evictions while the node was cordoned
  *     answer      the agent reports the step as reached or failed; a staged node may be deferred
  *     rollBack    the new version was not healthy in time, and the configuration wants the previous one then
  *     cancel      the deadline has passed, until the drain is over
@@ -119,7 +119,8 @@ function release(input: TransitionInput): Transition | undefined {
 
 const NOT_LET_GO: Blocked = {
   reason: 'DrainBlocked',
-  message: 'The node was cordoned, and its disruption budgets did not let go of their pods; no other pod was evicted',
+  message:
+    'The node was cordoned, and disruption budgets still blocked the eviction of their pods; no other pod was evicted',
 };
 
 function configure(input: TransitionInput): Transition | undefined {

@@ -77,20 +77,20 @@ const drain = s.object({
   startTime: s.described(s.time(), 'When the first pass started. The time limit counts from this time.'),
   resumeTime: s.optional(
     s.time(),
-    'When the drain resumed after the node had been empty, or disruption budgets had let go of its pods. The time limit then counts ' +
+    'When the drain resumed after the node had been empty, or disruption budgets had allowed the first eviction. The time limit then counts ' +
       'from this time.',
   ),
   endTime: s.optional(s.time(), 'When the drain ended. Absent while it is in progress.'),
   result: s.optional(
     s.oneOf(DRAIN_RESULTS),
     'How the drain ended. Drained: no pods are left to evict. Forced: the pods left at the time limit were deleted. TimedOut: pods ' +
-      'were left at the time limit, and the node returned to service. Blocked: disruption budgets did not let go of their pods while the ' +
-      'node was cordoned, and no other pod was evicted. CordonRemoved: another actor made the node schedulable twice. ' +
+      'were left at the time limit, and the node returned to service. Blocked: disruption budgets allowed no eviction while the node was ' +
+      'cordoned, and no other pod was evicted. CordonRemoved: another actor made the node schedulable twice. ' +
       'Cancelled: the update was cancelled.',
   ),
   held: s.optional(
     s.flag(),
-    'True: disruption budgets hold pods of the node, and no other pod is evicted until they are let go.',
+    'True: disruption budgets block the eviction of pods of the node, and no other pod is evicted until they allow it.',
   ),
   returned: s.optional(
     s.list(podName, 20),

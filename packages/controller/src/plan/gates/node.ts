@@ -151,7 +151,7 @@ function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryA
   const tryAt = isRetryRequested(shadow, version) ? 0 : nextTryAt(shadow, now);
   if (tryAt <= now)
     return { tryAt, next: '. It is cordoned for these pods after the other nodes (spec.drain.blockedBudgets)' };
-  const message = `. It was cordoned for these pods, which were not let go; cordoned again after ${rfc3339(tryAt)} (spec.drain.blockedBudgets)`;
+  const message = `. It was cordoned for these pods, and their budgets did not allow an eviction; cordoned again after ${rfc3339(tryAt)} (spec.drain.blockedBudgets)`;
   return { tryAt, next: message };
 }
 
