@@ -195,7 +195,22 @@ export const fullConfig = {
       progressDeadline: '12h',
     },
     lostNode: { after: '1h', action: 'OutOfServiceTaint' },
-    connectivity: { nodeMonitorGracePeriod: '40s', expiredPercent: 50 },
+    connectivity: {
+      nodeMonitorGracePeriod: '40s',
+      expiredPercent: 50,
+      clusterExpiredPercent: 70,
+      dependents: [
+        {
+          name: 'autoscaler',
+          namespace: 'kube-system',
+          kind: 'Deployment',
+          target: 'cluster-autoscaler',
+          optional: true,
+          scaleDown: { level: 1, delay: '10s', timeout: '1m' },
+          scaleUp: { level: 2, delay: '5s', timeout: '2m' },
+        },
+      ],
+    },
     nodeSelector: {
       matchLabels: { pool: 'web' },
       matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'In', values: ['a', 'b'] }],
@@ -219,6 +234,17 @@ export const fullConfig = {
     frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
     failedNodes: [
       { name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z', deleted: true },
+    ],
+    dependents: [
+      {
+        name: 'autoscaler',
+        kind: 'Deployment',
+        namespace: 'kube-system',
+        target: 'cluster-autoscaler',
+        state: 'Down',
+        replicas: 2,
+        since: '2026-01-02T03:04:05Z',
+      },
     ],
     window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },
     updateEstimate: '7m',

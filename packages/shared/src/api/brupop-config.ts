@@ -68,7 +68,7 @@ const statusSchema = object({
     'The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update ' +
       'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
       'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the ' +
-      'certificate of the API servers; absent if users provide it. The reasons of one node are on its BottlerocketShadow.',
+      'certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. The reasons of one node are on its BottlerocketShadow.',
   ),
   nodes: ROLLOUT.nodes,
   versions: optional(
@@ -137,6 +137,25 @@ const statusSchema = object({
       '50.',
     { maxItems: 50, 'x-kubernetes-list-type': 'atomic' },
   ),
+  dependents: optional(
+    v.array(
+      object({
+        name: optional(text(30), 'Its name in spec.connectivity.dependents. Absent when the entry was removed.'),
+        kind: described(text(64), 'The kind of the target.'),
+        namespace: described(text(63), 'The namespace of the target.'),
+        target: described(text(253), 'The name of the target.'),
+        state: described(
+          text(64),
+          'Up: as its users scaled it. Down: scaled to 0 by the operator. ScaledByOthers: scaled to 0 by the operator and then by ' +
+            'another actor. NotFound, NotAllowed, Failed: its state is unknown.',
+        ),
+        replicas: optional(count(), 'The recorded number of replicas, of one that is Down.'),
+        since: optional(time(), 'Since when it is in this state, if that is Down.'),
+      }),
+    ),
+    'The dependents, and targets whose entry was removed while they were Down.',
+    { maxItems: 40, 'x-kubernetes-list-type': 'atomic' },
+  ),
   window: ROLLOUT.window,
   updateEstimate: optional(
     text(20),
@@ -167,6 +186,7 @@ export type InForce = NonNullable<BrupopConfigStatus['inForce']>;
 export type VersionStatus = NonNullable<BrupopConfigStatus['versions']>[number];
 export type FrozenVersionStatus = NonNullable<BrupopConfigStatus['frozenVersions']>[number];
 export type FailedNodeStatus = NonNullable<BrupopConfigStatus['failedNodes']>[number];
+export type DependentStatus = NonNullable<BrupopConfigStatus['dependents']>[number];
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 
 export const configSchema = described(

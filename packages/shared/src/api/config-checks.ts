@@ -1,11 +1,8 @@
 /** Fields of the spec of a BrupopConfig for the checks and hooks that users define. */
 import * as v from 'valibot';
+import { shortName } from './config-values.ts';
 import { described, type Infer, oneOf } from './schema.ts';
 import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
-
-/** As the DNS labels of Kubernetes, shorter, since names of Jobs contain it. */
-const NAME = 'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters';
-const name = v.pipe(v.string(NAME), v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, NAME), v.maxLength(30, NAME));
 
 const OBJECT_NAME = 'the name of a CronJob, at most 52 characters';
 const cronJob = v.pipe(
@@ -56,7 +53,7 @@ interface Kinds {
 
 const check = fields(
   {
-    name: described(name, 'The name of the check, once in this list.'),
+    name: described(shortName, 'The name of the check, once in this list.'),
     when: described(
       v.pipe(listOf(oneOf(PHASES), 2, 'set'), v.minLength(1, 'at least one phase')),
       'Before: a node is drained only when the check has passed; a query or an alert also keeps nodes from starting. After: the ' +
@@ -75,7 +72,7 @@ const check = fields(
 );
 
 const hook = fields({
-  name: described(name, 'The name of the hook, once in this list.'),
+  name: described(shortName, 'The name of the hook, once in this list.'),
   job: described(job, 'The Job that is the hook, once for each node and attempt.'),
   timeout: jobTimeout,
   onTimeout: field(

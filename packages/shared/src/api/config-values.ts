@@ -67,6 +67,14 @@ export const namespaceName = v.pipe(
   v.maxLength(63, NAMESPACE),
 );
 
+/** As the DNS labels of Kubernetes, shorter, since names of Jobs contain it. */
+const SHORT_NAME = 'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters';
+export const shortName = v.pipe(
+  v.string(SHORT_NAME),
+  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, SHORT_NAME),
+  v.maxLength(30, SHORT_NAME),
+);
+
 const NUMBER = 'a whole number from 1';
 export const numberOfNodes = v.pipe(v.number(NUMBER), v.integer(NUMBER), v.minValue(1, NUMBER));
 /** The API server rejects an empty reason, which means none. The reason is shown on one line. */

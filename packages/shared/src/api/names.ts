@@ -135,6 +135,10 @@ export const JOBS_ANNOTATION = `${GROUP}/jobs`;
 export const CHECK_LABEL = `${GROUP}/check`;
 /** On such a Job: whose it is, as `shadow UID/start of the update/PHASE/KIND/NAME`. */
 export const JOB_OF_ANNOTATION = `${GROUP}/job-of`;
+/** On a dependent that is scaled to 0: the replicas that it gets back. */
+export const DEPENDENT_REPLICAS_ANNOTATION = `${GROUP}/dependent-replicas`;
+/** On a dependent, by users: with the value `true` it is not kept at 0. */
+export const IGNORE_SCALING_ANNOTATION = `${GROUP}/ignore-scaling`;
 /** On a Node, by users: a whole number; nodes with a higher one are updated first. */
 export const PRIORITY_ANNOTATION = `${GROUP}/priority`;
 /** On a Node, by users: with any value but `false`, the node starts no update. */

@@ -1,0 +1,85 @@
+/** Fields of the spec of a BrupopConfig for what is scaled to 0 while most nodes of the cluster have lost the control plane. */
+import * as v from 'valibot';
+import { namespaceName, shortName } from './config-values.ts';
+import { described, flag, type Infer, oneOf, whole } from './schema.ts';
+import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
+
+export const DEPENDENT_KINDS = ['Deployment', 'StatefulSet'] as const;
+export type DependentKind = (typeof DEPENDENT_KINDS)[number];
+
+const OBJECT = 'the name of a Deployment or StatefulSet, at most 253 characters';
+const objectName = v.pipe(
+  v.string(OBJECT),
+  v.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT),
+  v.maxLength(253, OBJECT),
+);
+
+function phase(text: string, done: string) {
+  return group(text, {
+    level: field(
+      whole(0, 100),
+      'Its place in the order, 0 by default: all with a lower level come before, and those with the same one go together.',
+      { absent: 0 },
+    ),
+    delay: field(duration('0s', '1h'), 'How long to wait before, once its level has started, 0s by default.', {
+      absent: '0s',
+    }),
+    timeout: field(
+      duration('1s', '1h'),
+      `After which time, beside delay, the next level starts although ${done}, 30s by default.`,
+      { absent: '30s' },
+    ),
+  });
+}
+
+const dependent = fields({
+  name: described(shortName, 'The name of the dependent, once in this list.'),
+  namespace: described(namespaceName, 'The namespace of the target.'),
+  kind: described(oneOf(DEPENDENT_KINDS), 'The kind of the target.'),
+  target: described(
+    objectName,
+    "The name of the target. The chart's value dependents.targets has to have it as well, which grants the right to scale it.",
+  ),
+  optional: field(flag(), 'True: a target that does not exist is no problem. False is the default.', { absent: false }),
+  scaleDown: phase('How it is scaled to 0.', 'pods of it are left'),
+  scaleUp: phase('How it is scaled back.', 'not all of its pods are Ready'),
+});
+export type Dependent = Infer<typeof dependent>;
+
+const MAX_DEPENDENTS = 20;
+const byName = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] };
+
+export const DEPENDENTS = {
+  clusterExpiredPercent: field(
+    whole(1, 100),
+    'The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: ' +
+      'at least 3 Nodes, and not those of one zone alone. Not counted are the same Nodes as for expiredPercent, except that one that is ' +
+      'silent stays counted until the loss ends.',
+    always(60),
+  ),
+  dependents: field(
+    v.pipe(listOf(dependent, MAX_DEPENDENTS), v.metadata(byName)),
+    'What reacts to nodes that are silent, such as cluster-autoscaler, at most 20: it is scaled to 0 while most Nodes of the cluster ' +
+      'have lost the control plane, and back to its number of replicas afterwards.',
+    always([]),
+  ),
+};
+
+/** Two orders for one target contradict each other. */
+export const oneEach = requireThat<{ readonly dependents: readonly Dependent[] }>(
+  'dependents',
+  'each target once',
+  ({ dependents }) => new Set(dependents.map(targetKey)).size === dependents.length,
+);
+
+export interface TargetName {
+  readonly kind: DependentKind;
+  readonly namespace: string;
+  /** Of the object. */
+  readonly target: string;
+}
+
+/** Unique to the object in the cluster, and as messages name it. */
+export function targetKey({ kind, namespace, target }: TargetName): string {
+  return `${kind} ${namespace}/${target}`;
+}
