@@ -5,6 +5,7 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { Dependent } from '@brupop/shared/api/config-dependents';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
@@ -23,14 +24,14 @@ import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/bud
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
-import { type Connectivity, ConnectivityGuard, type NodeLease, readLease } from './connectivity.ts';
+import { type ClusterLoss, type Connectivity, ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
 import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, hasGroupMetadata, isControlPlane, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -65,6 +66,18 @@ interface ClusterOptions {
   readonly pausedBefore?: () => string | undefined;
 }
 
+/** What is known about the dependents of the cluster, and whether they are to be scaled to 0. */
+export interface DependentsView {
+  readonly config: BrupopConfig | undefined;
+  readonly dependents: readonly Dependent[];
+  /** A mistake in the configuration: the dependents may not be the ones that users want. */
+  readonly problem: string | undefined;
+  /** Undefined: it is unknown. */
+  readonly loss: ClusterLoss | undefined;
+  /** A watch is stale, or the clock is wrong. */
+  readonly isUnsure: boolean;
+}
+
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
 type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | undefined;
 
@@ -91,6 +104,8 @@ export class Cluster {
   readonly #indexedBudgets: Budgets;
   readonly #leases: Reflector<NodeLease>;
   readonly #guard = new ConnectivityGuard();
+  /** As of the latest probe; undefined without dependents, and before the first probe. */
+  #clusterLoss: ClusterLoss | undefined;
   /** Called when Leases or Secrets may make a plan differ. */
   readonly #onProbe = new Set<() => void>();
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
@@ -245,6 +260,20 @@ export class Cluster {
     };
   }
 
+  /** What `upkeep/dependents` decides on. */
+  dependents(): DependentsView {
+    const config = this.#configs.get(CONFIG_NAME);
+    const { problem, connectivity } = this.#policies.fleet;
+    const isUnsure = !this.synced || this.#isStale() || isClockWrong(this.#options.client.clockSkewMs());
+    return {
+      config,
+      dependents: config === undefined ? [] : connectivity.dependents,
+      problem: config === undefined ? undefined : problem,
+      loss: isUnsure ? undefined : this.#clusterLoss,
+      isUnsure,
+    };
+  }
+
   get #reflectors(): Readonly<
     Record<string, Pick<Reflector<KubernetesObject>, 'run' | 'synced' | 'waitSynced' | 'idleForMs'>>
   > {
@@ -278,14 +307,42 @@ export class Cluster {
     if (!this.synced) return false;
     const before = this.#guard.latest;
     const now = this.#connectivityOf(this.#managedNodes(() => undefined));
+    const wasLost = this.#clusterLoss?.lost;
+    this.#clusterLoss = this.#probeCluster();
+    if (this.#clusterLoss?.lost !== wasLost) return true;
     return before.lost || before.expired.length > 0 || now.expired.length > 0;
   }
 
-  #connectivityOf(managedNodes: readonly ManagedNode[]): Connectivity {
+  /** Undefined without dependents: then nothing needs it. */
+  #probeCluster(): ClusterLoss | undefined {
+    const { fleet } = this.#policies;
+    if (fleet.connectivity.dependents.length === 0) return undefined;
+    const nodes = this.#nodes.list().map((node) => {
+      const { name } = node.metadata;
+      return { name, node, shadow: this.#shadowOf(name) };
+    });
+    return this.#guard.probeCluster(nodes, fleet, this.#now(), this.#lostForMs());
+  }
+
+  /** By the status, for how long dependents have been down. */
+  #lostForMs(): number {
+    const { dependents = [] } = this.#configs.get(CONFIG_NAME)?.status ?? {};
+    const since = dependents.flatMap((one) => (one.state === 'Down' ? (parseTime(one.since) ?? []) : []));
+    return Math.max(0, this.#options.clock.now() - Math.min(...since));
+  }
+
+  #isStale(): boolean {
+    return staleResources(this.watchLags()).length > 0;
+  }
+
+  #now(): ProbeTime {
     const { clock } = this.#options;
-    const isStale = staleResources(this.watchLags()).length > 0;
-    const now = { wall: clock.now(), monotonic: clock.monotonic(), silentMs: this.#leases.idleForMs(), isStale };
-    return this.#guard.probe(managedNodes, this.#policies.fleet, now);
+    const [wall, monotonic] = [clock.now(), clock.monotonic()];
+    return { wall, monotonic, silentMs: this.#leases.idleForMs(), isStale: this.#isStale() };
+  }
+
+  #connectivityOf(managedNodes: readonly ManagedNode[]): Connectivity {
+    return this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {

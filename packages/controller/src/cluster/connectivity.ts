@@ -15,6 +15,10 @@
  * so that this comes first. A Lease counts from when this process has seen it renewed, since the clocks
  * of nodes may be wrong. While the watch of the Leases is silent, nothing changes; a watch that stays
  * silent is stale, which stops updates as well.
+ *
+ * The whole cluster, with the Nodes that are not managed, has one more state, for what has to be scaled
+ * down meanwhile (`spec.connectivity.dependents`). One zone alone does not make it lost. A node that is
+ * silent counts until that loss ends, since the loss must not end while nothing has come back.
  */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
@@ -61,6 +65,14 @@ export interface Connectivity extends Loss {
   readonly counted: number;
 }
 
+/** Of all Nodes, managed or not. */
+export interface ClusterLoss {
+  readonly lost: boolean;
+  /** How many Nodes have a Lease that counts, and how many of these have expired. */
+  readonly counted: number;
+  readonly expired: number;
+}
+
 export const CONNECTED: Connectivity = { lost: false, lostUntil: 0, zones: new Map(), expired: [], counted: 0 };
 
 /** Whether the fleet or the zone of a node is lost. */
@@ -80,6 +92,9 @@ const EXPIRES_AFTER = 3 / 4;
 const MIN_EXPIRED = 2;
 /** More than two nodes that conspire. */
 const MIN_EXPIRED_IN_ZONE = 3;
+const MIN_EXPIRED_IN_CLUSTER = 3;
+/** Of the nodes outside of the zone that has lost most: fewer are no more than the usual ones that fail. */
+const MIN_SHARE_OUTSIDE = 1 / 3;
 /** A Lease that was renewed longer ago belongs to a node that is off. */
 const COUNTS_FOR_MS = 60 * 60_000;
 /** The scope of all nodes; no zone has this name, since nodes without the label are in no zone. */
@@ -103,7 +118,7 @@ interface Renewal {
 }
 
 /** The times are those of the clock of this process, milliseconds. */
-interface Now {
+export interface ProbeTime {
   readonly wall: number;
   readonly monotonic: number;
   /** Since the latest activity on the watch of the Leases. */
@@ -128,12 +143,15 @@ export class ConnectivityGuard {
   /** By zone, those that were lost, and the fleet. */
   readonly #scopes = new Map<string, Scope>();
   #latest = CONNECTED;
+  #cluster = GOOD;
+  /** On the monotonic clock, of a loss of the cluster; undefined: it is not lost. */
+  #clusterLostSince: number | undefined;
 
   get latest(): Connectivity {
     return this.#latest;
   }
 
-  observe({ type, object }: ReflectorEvent<NodeLease>, now: Pick<Now, 'wall' | 'monotonic'>): void {
+  observe({ type, object }: ReflectorEvent<NodeLease>, now: Pick<ProbeTime, 'wall' | 'monotonic'>): void {
     const { renewedAt: renewTime, metadata } = object;
     const before = this.#renewals.get(metadata.name);
     if (type === 'Deleted' || renewTime === undefined) this.#renewals.delete(metadata.name);
@@ -144,8 +162,8 @@ export class ConnectivityGuard {
   }
 
   /** Returns the state at `now`. It remembers when the states changed. */
-  probe(nodes: readonly NodeAndShadow[], { connectivity }: Pick<UpdatePolicy, 'connectivity'>, now: Now): Connectivity {
-    const leases = nodes.flatMap((node) => this.#leaseOf(node, now) ?? []);
+  probe(nodes: readonly NodeAndShadow[], { connectivity }: Pick<UpdatePolicy, 'connectivity'>, now: ProbeTime): Connectivity {
+    const leases = nodes.flatMap((one) => this.#leaseOf(one, now, { isManaged: true, countsForMs: COUNTS_FOR_MS }) ?? []);
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
@@ -165,7 +183,29 @@ export class ConnectivityGuard {
     return this.#latest;
   }
 
-  #update(zone: string, isBad: boolean, now: Now): void {
+  /**
+   * Returns the state of the cluster at `now`, and remembers when it changed.
+   * @param knownForMs - for how long it has been lost, by a process before this one
+   */
+  probeCluster(
+    nodes: readonly NodeAndShadow[],
+    { connectivity }: Pick<UpdatePolicy, 'connectivity'>,
+    now: ProbeTime,
+    knownForMs = 0,
+  ): ClusterLoss {
+    const { clusterExpiredPercent: percent, nodeMonitorGracePeriodMs } = connectivity;
+    const lostForMs = Math.max(knownForMs, now.monotonic - (this.#clusterLostSince ?? now.monotonic));
+    const counts = { isManaged: false, countsForMs: COUNTS_FOR_MS + lostForMs };
+    const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
+    const expired = leases.filter(({ ageMs }) => ageMs >= EXPIRES_AFTER * nodeMonitorGracePeriodMs);
+    const isMost = expired.length >= MIN_EXPIRED_IN_CLUSTER && expired.length * 100 >= percent * leases.length;
+    this.#cluster = scopeAfter(this.#cluster, isMost && !isOneZone(expired, leases), now.monotonic);
+    const { lost } = this.#cluster;
+    this.#clusterLostSince = lost ? (this.#clusterLostSince ?? now.monotonic) : undefined;
+    return { lost, counted: leases.length, expired: expired.length };
+  }
+
+  #update(zone: string, isBad: boolean, now: ProbeTime): void {
     const next = scopeAfter(this.#scopes.get(zone) ?? GOOD, isBad, now.monotonic);
     const isStale = now.isStale && zone === FLEET;
     const scope = isStale ? { ...next, lostUntil: now.monotonic } : next;
@@ -176,21 +216,21 @@ export class ConnectivityGuard {
   hasExpired(
     name: string,
     { connectivity }: Pick<UpdatePolicy, 'connectivity'>,
-    { monotonic, silentMs }: Pick<Now, 'monotonic' | 'silentMs'>,
+    { monotonic, silentMs }: Pick<ProbeTime, 'monotonic' | 'silentMs'>,
   ): boolean | undefined {
     const renewal = this.#renewals.get(name);
     return renewal && monotonic - silentMs - renewal.seenAt >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
   }
 
   /** Undefined for a node that is new, off, on its way out or in an update, and for one without a Lease. */
-  #leaseOf({ name, node, shadow }: NodeAndShadow, now: Now): CountedLease | undefined {
+  #leaseOf({ name, node, shadow }: NodeAndShadow, now: ProbeTime, which: Counted): CountedLease | undefined {
     const renewal = this.#renewals.get(name);
-    if (node === undefined || renewal === undefined || !isManaged(node)) return undefined;
+    if (node === undefined || renewal === undefined || (which.isManaged && !isManaged(node))) return undefined;
     const { creationTimestamp } = node.metadata;
     const isNew = now.wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
     if (isNew || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
     const ageMs = now.monotonic - now.silentMs - renewal.seenAt;
-    if (ageMs >= COUNTS_FOR_MS) return undefined;
+    if (ageMs >= which.countsForMs) return undefined;
     const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
     return { name, zone: zoneOf(node), ageMs, renewedAt };
   }
@@ -200,6 +240,23 @@ interface CountedLease extends ExpiredLease {
   readonly zone: string;
 }
 
+/** Which Leases count. */
+interface Counted {
+  /** Only those of managed nodes. */
+  readonly isManaged: boolean;
+  /** For how long a node has to be silent until it is off. */
+  readonly countsForMs: number;
+}
+
+/** True when most of the silent nodes are in one zone, and few elsewhere. A cluster in one zone is lost with it. */
+function isOneZone(expired: readonly CountedLease[], leases: readonly CountedLease[]): boolean {
+  const byZone = Map.groupBy(expired, ({ zone }) => zone);
+  const [worst] = [...byZone].toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
+  const outside = leases.filter(({ zone }) => zone !== worst).length;
+  const expiredOutside = expired.filter(({ zone }) => zone !== worst).length;
+  return expiredOutside < outside * MIN_SHARE_OUTSIDE;
+}
+
 function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {
   if (isBad) return { lost: true, goodSince: undefined, lostUntil: monotonic };
   const goodSince = before.goodSince ?? monotonic;
@@ -207,6 +264,6 @@ function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {
   return { lost, goodSince, lostUntil: lost ? monotonic : before.lostUntil };
 }
 
-function lossIn({ lost, lostUntil }: Scope, { wall, monotonic }: Now): Loss {
+function lossIn({ lost, lostUntil }: Scope, { wall, monotonic }: ProbeTime): Loss {
   return { lost, lostUntil: lostUntil === undefined ? 0 : wall - (monotonic - lostUntil) };
 }

@@ -1,0 +1,93 @@
+/** What users see of the dependents: the condition DependentsAvailable and `status.dependents` of the BrupopConfig. */
+import type { DependentStatus } from '@brupop/shared/api/brupop-config';
+import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
+import { IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
+import { shorten } from '@brupop/shared/runtime/errors';
+import type { ClusterLoss } from '../../cluster/connectivity.ts';
+import type { DependentsStatus } from '../../plan/config-status.ts';
+import type { Target } from './target.ts';
+
+/** Reasons of the condition DependentsAvailable. `docs/runbook.md` explains each. */
+export const DEPENDENT_REASONS = [
+  'NotScaled',
+  'ScaledDown',
+  'ScaledByOthers',
+  'TargetNotFound',
+  'TargetNotAllowed',
+  'TargetRequestFailed',
+  'LossUnknown',
+] as const;
+type Reason = (typeof DEPENDENT_REASONS)[number];
+/** `docs/runbook.md` explains each. */
+export const DEPENDENT_EVENTS = ['DependentScaledDown', 'DependentScaledUp', 'DependentScaledByOthers'] as const;
+
+export interface Shown extends TargetName {
+  /** Undefined when its entry was removed. */
+  readonly name: string | undefined;
+  readonly isOptional: boolean;
+  readonly found: Target | 'NotFound' | 'NotAllowed' | 'Failed';
+  /** Why it has failed. */
+  readonly problem?: string | undefined;
+}
+
+const MAX_MESSAGE = 1_024;
+
+/** @param why - nothing is decided at the moment; empty: something is */
+export function reportOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): DependentsStatus {
+  const { status, reason, message } = conditionOf(shown, loss, why);
+  return { condition: { status, reason, message: shorten(message, MAX_MESSAGE) }, dependents: shown.map(statusOf) };
+}
+
+type Told = { readonly status: 'True' | 'False'; readonly reason: Reason; readonly message: string };
+
+function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): Told {
+  const problem = problemOf(shown);
+  const down = shown.filter(({ found }) => typeof found !== 'string' && found.state === 'Down');
+  const others = shown.filter(({ found }) => typeof found !== 'string' && found.state === 'ScaledByOthers');
+  if (problem !== undefined) return { status: 'False', ...problem };
+  if (why !== '') return { status: 'False', reason: 'LossUnknown', message: `Nothing is scaled. ${why}` };
+  if (others.length > 0) return { status: 'False', reason: 'ScaledByOthers', message: describeOthers(others) };
+  if (down.length > 0)
+    return { status: 'False', reason: 'ScaledDown', message: `Scaled to 0: ${list(down)}. ${cause(loss)}` };
+  if (loss?.lost === true) return { status: 'True', reason: 'NotScaled', message: `Not scaled to 0 yet. ${cause(loss)}` };
+  return { status: 'True', reason: 'NotScaled', message: 'No dependent is scaled to 0' };
+}
+
+function problemOf(shown: readonly Shown[]): { readonly reason: Reason; readonly message: string } | undefined {
+  const failed = shown.find(({ found }) => found === 'Failed');
+  if (failed !== undefined)
+    return { reason: 'TargetRequestFailed', message: `${targetKey(failed)}: ${failed.problem ?? 'a request failed'}` };
+  const denied = shown.find(({ found }) => found === 'NotAllowed');
+  if (denied !== undefined) {
+    const message =
+      `${targetKey(denied)}: expected a target of the value dependents.targets of the chart, found one that it does not have; ` +
+      'add it, so that the controller has the right to scale it';
+    return { reason: 'TargetNotAllowed', message };
+  }
+  const missing = shown.find(({ found, isOptional }) => found === 'NotFound' && !isOptional);
+  if (missing === undefined) return undefined;
+  const message = `${targetKey(missing)}: expected a target that exists, found none; correct the entry, or set its field optional`;
+  return { reason: 'TargetNotFound', message };
+}
+
+export function describeOthers(shown: readonly TargetName[]): string {
+  return (
+    `Another actor has scaled back what the operator had scaled to 0: ${list(shown)}. It stays as it is; ` +
+    `to keep the operator from scaling it, set the annotation ${IGNORE_SCALING_ANNOTATION}: "true"`
+  );
+}
+
+/** Without counts, which change with each node. */
+function cause(loss: ClusterLoss | undefined): string {
+  return loss?.lost === true
+    ? 'Most nodes of the cluster have not renewed their Leases'
+    : 'The nodes renew their Leases again, and dependents are scaled back by their levels';
+}
+
+const list = (shown: readonly TargetName[]): string => shown.map(targetKey).join(', ');
+
+function statusOf({ name, kind, namespace, target, found }: Shown): DependentStatus {
+  const state = typeof found === 'string' ? found : found.state;
+  const replicas = typeof found !== 'string' && found.state === 'Down' ? { replicas: found.restored } : {};
+  return { ...(name !== undefined && { name }), kind, namespace, target, state, ...replicas };
+}
