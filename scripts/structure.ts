@@ -54,6 +54,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'metrics.ts',
     'certificates',
     'apply',
+    'upkeep/dependents',
     'controller.ts',
     'config.ts',
     'main.ts',

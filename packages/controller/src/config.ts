@@ -1,5 +1,6 @@
 import { type ClusterAccess, clusterAccess } from '@brupop/shared/kube/client';
-import { address, type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import { type TargetName, DEPENDENT_KINDS } from '@brupop/shared/api/config-dependents';
+import { address, ConfigError, type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
 import type { ChecksConfig } from './cluster/probes.ts';
 import { TLS_MODES, type TlsMode } from './certificates/issuer.ts';
 
@@ -25,6 +26,10 @@ export interface ControllerConfig {
   readonly mayForce: boolean;
   /** Folder of the mounted Secrets with settings of hosts, one folder each. */
   readonly settingsSecrets: string;
+  /** Deployments and StatefulSets that this process has the right to scale (value dependents.targets of the chart). */
+  readonly dependents: readonly TargetName[];
+  /** It scales these back, and ends: the Job that runs before the operator is uninstalled. */
+  readonly restoresDependents: boolean;
 }
 
 /** Reads the environment. Throws ConfigError that names the variable. */
@@ -43,6 +48,8 @@ export function readConfig(env: Env): ControllerConfig {
     caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
     mayForce: oneOf(env, 'DRAIN_ALLOW_FORCE', ['true', 'false'], 'false') === 'true',
     settingsSecrets: text(env, 'SETTINGS_SECRETS', '/etc/brupop-settings'),
+    dependents: targets(env, 'DEPENDENTS'),
+    restoresDependents: oneOf(env, 'RESTORE_DEPENDENTS', ['true', 'false'], 'false') === 'true',
     checks: {
       namespace: text(env, 'CHECKS_NAMESPACE', ''),
       serviceAccount: text(env, 'CHECKS_SERVICE_ACCOUNT', 'default'),
@@ -50,4 +57,22 @@ export function readConfig(env: Env): ControllerConfig {
       alertmanager: { url: address(env, 'ALERTMANAGER_URL'), credentials: text(env, 'ALERTMANAGER_CREDENTIALS', '') },
     },
   };
+}
+
+const TARGET = new RegExp(`^(?<kind>${DEPENDENT_KINDS.join('|')}) (?<namespace>[^ /]+)/(?<target>[^ /]+)$`, 'u');
+
+/** Reads a list such as `Deployment kube-system/cluster-autoscaler,StatefulSet repair/agent`. */
+function targets(env: Env, name: string): TargetName[] {
+  return text(env, name, '')
+    .split(',')
+    .filter((one) => one !== '')
+    .map((one) => {
+      const { kind, namespace, target } = TARGET.exec(one)?.groups ?? {};
+      const known = DEPENDENT_KINDS.find((other) => other === kind);
+      if (known !== undefined && namespace !== undefined && target !== undefined)
+        return { kind: known, namespace, target };
+      throw new ConfigError(
+        `${name}: expected a target such as Deployment kube-system/cluster-autoscaler, found "${one}"`,
+      );
+    });
 }

@@ -12,10 +12,16 @@ import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import type { CertificateStatus } from './plan/config-status.ts';
+import type { CertificateStatus, DependentsStatus } from './plan/config-status.ts';
+import { Dependents } from './upkeep/dependents/dependents.ts';
+import { restoreDependents } from './upkeep/dependents/restore.ts';
 
 // Tests import this module, and call `serve` themselves.
-if (import.meta.main) run(CONTROLLER, (context) => serve(readConfig(context.env), context));
+if (import.meta.main)
+  run(CONTROLLER, async (context) => {
+    const config = readConfig(context.env);
+    await (config.restoresDependents ? restore(config, context) : serve(config, context));
+  });
 
 /** Runs until the signal aborts, and then resolves within some seconds. */
 export async function serve(config: ControllerConfig, context: Omit<RunContext, 'env'>): Promise<void> {
@@ -37,13 +43,16 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const onReport = (): void => controller.wake();
   const issuer = createIssuer(config, { ...writes, clock, log, metrics, onReport });
   const certificate = (): CertificateStatus => issuer && (issuer.report ?? 'unknown');
-  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, certificate });
+  const dependents = createDependents(config, { ...writes, clock, log, metrics, onReport, cluster });
+  const shown = (): DependentsStatus => dependents.report;
+  const parts = { ...config, ...writes, clock, log, cluster, metrics, certificate, dependents: shown };
+  const controller = new Controller(parts);
   const live = (): string | undefined => controller.stalled();
   const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
   const lead = async (): Promise<void> => {
     await cluster.waitSynced(signal);
     await election.run(signal, async (leading) => {
-      await Promise.all([controller.run(leading), issuer?.run(leading)]);
+      await Promise.all([controller.run(leading), issuer?.run(leading), dependents.run(leading)]);
     });
   };
   try {
@@ -54,20 +63,45 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   }
 }
 
-interface IssuerParts extends Omit<RunContext, 'env' | 'signal'> {
+/** The Job that runs before the operator is uninstalled. */
+export async function restore(
+  config: ControllerConfig,
+  { signal, log, clock }: Omit<RunContext, 'env'>,
+): Promise<void> {
+  const { access, dependents: targets } = config;
+  const client = await createKubeClient({ userAgent: CONTROLLER, clock, log, access });
+  try {
+    await restoreDependents({ ...config, client, clock, log, targets }, signal);
+  } finally {
+    await client.close();
+  }
+}
+
+interface Parts extends Omit<RunContext, 'env' | 'signal'> {
   readonly client: KubeClient;
   readonly metrics: Metrics;
   readonly onReport: () => void;
 }
 
 /** Undefined if users provide the certificate. */
-function createIssuer(config: ControllerConfig, parts: IssuerParts): CertificateIssuer | undefined {
+function createIssuer(config: ControllerConfig, parts: Parts): CertificateIssuer | undefined {
   const { tlsMode: mode, tlsSecret: secretName, caConfigMap: configMapName, namespace, podName, nodeName } = config;
   if (mode === 'provided') return undefined;
-  const { client, metrics } = parts;
+  const { client } = parts;
   const store = new CertificateStore({ client, namespace, secretName, configMapName, hasAuthorities: mode === 'self' });
-  const count = (result: string): void => metrics.writes.inc({ kind: 'event', result });
-  const events = new Events({ ...parts, component: CONTROLLER, instance: podName, count });
+  const events = createEvents(podName, parts);
   const clockSkewMs = (): number | undefined => client.clockSkewMs();
   return new CertificateIssuer({ ...parts, mode, namespace, nodeName, store, events, clockSkewMs });
+}
+
+function createDependents(
+  { dependents: targets, podName }: ControllerConfig,
+  parts: Parts & { readonly cluster: Cluster },
+): Dependents {
+  return new Dependents({ ...parts, targets, events: createEvents(podName, parts) });
+}
+
+function createEvents(instance: string, parts: Omit<Parts, 'onReport'>): Events {
+  const count = (result: string): void => parts.metrics.writes.inc({ kind: 'event', result });
+  return new Events({ ...parts, component: CONTROLLER, instance, count });
 }

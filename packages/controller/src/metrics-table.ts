@@ -121,6 +121,17 @@ export const METRICS = {
     'connectivity_lost',
     '1 while no update starts, in the fleet or in a zone, since [most Leases have expired](runbook.md#connectivity-is-lost), else 0.',
   ),
+  clusterLost: gauge(
+    'cluster_connectivity_lost',
+    '1 while most nodes of the whole cluster have not renewed their Leases, so that [dependents](dependents.md) are scaled to 0, else 0. ' +
+      'Only on the leader, and no value without dependents.',
+  ),
+  dependents: gauge(
+    'dependents',
+    'Dependents by `state`, as in `status.dependents` of the `BrupopConfig`: `Up`, `Down`, `ScaledByOthers`, `NotFound`, `NotAllowed` ' +
+      'or `Failed`. Only on the leader.',
+    'state',
+  ),
   deadlineExceeded: counter(
     'deadline_exceeded_total',
     'Steps of updates that had no result within their limit, by `spec.state`.',
@@ -178,7 +189,7 @@ export const METRICS = {
     'controller_writes_total',
     'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, ' +
       '`node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `job_record`, `job_create`, `job_delete`, `ca_secret`, ' +
-      '`ca_config_map`, `tls_secret` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` ' +
+      '`ca_config_map`, `tls_secret`, `dependent` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` ' +
       '(retried with backoff) or `dropped` (Events only, when there are too many).',
     'kind',
     'result',

@@ -47,6 +47,8 @@ export async function startReplica(
     checks: NO_CHECKS,
     mayForce: true,
     settingsSecrets: '',
+    dependents: [],
+    restoresDependents: false,
     ...settings,
   };
   const ended = release.serve(config, { signal: stopping.signal, log, clock: systemClock });

@@ -69,10 +69,11 @@ export class ConfigWriter {
   }
 
   async #writeStatus(config: BrupopConfig, plan: Plan, isWritten: boolean): Promise<number | undefined> {
-    const { clock, writer, certificate } = this.#context;
+    const { clock, writer, certificate, dependents } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;
-    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), certificate: certificate?.() });
+    const others = { certificate: certificate?.(), dependents: dependents?.() };
+    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), ...others });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;

@@ -17,7 +17,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type { CertificateStatus } from '../plan/config-status.ts';
+import type { CertificateStatus, DependentsStatus } from '../plan/config-status.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -39,6 +39,8 @@ export interface ApplyContext extends WriterOptions {
   readonly logOf: NodeLog;
   /** Absent if nothing is known about the certificate. */
   readonly certificate?: () => CertificateStatus;
+  /** Absent if nothing is known about dependents. */
+  readonly dependents?: () => DependentsStatus;
 }
 
 type WriteKind =

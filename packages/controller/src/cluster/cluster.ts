@@ -5,7 +5,7 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import type { Dependent } from '@brupop/shared/api/config-dependents';
+import type { Dependent, TargetName } from '@brupop/shared/api/config-dependents';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
@@ -31,7 +31,14 @@ import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
-import { type ClusterLoss, type Connectivity, ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
+import {
+  type ClusterLoss,
+  type Connectivity,
+  ConnectivityGuard,
+  type NodeLease,
+  type ProbeTime,
+  readLease,
+} from './connectivity.ts';
 import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, hasGroupMetadata, isControlPlane, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -60,6 +67,8 @@ interface ClusterOptions {
   readonly mayForce: boolean;
   /** Folder of the mounted Secrets with settings of hosts. */
   readonly settingsSecrets: string;
+  /** What may be scaled to 0 while the cluster is lost. With none, nobody asks whether it is. */
+  readonly dependents: readonly TargetName[];
   /** Called with the resource of a watch that has failed and is opened again. */
   readonly onWatchRestart?: (resource: string) => void;
   /** What {@link Cluster.pause} of the leader before was. */
@@ -313,10 +322,9 @@ export class Cluster {
     return before.lost || before.expired.length > 0 || now.expired.length > 0;
   }
 
-  /** Undefined without dependents: then nothing needs it. */
   #probeCluster(): ClusterLoss | undefined {
     const { fleet } = this.#policies;
-    if (fleet.connectivity.dependents.length === 0) return undefined;
+    if (this.#options.dependents.length === 0) return undefined;
     const nodes = this.#nodes.list().map((node) => {
       const { name } = node.metadata;
       return { name, node, shadow: this.#shadowOf(name) };

@@ -162,8 +162,14 @@ export class ConnectivityGuard {
   }
 
   /** Returns the state at `now`. It remembers when the states changed. */
-  probe(nodes: readonly NodeAndShadow[], { connectivity }: Pick<UpdatePolicy, 'connectivity'>, now: ProbeTime): Connectivity {
-    const leases = nodes.flatMap((one) => this.#leaseOf(one, now, { isManaged: true, countsForMs: COUNTS_FOR_MS }) ?? []);
+  probe(
+    nodes: readonly NodeAndShadow[],
+    { connectivity }: Pick<UpdatePolicy, 'connectivity'>,
+    now: ProbeTime,
+  ): Connectivity {
+    const leases = nodes.flatMap(
+      (one) => this.#leaseOf(one, now, { isManaged: true, countsForMs: COUNTS_FOR_MS }) ?? [],
+    );
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);

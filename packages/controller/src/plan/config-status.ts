@@ -5,7 +5,13 @@
  */
 import { createHash } from 'node:crypto';
 import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
-import type { BrupopConfig, BrupopConfigStatus, PlannedNode, VersionStatus } from '@brupop/shared/api/brupop-config';
+import type {
+  BrupopConfig,
+  BrupopConfigStatus,
+  DependentStatus,
+  PlannedNode,
+  VersionStatus,
+} from '@brupop/shared/api/brupop-config';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
@@ -27,6 +33,17 @@ export type CertificateStatus = Told | 'unknown' | undefined;
 
 const CERTIFICATE_CONDITION = 'CertificateReady';
 
+/** What is known about the dependents. Times of `dependents` are added when the status is written. */
+export interface DependentsReport {
+  readonly condition: Told;
+  readonly dependents: readonly DependentStatus[];
+}
+
+/** Undefined if there are none. Unknown until this process has looked. */
+export type DependentsStatus = DependentsReport | 'unknown' | undefined;
+
+const DEPENDENTS_CONDITION = 'DependentsAvailable';
+
 interface ReportInput {
   readonly config: BrupopConfig;
   readonly plan: Plan;
@@ -35,15 +52,20 @@ interface ReportInput {
   readonly isWritten: boolean;
   readonly now: number;
   readonly certificate?: CertificateStatus;
+  readonly dependents?: DependentsStatus;
 }
 
 export function statusOf(input: ReportInput): BrupopConfigStatus {
-  const { config, plan, before, now, certificate } = input;
+  const { config, plan, before, now, certificate, dependents } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts, clockSkewMs } = plan;
   const confirmed = confirmedOf(input);
   const isConfirmed = confirmed.confirmedGeneration === generation;
-  const judged = told(awaiting(plan, isConfirmed), before, certificate);
+  const judged = {
+    ...told(awaiting(plan, isConfirmed)),
+    ...besides(CERTIFICATE_CONDITION, certificate, before),
+    ...besides(DEPENDENTS_CONDITION, typeof dependents === 'object' ? dependents.condition : dependents, before),
+  };
   const needsUser = configNeedsUser(Object.values(judged)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
@@ -54,6 +76,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
     ...rolloutOf(plan),
+    ...dependentsOf(dependents, before, now),
     ...windowOf(plan),
     ...(forecast.measuredMs !== undefined && { updateEstimate: formatDuration(forecast.measuredMs) }),
     ...expectedOf(forecast),
@@ -133,16 +156,16 @@ type Reported = { readonly conditions?: readonly Condition[] } | undefined;
 type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
 
 /** What the condition of each type says. */
-function told(
-  plan: Plan,
-  before: BrupopConfigStatus | undefined,
-  certificate: CertificateStatus,
-): Readonly<Record<string, Told>> {
-  const ofPlan = Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]);
-  const known = certificate === 'unknown' ? lastOf(before, CERTIFICATE_CONDITION) : certificate;
-  if (known === undefined) return Object.fromEntries(ofPlan);
+function told(plan: Plan): Readonly<Record<string, Told>> {
+  return Object.fromEntries(Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]));
+}
+
+/** A condition that is not about the plan, as it was before while it is unknown; none if there is nothing to say. */
+function besides(type: string, now: Told | 'unknown' | undefined, before: Reported): Readonly<Record<string, Told>> {
+  const known = now === 'unknown' ? lastOf(before, type) : now;
+  if (known === undefined) return {};
   const { status, reason, message } = known;
-  return { ...Object.fromEntries(ofPlan), [CERTIFICATE_CONDITION]: { status, reason, message } };
+  return { [type]: { status, reason, message } };
 }
 
 function lastOf(before: Reported, wanted: string): Condition | undefined {
@@ -179,6 +202,25 @@ function statusOfProgress({
     countedSeconds: Math.floor(countedMs / 1000),
     ...(countedFrom !== undefined && { countedFrom: rfc3339(countedFrom) }),
   };
+}
+
+function dependentsOf(
+  dependents: DependentsStatus,
+  before: BrupopConfigStatus | undefined,
+  now: number,
+): Pick<BrupopConfigStatus, 'dependents'> {
+  const known = before?.dependents ?? [];
+  const shown = dependents === 'unknown' ? known : (dependents?.dependents ?? []);
+  if (shown.length === 0) return {};
+  const sinceOf = (one: DependentStatus): string | undefined =>
+    known.find((other) => isSameTarget(one, other) && other.state === 'Down')?.since;
+  return {
+    dependents: shown.map((one) => (one.state === 'Down' ? { ...one, since: sinceOf(one) ?? rfc3339(now) } : one)),
+  };
+}
+
+function isSameTarget(one: DependentStatus, other: DependentStatus): boolean {
+  return one.kind === other.kind && one.namespace === other.namespace && one.target === other.target;
 }
 
 export function windowOf({ policy, forecast: { window, nextOpenAt } }: Rollout): Pick<BrupopConfigStatus, 'window'> {

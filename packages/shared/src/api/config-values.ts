@@ -68,7 +68,8 @@ export const namespaceName = v.pipe(
 );
 
 /** As the DNS labels of Kubernetes, shorter, since names of Jobs contain it. */
-const SHORT_NAME = 'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters';
+const SHORT_NAME =
+  'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters';
 export const shortName = v.pipe(
   v.string(SHORT_NAME),
   v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, SHORT_NAME),

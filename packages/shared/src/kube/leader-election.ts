@@ -66,7 +66,7 @@ const JITTER_FACTOR = 1.2;
 /** As in client-go: the lease duration that marks a Lease as released. */
 const RELEASED_SECONDS = 1;
 /** In lease durations, so that a mistyped leaseDurationSeconds cannot block election. */
-const MAX_WAIT_FACTOR = 4;
+export const MAX_WAIT_FACTOR = 4;
 const INT32_MAX = 2_147_483_647;
 /** Time limit of each of the two requests of a release, so that a shutdown is fast. */
 const RELEASE_LIMIT_MS = 3_000;

@@ -4,7 +4,7 @@ import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents
 import { IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { ClusterLoss } from '../../cluster/connectivity.ts';
-import type { DependentsStatus } from '../../plan/config-status.ts';
+import type { DependentsReport } from '../../plan/config-status.ts';
 import type { Target } from './target.ts';
 
 /** Reasons of the condition DependentsAvailable. `docs/runbook.md` explains each. */
@@ -28,12 +28,14 @@ export interface Shown extends TargetName {
   readonly found: Target | 'NotFound' | 'NotAllowed' | 'Failed';
   /** Why it has failed. */
   readonly problem?: string | undefined;
+  /** What was reported of it before, if nothing can be read any more. */
+  readonly left?: DependentStatus | undefined;
 }
 
 const MAX_MESSAGE = 1_024;
 
 /** @param why - nothing is decided at the moment; empty: something is */
-export function reportOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): DependentsStatus {
+export function reportOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): DependentsReport {
   const { status, reason, message } = conditionOf(shown, loss, why);
   return { condition: { status, reason, message: shorten(message, MAX_MESSAGE) }, dependents: shown.map(statusOf) };
 }
@@ -49,7 +51,8 @@ function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why
   if (others.length > 0) return { status: 'False', reason: 'ScaledByOthers', message: describeOthers(others) };
   if (down.length > 0)
     return { status: 'False', reason: 'ScaledDown', message: `Scaled to 0: ${list(down)}. ${cause(loss)}` };
-  if (loss?.lost === true) return { status: 'True', reason: 'NotScaled', message: `Not scaled to 0 yet. ${cause(loss)}` };
+  if (loss?.lost === true)
+    return { status: 'True', reason: 'NotScaled', message: `Not scaled to 0 yet. ${cause(loss)}` };
   return { status: 'True', reason: 'NotScaled', message: 'No dependent is scaled to 0' };
 }
 
@@ -86,7 +89,8 @@ function cause(loss: ClusterLoss | undefined): string {
 
 const list = (shown: readonly TargetName[]): string => shown.map(targetKey).join(', ');
 
-function statusOf({ name, kind, namespace, target, found }: Shown): DependentStatus {
+function statusOf({ name, kind, namespace, target, found, left }: Shown): DependentStatus {
+  if (found === 'NotAllowed' && left !== undefined) return left;
   const state = typeof found === 'string' ? found : found.state;
   const replicas = typeof found !== 'string' && found.state === 'Down' ? { replicas: found.restored } : {};
   return { ...(name !== undefined && { name }), kind, namespace, target, state, ...replicas };

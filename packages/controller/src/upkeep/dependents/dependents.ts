@@ -1,0 +1,297 @@
+/**
+ * Scales dependents to 0 while most nodes of the cluster have lost the control plane, and back. Runs on
+ * the leader, beside the plan. It reads the targets that the chart names, lets `decide.ts` choose, and
+ * sends one patch after the other; the next pass reads what became of it. As long as it is not known
+ * whether the cluster is lost, and while a request fails for a reason that passes, nothing is scaled and
+ * the levels start again.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { TargetName } from '@brupop/shared/api/config-dependents';
+import { CONFIG_NAME } from '@brupop/shared/api/names';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { hasStatus, isPassing } from '@brupop/shared/kube/error';
+import type { Events } from '@brupop/shared/kube/events';
+import { retryDelayMs } from '@brupop/shared/kube/reflector';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { Loop } from '@brupop/shared/runtime/loop';
+import { CONFIG_OBJECT } from '../../apply/config-events.ts';
+import type { Cluster, DependentsView } from '../../cluster/cluster.ts';
+import type { Metrics } from '../../metrics.ts';
+import type { DependentsStatus } from '../../plan/config-status.ts';
+import { decide, type Scaling, type Started } from './decide.ts';
+import { type Entry, entriesOf, observedOf } from './entries.ts';
+import { type DEPENDENT_EVENTS, describeOthers, reportOf, type Shown } from './report.ts';
+import { downPatch, type RawTarget, readTarget, type Target, targetPath, upPatch } from './target.ts';
+
+interface DependentsOptions {
+  readonly client: KubeClient;
+  readonly cluster: Pick<Cluster, 'dependents' | 'onChange'>;
+  /** Those of the value dependents.targets of the chart: all that this process may read. */
+  readonly targets: readonly TargetName[];
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, 'writes' | 'dependents' | 'clusterLost'>;
+  readonly events: Pick<Events, 'record'>;
+  /** Called when the report has changed. */
+  readonly onReport: () => void;
+}
+
+/** Why the API server rejects the request for a target. */
+interface Rejection {
+  readonly problem: string;
+  /** On the monotonic clock. */
+  readonly retryAt: number;
+}
+
+const IDLE_MS = 300_000;
+/** While the cluster is lost, or something is at 0: others may scale it back. */
+const LOST_MS = 10_000;
+/** While pods come and go. */
+const POLL_MS = 2_000;
+const MIN_GAP_MS = 1_000;
+const RETRY = { baseMs: 1_000, capMs: 60_000 };
+const REJECTED_MS = 30_000;
+const UNSURE = 'A watch is stale, or the clock of the controller is wrong, so it is not known which nodes are silent';
+
+export class Dependents {
+  readonly #options: DependentsOptions;
+  #report: DependentsStatus = 'unknown';
+  #started: Started = new Map();
+  #shown: readonly Shown[] | undefined;
+  #rejections = new Map<string, Rejection>();
+  #told: ReadonlySet<string> = new Set();
+  /** What the latest pass has decided on, and when the next one is due, on the monotonic clock. */
+  #basis: unknown;
+  #dueAt = -Infinity;
+
+  constructor(options: DependentsOptions) {
+    this.#options = options;
+  }
+
+  /** Unknown until this process has looked, as the leader. */
+  get report(): DependentsStatus {
+    return this.#report;
+  }
+
+  /** Runs until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, cluster } = this.#options;
+    const retry = backoff(RETRY);
+    const reconcile = async (): Promise<number | undefined> => {
+      try {
+        const nextInMs = await this.check(signal);
+        retry.reset();
+        return nextInMs;
+      } catch (error) {
+        if (signal.aborted) return undefined;
+        const retryInMs = retryDelayMs(error, retry.next(), 'list');
+        this.#stop(retryInMs);
+        log.warn('cannot scale dependents, retrying', { error: messageOf(error), retryInMs });
+        return retryInMs;
+      }
+    };
+    const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS });
+    const unsubscribe = cluster.onChange(() => loop.wake());
+    await loop.run(signal);
+    unsubscribe();
+    this.#forget();
+  }
+
+  /** One pass. Returns after how many milliseconds the next one is due; undefined: with the next change. Throws KubeError. */
+  async check(signal: AbortSignal): Promise<number | undefined> {
+    const { cluster, clock, targets } = this.#options;
+    const view = cluster.dependents();
+    const entries = entriesOf(view, targets);
+    if (entries.length === 0) {
+      this.#tell(undefined);
+      return undefined;
+    }
+    if (view.isUnsure) {
+      this.#stop(LOST_MS);
+      if (this.#shown !== undefined) this.#tell(reportOf(this.#shown, undefined, UNSURE));
+      return LOST_MS;
+    }
+    const basis = [entries, view.problem, view.loss?.lost];
+    const leftMs = this.#dueAt - clock.monotonic();
+    if (leftMs > 0 && isDeepStrictEqual(basis, this.#basis)) return leftMs;
+    const nextInMs = await this.#pass(entries, view, signal);
+    this.#basis = basis;
+    this.#dueAt = clock.monotonic() + nextInMs;
+    return nextInMs;
+  }
+
+  async #pass(entries: readonly Entry[], view: DependentsView, signal: AbortSignal): Promise<number> {
+    const { clock } = this.#options;
+    const found = new Map(
+      await Promise.all(entries.map(async (one) => [one.key, await this.#find(one, signal)] as const)),
+    );
+    const observed = entries.map((one) => observedOf(one, found.get(one.key) ?? 'Failed', view));
+    const { scalings, started, nextAt } = decide(observed, this.#started, clock.monotonic());
+    this.#started = started;
+    this.#forgetRejections(found, scalings);
+    const due = scalings.filter(({ key }) => clock.monotonic() >= (this.#rejections.get(key)?.retryAt ?? 0));
+    for (const scaling of due) await this.#scale(entryOf(entries, scaling), scaling, view, signal);
+    this.#show(entries, found, view);
+    if (due.length > 0) return MIN_GAP_MS;
+    if (nextAt !== undefined) return Math.max(0, Math.min(POLL_MS, nextAt - clock.monotonic()));
+    const isAway = view.loss?.lost !== false || scalings.length > 0;
+    return isAway ? LOST_MS : IDLE_MS;
+  }
+
+  async #find(entry: Entry, signal: AbortSignal): Promise<Shown['found']> {
+    if (!entry.isAllowed) return 'NotAllowed';
+    const { client } = this.#options;
+    try {
+      const raw = await client.find<RawTarget>(targetPath(entry), signal);
+      return raw === undefined ? 'NotFound' : readTarget(raw);
+    } catch (error) {
+      if (signal.aborted || isPassing(error)) throw error;
+      this.#rejected(entry.key, error);
+      return 'Failed';
+    }
+  }
+
+  async #scale(entry: Entry, { target, to }: Scaling, view: DependentsView, signal: AbortSignal): Promise<void> {
+    const { client, log, metrics } = this.#options;
+    const count = (result: string): void => metrics.writes.inc({ kind: 'dependent', result });
+    const body = to === 'Down' ? downPatch(target) : upPatch(target);
+    try {
+      await client.mergePatch(targetPath(entry), body, { signal });
+    } catch (error) {
+      count(hasStatus(error, 409) ? 'conflict' : 'error');
+      // It has changed, or is gone: the next pass reads it again.
+      if (hasStatus(error, 409) || hasStatus(error, 404)) return;
+      if (signal.aborted || isPassing(error)) throw error;
+      return this.#rejected(entry.key, error);
+    }
+    count('ok');
+    this.#rejections.delete(entry.key);
+    const replicas = to === 'Down' ? target.replicas : target.restored;
+    log[to === 'Down' ? 'warn' : 'info'](`dependent scaled ${to === 'Down' ? 'to 0' : 'back'}`, {
+      target: entry.key,
+      replicas,
+    });
+    const message =
+      to === 'Down'
+        ? `${entry.key} scaled from ${replicas} to 0: most nodes of the cluster have not renewed their Leases`
+        : `${entry.key} has ${replicas} replicas again`;
+    this.#record(to === 'Down' ? 'DependentScaledDown' : 'DependentScaledUp', entry, target, view, message);
+  }
+
+  #rejected(key: string, error: unknown): void {
+    const { log, clock } = this.#options;
+    const problem = messageOf(error);
+    if (this.#rejections.get(key)?.problem !== problem)
+      log.error('cannot scale a dependent', { target: key, error: problem });
+    this.#rejections.set(key, { problem, retryAt: clock.monotonic() + REJECTED_MS });
+  }
+
+  /** Those of targets that can be read again, and are as they are to be. */
+  #forgetRejections(found: ReadonlyMap<string, Shown['found']>, scalings: readonly Scaling[]): void {
+    for (const key of this.#rejections.keys())
+      if (found.get(key) !== 'Failed' && !scalings.some((one) => one.key === key)) this.#rejections.delete(key);
+  }
+
+  #show(entries: readonly Entry[], found: ReadonlyMap<string, Shown['found']>, view: DependentsView): void {
+    const { metrics } = this.#options;
+    const shown = entries.map((one) => this.#shownOf(one, found.get(one.key) ?? 'Failed'));
+    for (const [index, one] of shown.entries()) {
+      const entry = entries[index];
+      if (entry !== undefined && typeof one.found !== 'string') this.#tellOthers(entry, one.found, view);
+    }
+    this.#told = new Set(shown.flatMap(({ found: one }) => (isByOthers(one) ? [othersKey(one)] : [])));
+    this.#shown = shown.filter(({ name, found: one }) => name !== undefined || isAtRisk(one));
+    metrics.clusterLost.set(view.loss?.lost === true ? 1 : 0);
+    metrics.dependents.reset();
+    for (const { found: one } of this.#shown)
+      metrics.dependents.inc({ state: typeof one === 'string' ? one : one.state });
+    const why =
+      view.problem !== undefined && view.loss?.lost === true ? `The configuration has a mistake: ${view.problem}` : '';
+    this.#tell(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, why));
+  }
+
+  #shownOf({ key, kind, namespace, target, dependent, left }: Entry, found: Shown['found']): Shown {
+    const problem = this.#rejections.get(key)?.problem;
+    return {
+      kind,
+      namespace,
+      target,
+      name: dependent?.name,
+      isOptional: dependent?.optional ?? true,
+      found: problem !== undefined && typeof found !== 'string' ? 'Failed' : found,
+      problem,
+      left,
+    };
+  }
+
+  #tellOthers(entry: Entry, target: Target, view: DependentsView): void {
+    if (!isByOthers(target) || this.#told.has(othersKey(target))) return;
+    this.#options.log.warn('dependent scaled back by another actor', { target: entry.key, replicas: target.replicas });
+    this.#record('DependentScaledByOthers', entry, target, view, describeOthers([entry]));
+  }
+
+  #record(
+    reason: (typeof DEPENDENT_EVENTS)[number],
+    { kind, namespace, target: name }: TargetName,
+    { uid, resourceVersion, generation }: Target,
+    { config }: DependentsView,
+    message: string,
+  ): void {
+    const isOthers = reason === 'DependentScaledByOthers';
+    this.#options.events.record({
+      reason,
+      warning: reason !== 'DependentScaledUp',
+      about: { ...CONFIG_OBJECT, name: CONFIG_NAME, uid: config?.metadata.uid ?? '' },
+      related: { apiVersion: 'apps/v1', kind, namespace, name, uid },
+      message,
+      // Another leader that sees the same tells the same.
+      key: `${uid}/${isOthers ? generation : resourceVersion}`,
+    });
+  }
+
+  #tell(report: DependentsStatus): void {
+    if (isDeepStrictEqual(report, this.#report)) return;
+    this.#report = report;
+    this.#options.onReport();
+  }
+
+  /** Nothing is scaled for a while; after that the levels start again. */
+  #stop(ms: number): void {
+    this.#started = new Map();
+    this.#dueAt = this.#options.clock.monotonic() + ms;
+    this.#basis = undefined;
+  }
+
+  #forget(): void {
+    const { metrics } = this.#options;
+    this.#stop(0);
+    this.#report = 'unknown';
+    this.#shown = undefined;
+    this.#rejections.clear();
+    this.#told = new Set();
+    metrics.dependents.reset();
+    metrics.clusterLost.reset();
+  }
+}
+
+function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
+  const found = entries.find((one) => one.key === key);
+  if (found === undefined) throw new Error(`${key}: expected an entry, found none`);
+  return found;
+}
+
+function isByOthers(found: Shown['found']): found is Target {
+  return typeof found !== 'string' && found.state === 'ScaledByOthers';
+}
+
+/** Of a target without an entry: it is shown as long as it is not as its users want it. */
+function isAtRisk(found: Shown['found']): boolean {
+  return typeof found === 'string' ? found !== 'NotFound' : found.state !== 'Up';
+}
+
+function othersKey({ uid, generation }: Target): string {
+  return `${uid}/${generation}`;
+}
