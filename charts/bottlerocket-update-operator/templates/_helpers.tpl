@@ -227,3 +227,8 @@ metadata:
   mountPath: /etc/brupop-settings
   readOnly: true
 {{- end -}}
+
+{{/* The value dependents.targets, as the controller reads it. */}}
+{{- define "brupop.dependents" -}}
+{{- range $i, $target := .Values.dependents.targets }}{{ if $i }},{{ end }}{{ printf "%s %s/%s" $target.kind $target.namespace $target.name }}{{ end }}
+{{- end -}}

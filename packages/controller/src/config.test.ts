@@ -26,6 +26,8 @@ test('defaults apply where nothing is set', () => {
     tlsSecret: 'brupop-apiserver-tls',
     caConfigMap: 'brupop-ca',
     mayForce: false,
+    dependents: [],
+    restoresDependents: false,
     settingsSecrets: '/etc/brupop-settings',
     checks: {
       namespace: '',

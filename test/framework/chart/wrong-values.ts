@@ -12,6 +12,14 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'hostSettings: { secrets: [{ name: brupop-apiserver-tls, keys: [tls.key] }] }',
     '/hostSettings/secrets/0/name',
   ],
+  'a dependent that is no Deployment': [
+    'dependents: { targets: [{ kind: DaemonSet, namespace: kube-system, name: repair }] }',
+    '/dependents/targets/0/kind',
+  ],
+  'a dependent of the release itself': [
+    'dependents: { targets: [{ kind: Deployment, namespace: brupop-bottlerocket-aws, name: brupop-controller }] }',
+    'dependents.targets',
+  ],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
   'an address of Prometheus with a password': [

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { namespaceName, shortName } from './config-values.ts';
 import { described, flag, type Infer, oneOf, whole } from './schema.ts';
-import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
+import { always, duration, field, fields, group, listOf } from './spec-schema.ts';
 
 export const DEPENDENT_KINDS = ['Deployment', 'StatefulSet'] as const;
 export type DependentKind = (typeof DEPENDENT_KINDS)[number];
@@ -33,7 +33,7 @@ function phase(text: string, done: string) {
 }
 
 const dependent = fields({
-  name: described(shortName, 'The name of the dependent, once in this list.'),
+  name: described(shortName, 'The name of the dependent, for messages.'),
   namespace: described(namespaceName, 'The namespace of the target.'),
   kind: described(oneOf(DEPENDENT_KINDS), 'The kind of the target.'),
   target: described(
@@ -47,7 +47,8 @@ const dependent = fields({
 export type Dependent = Infer<typeof dependent>;
 
 const MAX_DEPENDENTS = 20;
-const byName = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] };
+/** Two entries for one target would contradict each other. */
+const byTarget = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['kind', 'namespace', 'target'] };
 
 export const DEPENDENTS = {
   clusterExpiredPercent: field(
@@ -58,19 +59,12 @@ export const DEPENDENTS = {
     always(60),
   ),
   dependents: field(
-    v.pipe(listOf(dependent, MAX_DEPENDENTS), v.metadata(byName)),
-    'What reacts to nodes that are silent, such as cluster-autoscaler, at most 20: it is scaled to 0 while most Nodes of the cluster ' +
+    v.pipe(listOf(dependent, MAX_DEPENDENTS), v.metadata(byTarget)),
+    'What reacts to nodes that are silent, such as cluster-autoscaler, at most 20, each target once: it is scaled to 0 while most Nodes of the cluster ' +
       'have lost the control plane, and back to its number of replicas afterwards.',
     always([]),
   ),
 };
-
-/** Two orders for one target contradict each other. */
-export const oneEach = requireThat<{ readonly dependents: readonly Dependent[] }>(
-  'dependents',
-  'each target once',
-  ({ dependents }) => new Set(dependents.map(targetKey)).size === dependents.length,
-);
 
 export interface TargetName {
   readonly kind: DependentKind;

@@ -1,6 +1,6 @@
 /** Fields of the spec of a BrupopConfig that keep a bad update, or a bad moment, from spreading. */
 import { checks, HOOKS } from './config-checks.ts';
-import { DEPENDENTS, oneEach } from './config-dependents.ts';
+import { DEPENDENTS } from './config-dependents.ts';
 import { badCondition, failureLimit, namespaceName, nodeLimit, when } from './config-values.ts';
 import { labelSelector } from './label-selector.ts';
 import { oneOf, whole } from './schema.ts';
@@ -190,6 +190,5 @@ export const SAFETY = {
       ),
       ...DEPENDENTS,
     },
-    oneEach,
   ),
 };
