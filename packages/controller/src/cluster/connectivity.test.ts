@@ -1,6 +1,7 @@
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ago, aManagedNode, MINUTE, type NodeParts, NOW, POLICY, type ShadowParts } from '../testing/objects.ts';
 import {
+  type ClusterLoss,
   type Connectivity,
   ConnectivityGuard,
   lossOf,
@@ -56,6 +57,22 @@ class Fleet {
     const policy = { connectivity: { ...POLICY.connectivity, expiredPercent: percent } };
     const now = { wall: NOW + this.#ms - setBackMs, monotonic: this.#ms, silentMs, isStale };
     return this.#guard.probe(this.#nodes, policy, now);
+  }
+
+  /** Of the whole cluster. */
+  probeCluster(silentMs = 0, knownForMs = 0): ClusterLoss {
+    const now = { wall: NOW + this.#ms, monotonic: this.#ms, silentMs, isStale: false };
+    return this.#guard.probeCluster(this.#nodes, POLICY, now, knownForMs);
+  }
+
+  /** As `pass`, of the whole cluster. */
+  passCluster(ms: number): ClusterLoss {
+    for (let left = ms; left > 0; left -= 10 * SECOND) {
+      this.#ms += Math.min(left, 10 * SECOND);
+      this.renew();
+      this.probeCluster();
+    }
+    return this.probeCluster();
   }
 
   hasExpired(name: string, silentMs = 0): boolean | undefined {
@@ -249,4 +266,68 @@ it('the Lease of one node has expired also while it updates, and not by the sile
   expect([fleet.hasExpired('node-0'), fleet.hasExpired('node-1')]).toEqual([true, false]);
   expect(fleet.hasExpired('node-0', 1_000)).toBe(false);
   expect(fleet.hasExpired('without-a-lease')).toBeUndefined();
+});
+
+/** node-0 to node-9 in three zones: a has four nodes, b and c have three. */
+const inThreeZones = (name: string): NodeParts => {
+  const zone = name < 'node-4' ? 'a' : name < 'node-7' ? 'b' : 'c';
+  return { labels: { [ZONE_LABEL]: zone }, managed: false };
+};
+
+describe('the whole cluster', () => {
+  it('is lost when seven of ten nodes are silent, also those that are not managed', () => {
+    const fleet = new Fleet(10, { node: inThreeZones });
+    fleet.cut(7);
+    expect(fleet.passCluster(EXPIRY - 1)).toEqual({ lost: false, counted: 10, expired: 0 });
+    expect(fleet.passCluster(1)).toEqual({ lost: true, counted: 10, expired: 7 });
+    fleet.cutOff.clear();
+    fleet.passCluster(10 * SECOND);
+    expect(fleet.passCluster(RELEASE_AFTER_MS)).toEqual({ lost: false, counted: 10, expired: 0 });
+  });
+
+  it.each<readonly [string, number, number, boolean]>([
+    ['two of two', 2, 2, false],
+    ['two of three', 3, 2, false],
+    ['three of three', 3, 3, true],
+    ['five of ten', 10, 5, false],
+    ['six of ten', 10, 6, true],
+  ])('when %s nodes are silent, of %s nodes %s: lost is %s', (_, count, cut, lost) => {
+    const fleet = new Fleet(count, { node: () => ({ managed: false }) });
+    fleet.cut(cut);
+    expect(fleet.passCluster(MINUTE).lost).toBe(lost);
+  });
+
+  it('is not lost with one zone alone, even if that has most nodes and another one fails elsewhere', () => {
+    const large = (name: string): NodeParts => ({ labels: { [ZONE_LABEL]: name < 'node-6' ? 'a' : 'b' } });
+    const fleet = new Fleet(10, { node: large });
+    fleet.cut(6);
+    expect(fleet.passCluster(MINUTE)).toEqual({ lost: false, counted: 10, expired: 6 });
+    fleet.cut(7);
+    expect(fleet.passCluster(MINUTE)).toEqual({ lost: false, counted: 10, expired: 7 });
+    fleet.cut(8);
+    expect(fleet.passCluster(MINUTE).lost).toBe(true);
+  });
+
+  it('stays lost as long as its nodes are silent, and those that were off before do not count', () => {
+    const fleet = new Fleet(10, { node: () => ({ managed: false }) });
+    fleet.cut(1);
+    fleet.passCluster(61 * MINUTE);
+    fleet.cut(8);
+    expect(fleet.passCluster(5 * 60 * MINUTE)).toEqual({ lost: true, counted: 9, expired: 7 });
+  });
+
+  it('is lost for a process that starts hours later, if dependents have been down for as long', () => {
+    const fleet = new Fleet(10, { node: () => ({ managed: false }) });
+    fleet.cut(8);
+    for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 5 * 60 * MINUTE));
+    expect(fleet.probeCluster().lost).toBe(false);
+    expect(fleet.probeCluster(0, 5 * 60 * MINUTE)).toEqual({ lost: true, counted: 10, expired: 8 });
+  });
+
+  it('does not change while the watch of the Leases is silent', () => {
+    const fleet = new Fleet(4, { node: () => ({ managed: false }) });
+    fleet.wait(10 * MINUTE);
+    expect(fleet.probeCluster(10 * MINUTE).lost).toBe(false);
+    expect(fleet.probeCluster().lost).toBe(true);
+  });
 });

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isPassing } from '@brupop/shared/kube/error';
+import { hasStatus, isPassing, KubeError } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { retryDelayMs } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
@@ -27,7 +27,7 @@ import { type DEPENDENT_EVENTS, describeOthers, reportOf, type Shown } from './r
 import { downPatch, type RawTarget, readTarget, type Target, targetPath, upPatch } from './target.ts';
 
 interface DependentsOptions {
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'find' | 'mergePatch'>;
   readonly cluster: Pick<Cluster, 'dependents' | 'onChange'>;
   /** Those of the value dependents.targets of the chart: all that this process may read. */
   readonly targets: readonly TargetName[];
@@ -148,7 +148,7 @@ export class Dependents {
       const raw = await client.find<RawTarget>(targetPath(entry), signal);
       return raw === undefined ? 'NotFound' : readTarget(raw);
     } catch (error) {
-      if (signal.aborted || isPassing(error)) throw error;
+      if (signal.aborted || !isRejection(error)) throw error;
       this.#rejected(entry.key, error);
       return 'Failed';
     }
@@ -164,7 +164,7 @@ export class Dependents {
       count(hasStatus(error, 409) ? 'conflict' : 'error');
       // It has changed, or is gone: the next pass reads it again.
       if (hasStatus(error, 409) || hasStatus(error, 404)) return;
-      if (signal.aborted || isPassing(error)) throw error;
+      if (signal.aborted || !isRejection(error)) throw error;
       return this.#rejected(entry.key, error);
     }
     count('ok');
@@ -294,4 +294,9 @@ function isAtRisk(found: Shown['found']): boolean {
 
 function othersKey({ uid, generation }: Target): string {
   return `${uid}/${generation}`;
+}
+
+/** Of this very request, so that others may succeed. */
+function isRejection(error: unknown): boolean {
+  return error instanceof KubeError && !isPassing(error);
 }

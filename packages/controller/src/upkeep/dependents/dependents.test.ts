@@ -1,0 +1,229 @@
+import { DEPENDENT_REPLICAS_ANNOTATION, IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
+import { KubeError } from '@brupop/shared/kube/error';
+import { aDependent, configWith, ScaledWorld } from '../../testing/scaled-world.ts';
+
+const MINUTE = 60_000;
+/** Scaled down in this order, and up in the other one. */
+const THREE = [aDependent('autoscaler', 0, 2), aDependent('node-repair', 1, 1), aDependent('descheduler', 2, 0)];
+const [AUTOSCALER, REPAIR, DESCHEDULER] = THREE as [
+  ReturnType<typeof aDependent>,
+  ReturnType<typeof aDependent>,
+  ReturnType<typeof aDependent>,
+];
+
+function condition({ leader: { report } }: ScaledWorld): string {
+  return typeof report === 'object' ? `${report.condition.status} ${report.condition.reason}` : String(report);
+}
+
+/** A world whose dependents are all at 0. */
+async function lostWorld(replicas: readonly number[] = [2, 1, 3]): Promise<ScaledWorld> {
+  const world = new ScaledWorld(THREE, replicas);
+  world.lose(true);
+  await world.pass(MINUTE);
+  expect(world.scales).toEqual(replicas.map((count) => `0 (${count})`));
+  return world;
+}
+
+it('three dependents are scaled to 0 by their levels, and back in the other order, with the replicas they had', async () => {
+  const world = new ScaledWorld(THREE, [2, 1, 3]);
+  expect(await world.pass(10 * MINUTE)).toEqual([]);
+  world.lose(true);
+  expect(await world.pass(10 * MINUTE)).toEqual(['down autoscaler', 'down node-repair', 'down descheduler']);
+  expect([world.scales, condition(world)]).toEqual([['0 (2)', '0 (1)', '0 (3)'], 'False ScaledDown']);
+  world.lose(false);
+  expect(await world.pass(10 * MINUTE)).toEqual(['up descheduler', 'up node-repair', 'up autoscaler']);
+  expect([world.scales, condition(world)]).toEqual([['2', '1', '3'], 'True NotScaled']);
+  expect(world.events.map(({ reason, related }) => `${reason} ${related?.name}`)).toEqual([
+    ...['autoscaler', 'node-repair', 'descheduler'].map((name) => `DependentScaledDown ${name}`),
+    ...['descheduler', 'node-repair', 'autoscaler'].map((name) => `DependentScaledUp ${name}`),
+  ]);
+});
+
+it('those of one level go together', async () => {
+  const world = new ScaledWorld([aDependent('a', 1, 1), aDependent('b', 1, 1), aDependent('c', 0, 2)]);
+  world.lose(true);
+  await world.check();
+  expect(world.scales).toEqual(['3', '3', '0 (3)']);
+  expect(await world.pass(MINUTE)).toEqual(['down a', 'down b']);
+});
+
+it('a level waits for the pods of the former one, for its timeout at most, and for its delay', async () => {
+  const late = { level: 1, delayMs: 20_000, timeoutMs: 30_000 };
+  const world = new ScaledWorld([aDependent('a'), aDependent('b', 1, 0, { scaleDown: late })]);
+  world.stuck.add('a');
+  world.lose(true);
+  expect(await world.pass(30_000)).toEqual(['down a']);
+  expect(await world.pass(19_000)).toEqual([]);
+  expect(await world.pass(3_000)).toEqual(['down b']);
+});
+
+it('a level that cannot be scaled keeps the next one for its timeout only', async () => {
+  const world = new ScaledWorld([aDependent('a', 0, 0, { namespace: 'other' }), aDependent('b', 1)]);
+  world.targets = [aDependent('b')];
+  world.elect();
+  world.lose(true);
+  expect(await world.pass(29_000)).toEqual([]);
+  expect(await world.pass(4_000)).toEqual(['down b']);
+  expect(condition(world)).toBe('False TargetNotAllowed');
+});
+
+it('a loss that ends while levels go down, and begins again, turns the order around', async () => {
+  const world = new ScaledWorld(THREE, [2, 1, 3]);
+  world.lose(true);
+  await world.check();
+  world.lose(false);
+  expect(await world.pass(MINUTE)).toEqual(['up autoscaler']);
+  expect(world.scales).toEqual(['2', '1', '3']);
+});
+
+describe('nothing is scaled', () => {
+  it('and nothing is read while a watch is stale, in neither direction', async () => {
+    const world = new ScaledWorld(THREE);
+    await world.check();
+    world.lose(true);
+    world.view = { ...world.view, isUnsure: true };
+    expect(await world.pass(MINUTE)).toEqual([]);
+    expect([world.calls.length, condition(world)]).toEqual([3, 'False LossUnknown']);
+    const down = await lostWorld();
+    const before = down.calls.length;
+    down.lose(false);
+    down.view = { ...down.view, isUnsure: true };
+    await down.pass(MINUTE);
+    expect(down.calls.length).toBe(before);
+  });
+
+  it('before it is known whether the cluster is lost', async () => {
+    const world = new ScaledWorld(THREE);
+    world.view = { ...world.view, loss: undefined };
+    expect(await world.pass(MINUTE)).toEqual([]);
+  });
+
+  it.each([429, 500, 0])('when a read fails with %s, also not of the other targets', async (status) => {
+    const world = new ScaledWorld(THREE);
+    world.lose(true);
+    world.failure = new KubeError(status, 'Busy', 'the API server is busy');
+    await expect(world.check()).rejects.toMatchObject({ status });
+    expect(world.scales).toEqual(['3', '3', '3']);
+    world.failure = undefined;
+    expect(await world.pass(MINUTE)).toHaveLength(3);
+  });
+
+  it('while the configuration has a mistake, but what is at 0 goes back when the loss has ended', async () => {
+    const world = new ScaledWorld(THREE);
+    world.lose(true);
+    world.configure(THREE, { problem: 'spec.order: expected a word' });
+    expect(await world.pass(MINUTE)).toEqual([]);
+    const down = await lostWorld();
+    down.configure([], { problem: 'spec.order: expected a word' });
+    expect(await down.pass(MINUTE)).toEqual([]);
+    down.lose(false);
+    expect(await down.pass(MINUTE)).toHaveLength(3);
+  });
+});
+
+it('what another actor scales back is told once, not scaled again, and keeps its replicas', async () => {
+  const world = await lostWorld();
+  world.put(REPAIR, 5);
+  world.events.splice(0);
+  expect(await world.pass(10 * MINUTE)).toEqual([]);
+  world.elect();
+  expect(await world.pass(10 * MINUTE)).toEqual([]);
+  expect(condition(world)).toBe('False ScaledByOthers');
+  expect(new Set(world.events.map(({ reason, key }) => `${reason} ${key}`)).size).toBe(1);
+  world.lose(false);
+  await world.pass(MINUTE);
+  expect(world.scales).toEqual(['2', '5', '3']);
+});
+
+it('what is to be ignored is not scaled to 0, and goes back at once when it is', async () => {
+  const world = await lostWorld();
+  world.put(REPAIR, 0, { [IGNORE_SCALING_ANNOTATION]: 'true' });
+  await world.pass(MINUTE);
+  expect(world.scales).toEqual(['0 (2)', '1', '0 (3)']);
+  world.lose(false);
+  await world.pass(MINUTE);
+  world.lose(true);
+  expect(await world.pass(MINUTE)).toEqual(['down autoscaler', 'down descheduler']);
+});
+
+it.each<readonly [string, (world: ScaledWorld) => void]>([
+  ['its entry is removed', (world) => world.configure([REPAIR, DESCHEDULER])],
+  ['the configuration is deleted', (world) => world.configure([], { config: undefined })],
+])('during the loss a dependent goes back when %s', async (_, change) => {
+  const world = await lostWorld();
+  change(world);
+  await world.pass(MINUTE);
+  expect(world.scaleOf('autoscaler')).toBe('2');
+});
+
+it('one that its users have scaled to 0 stays as it is', async () => {
+  const world = new ScaledWorld(THREE, [0, 1, 1]);
+  world.lose(true);
+  expect(await world.pass(MINUTE)).toEqual(['down node-repair', 'down descheduler']);
+  world.lose(false);
+  await world.pass(MINUTE);
+  expect(world.scales).toEqual(['0', '1', '1']);
+});
+
+it.each(['', 'three', '0', '-1', '1.5', '99999999999'])(
+  'a record that is %j gives one replica back',
+  async (record) => {
+    const world = await lostWorld();
+    world.put(REPAIR, 0, { [DEPENDENT_REPLICAS_ANNOTATION]: record });
+    world.lose(false);
+    await world.pass(MINUTE);
+    expect(world.scales).toEqual(['2', '1', '3']);
+  },
+);
+
+it('a target that does not exist is a problem unless it is optional', async () => {
+  const world = new ScaledWorld(THREE);
+  world.delete(REPAIR);
+  await world.check();
+  expect(condition(world)).toBe('False TargetNotFound');
+  world.configure([AUTOSCALER, { ...REPAIR, optional: true }, DESCHEDULER]);
+  await world.check();
+  expect(condition(world)).toBe('True NotScaled');
+  world.lose(true);
+  expect(await world.pass(MINUTE)).toEqual(['down autoscaler', 'down descheduler']);
+});
+
+it('a target that the API server rejects is shown, retried, and does not keep others', async () => {
+  const world = new ScaledWorld([AUTOSCALER]);
+  world.failure = new KubeError(403, 'Forbidden', 'deployments.apps "autoscaler" is forbidden');
+  expect(await world.pass(MINUTE)).toEqual([]);
+  expect(condition(world)).toBe('False TargetRequestFailed');
+  world.failure = undefined;
+  await world.pass(6 * MINUTE);
+  expect(condition(world)).toBe('True NotScaled');
+});
+
+it('one that the chart no longer has, and that was left at 0, is shown until the chart has it again', async () => {
+  const world = await lostWorld();
+  const left = { kind: 'Deployment', namespace: 'kube-system', target: 'autoscaler', state: 'Down', replicas: 2 };
+  world.configure([], { config: configWith({ dependents: [left] }) });
+  world.targets = [REPAIR, DESCHEDULER];
+  world.elect();
+  await world.pass(MINUTE);
+  expect(condition(world)).toBe('False TargetNotAllowed');
+  expect(world.leader.report).toMatchObject({ dependents: [left] });
+  world.targets = THREE;
+  world.elect();
+  await world.pass(MINUTE);
+  expect(world.scaleOf('autoscaler')).toBe('2');
+});
+
+it('at rest each target is read once in five minutes, also when the cluster changes', async () => {
+  const world = new ScaledWorld(THREE);
+  await world.check();
+  for (let second = 0; second < 299; second += 1) {
+    await world.clock.advance(1_000);
+    await world.check();
+  }
+  expect(world.calls).toEqual(['get autoscaler', 'get node-repair', 'get descheduler']);
+});
+
+it('without dependents nothing is read and nothing is reported', async () => {
+  const world = new ScaledWorld([]);
+  expect([await world.check(), world.calls, world.leader.report]).toEqual([undefined, [], undefined]);
+});
