@@ -14,6 +14,7 @@ import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-condit
 import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/gates/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/plan/wait-events.ts';
+import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
@@ -73,6 +74,7 @@ const EVENTS = [
   ...CONFIG_EVENT_REASONS,
   ...CONDITION_EVENT_REASONS,
   ...GROUP_EVENT_REASONS,
+  ...DEPENDENT_EVENTS,
 ];
 
 describe('the runbook', () => {
@@ -80,6 +82,7 @@ describe('the runbook', () => {
     ['reason of a node', 'A node waits', Object.keys(REASONS)],
     ['reason of the configuration', 'The whole fleet waits', CONFIG_REASONS],
     ['reason of the certificate', 'The certificate', CERTIFICATE_REASONS],
+    ['reason of the dependents', 'Dependents', DEPENDENT_REASONS],
     ['Event', 'Events', EVENTS],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {
@@ -269,7 +272,7 @@ describe('the examples of a BrupopConfig', () => {
 
   it('are found', () => {
     const inPages = new Set(examples.map(([where = '']) => where.replace(/:\d+$/u, '')));
-    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/checks.md', 'docs/configuration.md']);
+    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/checks.md', 'docs/configuration.md', 'docs/dependents.md']);
   });
 
   it.each(examples)('%s: can be followed, and has no unknown field', (_, text = '') => {
