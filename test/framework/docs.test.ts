@@ -272,7 +272,12 @@ describe('the examples of a BrupopConfig', () => {
 
   it('are found', () => {
     const inPages = new Set(examples.map(([where = '']) => where.replace(/:\d+$/u, '')));
-    expect([...inPages].toSorted()).toEqual(['README.md', 'docs/checks.md', 'docs/configuration.md', 'docs/dependents.md']);
+    expect([...inPages].toSorted()).toEqual([
+      'README.md',
+      'docs/checks.md',
+      'docs/configuration.md',
+      'docs/dependents.md',
+    ]);
   });
 
   it.each(examples)('%s: can be followed, and has no unknown field', (_, text = '') => {
