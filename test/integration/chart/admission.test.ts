@@ -472,51 +472,6 @@ describe('the settings of node groups', () => {
   });
 });
 
-describe('the admission policies', () => {
-  it('have no expression that the API server warns of', async () => {
-    for (const name of ['brupop-nodes', 'brupop-shadows', 'brupop-node-groups', 'brupop-host-settings']) {
-      await eventually(
-        async () => {
-          const { status } = await cluster.api.get<{ status?: { typeChecking?: object } }>(`${POLICIES}/${name}`);
-          expect(status?.typeChecking).toEqual({});
-        },
-        { limitMs: 30_000 },
-      );
-    }
-  });
-
-  it('name what the programs write', async () => {
-    const { spec } = find(await renderChart(cluster), 'ValidatingAdmissionPolicy', 'brupop-nodes');
-    const variables = spec?.['variables'] as readonly { name: string; expression: string }[];
-    const named = (name: string): string[] => {
-      const { expression = '' } = variables.find((variable) => variable.name === name) ?? {};
-      return [...expression.matchAll(/'([^']+)'/gu)].map(([, key = '']) => key);
-    };
-    expect(named('ownAnnotations')).toEqual([...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS]);
-    expect(named('controllerAnnotations')).toEqual([OUT_OF_SERVICE_ANNOTATION]);
-    expect(named('groupAnnotations')).toEqual([GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION]);
-    expect(named('domains')).toEqual([]);
-    expect(named('ownLabels')).toEqual([EXCLUSION_LABEL]);
-    expect(named('outOfService')).toEqual([OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE, 'NoExecute']);
-    expect(named('oldOutOfService')).toEqual(named('outOfService'));
-    expect(JSON.stringify(spec)).toContain(`'${WAITING_TAINT}'`);
-  });
-
-  it('are left out if a value says so', async () => {
-    const kinds = (await renderChart(cluster, '--set', 'admissionPolicies.enabled=false')).map(({ kind }) => kind);
-    expect(kinds.filter((kind) => kind.startsWith('ValidatingAdmissionPolicy'))).toEqual([]);
-  });
-
-  it('do not keep the namespace of the release from being deleted', async () => {
-    await apiOf(CONTROLLER).create(SHADOWS, shadowOf(NODE));
-    await cluster.api.delete(`/api/v1/namespaces/${releaseNamespace}`);
-    await eventually(
-      async () => await expect(cluster.api.get(`/api/v1/namespaces/${releaseNamespace}`)).rejects.toThrow('404'),
-      { limitMs: 60_000 },
-    );
-  });
-});
-
 describe('the policy of dependents', () => {
   const REPLICAS = DEPENDENT_REPLICAS_ANNOTATION;
   const template = {
@@ -591,5 +546,56 @@ describe('the policy of dependents', () => {
       for (const change of changes)
         expect(await denial(apiOf(APISERVER).patch(`${object}?dryRun=All`, change))).toBe('');
     });
+  });
+});
+
+describe('the admission policies', () => {
+  it('have no expression that the API server warns of', async () => {
+    for (const name of [
+      'brupop-nodes',
+      'brupop-shadows',
+      'brupop-node-groups',
+      'brupop-host-settings',
+      'brupop-dependents',
+    ]) {
+      await eventually(
+        async () => {
+          const { status } = await cluster.api.get<{ status?: { typeChecking?: object } }>(`${POLICIES}/${name}`);
+          expect(status?.typeChecking).toEqual({});
+        },
+        { limitMs: 30_000 },
+      );
+    }
+  });
+
+  it('name what the programs write', async () => {
+    const { spec } = find(await renderChart(cluster), 'ValidatingAdmissionPolicy', 'brupop-nodes');
+    const variables = spec?.['variables'] as readonly { name: string; expression: string }[];
+    const named = (name: string): string[] => {
+      const { expression = '' } = variables.find((variable) => variable.name === name) ?? {};
+      return [...expression.matchAll(/'([^']+)'/gu)].map(([, key = '']) => key);
+    };
+    expect(named('ownAnnotations')).toEqual([...OWNERSHIP_ANNOTATIONS, ...AUTOSCALER_HOLDS]);
+    expect(named('controllerAnnotations')).toEqual([OUT_OF_SERVICE_ANNOTATION]);
+    expect(named('groupAnnotations')).toEqual([GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION]);
+    expect(named('domains')).toEqual([]);
+    expect(named('ownLabels')).toEqual([EXCLUSION_LABEL]);
+    expect(named('outOfService')).toEqual([OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE, 'NoExecute']);
+    expect(named('oldOutOfService')).toEqual(named('outOfService'));
+    expect(JSON.stringify(spec)).toContain(`'${WAITING_TAINT}'`);
+  });
+
+  it('are left out if a value says so', async () => {
+    const kinds = (await renderChart(cluster, '--set', 'admissionPolicies.enabled=false')).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind.startsWith('ValidatingAdmissionPolicy'))).toEqual([]);
+  });
+
+  it('do not keep the namespace of the release from being deleted', async () => {
+    await apiOf(CONTROLLER).create(SHADOWS, shadowOf(NODE));
+    await cluster.api.delete(`/api/v1/namespaces/${releaseNamespace}`);
+    await eventually(
+      async () => await expect(cluster.api.get(`/api/v1/namespaces/${releaseNamespace}`)).rejects.toThrow('404'),
+      { limitMs: 60_000 },
+    );
   });
 });
