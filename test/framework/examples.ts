@@ -123,6 +123,9 @@ export const fullShadow = {
   },
 } as const satisfies Full<Named<BottlerocketShadow>>;
 
+const dependent = { name: 'ca', namespace: 'kube-system', kind: 'Deployment', target: 'cluster-autoscaler' } as const;
+const phase = { level: 1, delay: '10s', timeout: '1m' } as const;
+
 /** A configuration with every field that there is. */
 export const fullConfig = {
   apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
@@ -199,17 +202,7 @@ export const fullConfig = {
       nodeMonitorGracePeriod: '40s',
       expiredPercent: 50,
       clusterExpiredPercent: 70,
-      dependents: [
-        {
-          name: 'autoscaler',
-          namespace: 'kube-system',
-          kind: 'Deployment',
-          target: 'cluster-autoscaler',
-          optional: true,
-          scaleDown: { level: 1, delay: '10s', timeout: '1m' },
-          scaleUp: { level: 2, delay: '5s', timeout: '2m' },
-        },
-      ],
+      dependents: [{ ...dependent, optional: true, scaleDown: phase, scaleUp: phase }],
     },
     nodeSelector: {
       matchLabels: { pool: 'web' },
@@ -235,17 +228,7 @@ export const fullConfig = {
     failedNodes: [
       { name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z', deleted: true },
     ],
-    dependents: [
-      {
-        name: 'autoscaler',
-        kind: 'Deployment',
-        namespace: 'kube-system',
-        target: 'cluster-autoscaler',
-        state: 'Down',
-        replicas: 2,
-        since: '2026-01-02T03:04:05Z',
-      },
-    ],
+    dependents: [{ ...dependent, state: 'Down', replicas: 2, since: '2026-01-02T03:04:05Z' }],
     window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },
     updateEstimate: '7m',
     expectedCompletionTime: '2026-01-03T03:00:00Z',

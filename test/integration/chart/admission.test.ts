@@ -8,7 +8,6 @@ import {
   AUTOSCALER_HOLDS,
   CONTROLLER,
   CORDONED_ANNOTATION,
-  DEPENDENT_REPLICAS_ANNOTATION,
   EXCLUSION_LABEL,
   GROUP,
   GROUP_KEYS_ANNOTATION,
@@ -33,12 +32,6 @@ import { OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { cordon, exclude, restore, slimNode } from '../../../packages/apiserver/src/nodes/policy.ts';
 import { prunePatch, restorePatch } from '../../../packages/controller/src/apply/nodes.ts';
 import { readNode } from '../../../packages/controller/src/cluster/node.ts';
-import {
-  downPatch,
-  type RawTarget,
-  readTarget,
-  upPatch,
-} from '../../../packages/controller/src/upkeep/dependents/target.ts';
 import { find, helm, releaseNamespace, renderChart } from '../../framework/chart.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { startLabellingWebhook } from '../../framework/control-plane/mutating-webhook.ts';
@@ -54,8 +47,6 @@ const NODE_PATH = `/api/v1/nodes/${NODE}`;
 const SHADOWS = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/${releaseNamespace}/${SHADOW_PLURAL}`;
 const SHADOW = `${SHADOWS}/${shadowName(NODE)}`;
 const POLICIES = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies';
-/** A Deployment that nothing may change. */
-const PROBE = '/apis/apps/v1/namespaces/default/deployments/probe';
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 let cluster: ControlPlane;
@@ -67,11 +58,7 @@ beforeAll(async () => {
   // Without pods: no kubelet would end them.
   const nowhere = ['--set', 'apiserver.nodeSelector.runs=nowhere,controller.nodeSelector.runs=nowhere'];
   const domains = ['--set', 'nodeMetadata.domains={node-role.kubernetes.io,node-restriction.kubernetes.io/db}'];
-  const targets = [
-    '--set-json',
-    'dependents.targets=[{"kind":"Deployment","namespace":"default","name":"autoscaler"}]',
-  ];
-  const release = [...targets, '--namespace', releaseNamespace, '--create-namespace', ...nowhere, ...domains];
+  const release = ['--namespace', releaseNamespace, '--create-namespace', ...nowhere, ...domains];
   await helm(cluster, 'install', 'brupop', chartDir, ...release);
   for (const name of [APISERVER, CONTROLLER]) {
     const path = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${name}/token`;
@@ -84,19 +71,11 @@ beforeAll(async () => {
     subjects: [APISERVER, CONTROLLER].map((name) => ({ kind: 'ServiceAccount', name, namespace: releaseNamespace })),
   });
   await createNode(cluster, { name: 'probe' });
-  const labels = { app: 'probe' };
-  const template = {
-    metadata: { labels },
-    spec: { containers: [{ name: 'probe', image: 'registry.example/probe:1' }] },
-  };
-  const spec = { replicas: 0, selector: { matchLabels: labels }, template };
-  await cluster.api.create(PROBE.replace('/probe', ''), { metadata: { name: 'probe' }, spec });
   // A policy takes effect some moments after it was created.
   const probes = [
     async (): Promise<unknown> =>
       by[APISERVER]?.patch('/api/v1/nodes/probe?dryRun=All', { metadata: { labels: { a: 'b' } } }),
     async (): Promise<unknown> => by[APISERVER]?.create(`${SHADOWS}?dryRun=All`, shadowOf('probe')),
-    async (): Promise<unknown> => by[CONTROLLER]?.patch(`${PROBE}?dryRun=All`, { metadata: { labels: { a: 'b' } } }),
   ];
   await eventually(
     async () => {
@@ -472,92 +451,9 @@ describe('the settings of node groups', () => {
   });
 });
 
-describe('the policy of dependents', () => {
-  const REPLICAS = DEPENDENT_REPLICAS_ANNOTATION;
-  const template = {
-    metadata: { labels: { app: 'autoscaler' } },
-    spec: { nodeName: 'nowhere', containers: [{ name: 'app', image: 'registry.example/app:1' }] },
-  };
-  const spec = { replicas: 3, selector: { matchLabels: { app: 'autoscaler' } }, template };
-
-  describe.each([
-    ['Deployment', '/apis/apps/v1/namespaces/default/deployments', spec],
-    ['StatefulSet', '/apis/apps/v1/namespaces/default/statefulsets', { ...spec, serviceName: 'app' }],
-  ] as const)('of a %s', (_, path, made) => {
-    const object = `${path}/autoscaler`;
-    const patch = async (body: object): Promise<string> => await denial(apiOf(CONTROLLER).patch(object, body));
-    const scale = async (replicas: number, record: string | null): Promise<string> =>
-      await patch({ metadata: { annotations: { [REPLICAS]: record } }, spec: { replicas } });
-    const set = async (replicas: number, record: string | null): Promise<unknown> =>
-      await cluster.api.patch(object, { metadata: { annotations: { [REPLICAS]: record } }, spec: { replicas } });
-
-    beforeEach(async () => {
-      await cluster.api.create(path, { metadata: { name: 'autoscaler', labels: { a: 'b' } }, spec: made });
-    });
-    afterEach(async () => await cluster.api.delete(object));
-
-    it('lets the controller scale it to 0 with its replicas recorded, and back', async () => {
-      const read = async () => readTarget(await cluster.api.get<RawTarget>(object));
-      expect(await patch(downPatch(await read()))).toBe('');
-      expect(await read()).toMatchObject({ state: 'Down', replicas: 0, restored: 3 });
-      expect(await patch(upPatch(await read()))).toBe('');
-      expect(await read()).toMatchObject({ state: 'Up', replicas: 3 });
-    });
-
-    it('lets it bring one replica back when the record cannot be read, and remove the record of one that others scaled', async () => {
-      await set(0, 'many');
-      expect(await scale(3, null)).toContain('back to these');
-      expect(await scale(1, null)).toBe('');
-      await set(5, '3');
-      expect(await scale(3, null)).toContain('back to these');
-      expect(await patch({ metadata: { annotations: { [REPLICAS]: null } } })).toBe('');
-    });
-
-    it('denies it every other number, and a record that is not that of the replicas', async () => {
-      for (const [replicas, record] of [
-        [0, null],
-        [0, '2'],
-        [2, '3'],
-        [2, null],
-        [9, null],
-      ] as const)
-        expect(await scale(replicas, record)).toContain('only to 0');
-      await set(0, '3');
-      for (const [replicas, record] of [
-        [2, null],
-        [0, null],
-        [0, '4'],
-        [3, '3'],
-      ] as const)
-        expect(await scale(replicas, record)).toContain('back to these');
-    });
-
-    it('denies it every other change, also together with one that it may make, and leaves others alone', async () => {
-      const down = { metadata: { annotations: { [REPLICAS]: '3' } }, spec: { replicas: 0 } };
-      const changes = [
-        { metadata: { ...down.metadata, labels: { a: 'c' } }, spec: down.spec },
-        { metadata: { annotations: { ...down.metadata.annotations, other: 'x' } }, spec: down.spec },
-        { ...down, spec: { ...down.spec, template: { spec: { serviceAccountName: 'admin' } } } },
-        { ...down, spec: { ...down.spec, minReadySeconds: 5 } },
-        { metadata: { ...down.metadata, finalizers: ['a.example/b'] }, spec: down.spec },
-      ];
-      for (const change of changes) expect(await patch(change)).toContain('only spec.replicas');
-      expect(await denial(apiOf(CONTROLLER).patch(`${object}/scale`, { spec: { replicas: 0 } }))).toContain('only');
-      for (const change of changes)
-        expect(await denial(apiOf(APISERVER).patch(`${object}?dryRun=All`, change))).toBe('');
-    });
-  });
-});
-
 describe('the admission policies', () => {
   it('have no expression that the API server warns of', async () => {
-    for (const name of [
-      'brupop-nodes',
-      'brupop-shadows',
-      'brupop-node-groups',
-      'brupop-host-settings',
-      'brupop-dependents',
-    ]) {
+    for (const name of ['brupop-nodes', 'brupop-shadows', 'brupop-node-groups', 'brupop-host-settings']) {
       await eventually(
         async () => {
           const { status } = await cluster.api.get<{ status?: { typeChecking?: object } }>(`${POLICIES}/${name}`);

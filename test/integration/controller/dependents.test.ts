@@ -2,8 +2,9 @@
  * Dependents with a real kube-apiserver and kube-controller-manager: three Deployments of one replica, one of three and
  * one with an autoscaler, in a cluster whose nodes fall silent.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { jest } from '@jest/globals';
-import type { CoreV1EventList, V1Deployment, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
+import type { CoreV1EventList, V1Deployment, V1Node, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import {
@@ -82,8 +83,9 @@ beforeAll(async () => {
   await eventually(async () => {
     for (const name of NODES) {
       await cluster.api.get(`${LEASES}/${name}`);
-      const { metadata } = await cluster.api.get<V1Deployment>(`/api/v1/nodes/${name}`);
-      expect(Date.now() - new Date(metadata?.creationTimestamp ?? 0).getTime()).toBeGreaterThan(61_000);
+      const { metadata } = await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
+      const ageMs = Date.now() - new Date(metadata?.creationTimestamp ?? 0).getTime();
+      if (ageMs < 61_000) throw new Error('the nodes are too young');
     }
   }, LOSS);
 });
@@ -95,7 +97,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await cut([]);
-  await eventually(async () => expect(await scales()).toEqual(['1', '3', '2']), LOSS);
+  await untilUp();
   await replica?.stop();
 });
 
@@ -153,8 +155,16 @@ async function scales(): Promise<string[]> {
   });
 }
 
+const UP = ['1', '3', '2'];
 const DOWN = ['0 (1)', '0 (3)', '0 (2)'];
 const untilDown = async (): Promise<void> => await eventually(async () => expect(await scales()).toEqual(DOWN), LOSS);
+
+async function untilUp(): Promise<void> {
+  await eventually(async () => {
+    const found = await scales();
+    if (!isDeepStrictEqual(found, UP)) throw new Error(`the dependents are at ${found.join(', ')}`);
+  }, LOSS);
+}
 
 /** The Events of dependents, as `REASON NAME`, in the order of their creation. */
 async function told(): Promise<string[]> {
@@ -188,7 +198,7 @@ it('while most nodes are silent three dependents are at 0, in their order, and a
   ]);
   expect(await replica?.metrics()).toMatch(/^brupop_dependents\{state="Down"\} 3$/m);
   await cut([]);
-  await eventually(async () => expect(await scales()).toEqual(['1', '3', '2']), LOSS);
+  await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
   await eventually(async () => expect(await reasonOf()).toBe('NotScaled'), LOSS);
   const names = TARGETS.map(({ name }) => name);
   await eventually(async () =>
@@ -202,7 +212,7 @@ it('while most nodes are silent three dependents are at 0, in their order, and a
 it('nothing is scaled when one zone is silent', async () => {
   await cut(NODES.slice(2));
   await new Promise((done) => setTimeout(done, 45_000));
-  expect(await scales()).toEqual(['1', '3', '2']);
+  expect(await scales()).toEqual(UP);
 });
 
 it('a leader that ends on the way is followed by one that goes on, and by one that scales back', async () => {
@@ -214,7 +224,7 @@ it('a leader that ends on the way is followed by one that goes on, and by one th
   await replica.stop();
   await cut([]);
   replica = await start();
-  await eventually(async () => expect(await scales()).toEqual(['1', '3', '2']), LOSS);
+  await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
 });
 
 it('what a user scales back stays so, and is told once', async () => {
@@ -235,7 +245,7 @@ it('an entry that is removed, and the deletion of the configuration, bring depen
   await configure({ connectivity: { nodeMonitorGracePeriod: '24s', dependents: DEPENDENTS.slice(1) } });
   await eventually(async () => expect(await scales()).toEqual(['1', ...DOWN.slice(1)]), LOSS);
   await cluster.api.delete(CONFIG);
-  await eventually(async () => expect(await scales()).toEqual(['1', '3', '2']), LOSS);
+  await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
 });
 
 it('before an uninstallation all are scaled back, and no controller scales them again', async () => {
@@ -257,7 +267,7 @@ it('before an uninstallation all are scaled back, and no controller scales them 
   expect(config.restoresDependents).toBe(true);
   const { log } = recordingLogger();
   await restore(config, { signal: new AbortController().signal, log, clock: systemClock });
-  expect(await scales()).toEqual(['1', '3', '2']);
+  expect(await scales()).toEqual(UP);
   await new Promise((done) => setTimeout(done, 30_000));
-  expect([await scales(), await replica?.isLeader()]).toEqual([['1', '3', '2'], false]);
+  expect([await scales(), await replica?.isLeader()]).toEqual([UP, false]);
 });

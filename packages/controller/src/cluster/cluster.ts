@@ -5,7 +5,7 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import type { Dependent, TargetName } from '@brupop/shared/api/config-dependents';
+import type { TargetName } from '@brupop/shared/api/config-dependents';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
@@ -24,23 +24,17 @@ import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/bud
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
-import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
-import {
-  type ClusterLoss,
-  type Connectivity,
-  ConnectivityGuard,
-  type NodeLease,
-  type ProbeTime,
-  readLease,
-} from './connectivity.ts';
+import { type Connectivity, ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
+import { ClusterProbe, type DependentsView } from './dependents.ts';
 import { MetadataNotes } from './metadata-notes.ts';
-import { bearsOwnership, hasGroupMetadata, isControlPlane, isManaged, type NodeView, readNode } from './node.ts';
+import { bearsOwnership, concernsOperator, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
 import {
@@ -75,18 +69,6 @@ interface ClusterOptions {
   readonly pausedBefore?: () => string | undefined;
 }
 
-/** What is known about the dependents of the cluster, and whether they are to be scaled to 0. */
-export interface DependentsView {
-  readonly config: BrupopConfig | undefined;
-  readonly dependents: readonly Dependent[];
-  /** A mistake in the configuration: the dependents may not be the ones that users want. */
-  readonly problem: string | undefined;
-  /** Undefined: it is unknown. */
-  readonly loss: ClusterLoss | undefined;
-  /** A watch is stale, or the clock is wrong. */
-  readonly isUnsure: boolean;
-}
-
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
 type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | undefined;
 
@@ -113,8 +95,7 @@ export class Cluster {
   readonly #indexedBudgets: Budgets;
   readonly #leases: Reflector<NodeLease>;
   readonly #guard = new ConnectivityGuard();
-  /** As of the latest probe; undefined without dependents, and before the first probe. */
-  #clusterLoss: ClusterLoss | undefined;
+  readonly #cluster: ClusterProbe;
   /** Called when Leases or Secrets may make a plan differ. */
   readonly #onProbe = new Set<() => void>();
   /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
@@ -149,6 +130,9 @@ export class Cluster {
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
+    const parts = { guard: this.#guard, nodes: this.#nodes, configs: this.#configs, policies: this.#policies };
+    const isUsed = options.dependents.length > 0;
+    this.#cluster = new ClusterProbe({ ...parts, isUsed, shadowOf: (node) => this.#shadowOf(node) });
     this.#nodes.subscribe(({ type, object, old }) => {
       const { name } = object.metadata;
       if (object.isLarge && type !== 'Deleted' && old?.isLarge !== true)
@@ -243,7 +227,7 @@ export class Cluster {
   snapshot(rejectionOf: RejectionOf): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
     const managedNodes = this.#managedNodes(rejectionOf);
-    const connectivity = this.#connectivityOf(managedNodes);
+    const connectivity = this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
     const clockSkewMs = this.#options.client.clockSkewMs();
     // By a wrong clock, nodes that are updating would miss their deadlines.
     const isWrong = isClockWrong(clockSkewMs);
@@ -271,16 +255,7 @@ export class Cluster {
 
   /** What `upkeep/dependents` decides on. */
   dependents(): DependentsView {
-    const config = this.#configs.get(CONFIG_NAME);
-    const { problem, connectivity } = this.#policies.fleet;
-    const isUnsure = !this.synced || this.#isStale() || isClockWrong(this.#options.client.clockSkewMs());
-    return {
-      config,
-      dependents: config === undefined ? [] : connectivity.dependents,
-      problem: config === undefined ? undefined : problem,
-      loss: isUnsure ? undefined : this.#clusterLoss,
-      isUnsure,
-    };
+    return this.#cluster.view(!this.synced || this.#now().isStale || isClockWrong(this.#options.client.clockSkewMs()));
   }
 
   get #reflectors(): Readonly<
@@ -315,42 +290,24 @@ export class Cluster {
   #probeLeases(): boolean {
     if (!this.synced) return false;
     const before = this.#guard.latest;
-    const now = this.#connectivityOf(this.#managedNodes(() => undefined));
-    const wasLost = this.#clusterLoss?.lost;
-    this.#clusterLoss = this.#probeCluster();
-    if (this.#clusterLoss?.lost !== wasLost) return true;
-    return before.lost || before.expired.length > 0 || now.expired.length > 0;
-  }
-
-  #probeCluster(): ClusterLoss | undefined {
-    const { fleet } = this.#policies;
-    if (this.#options.dependents.length === 0) return undefined;
-    const nodes = this.#nodes.list().map((node) => {
-      const { name } = node.metadata;
-      return { name, node, shadow: this.#shadowOf(name) };
-    });
-    return this.#guard.probeCluster(nodes, fleet, this.#now(), this.#lostForMs());
-  }
-
-  /** By the status, for how long dependents have been down. */
-  #lostForMs(): number {
-    const { dependents = [] } = this.#configs.get(CONFIG_NAME)?.status ?? {};
-    const since = dependents.flatMap((one) => (one.state === 'Down' ? (parseTime(one.since) ?? []) : []));
-    return Math.max(0, this.#options.clock.now() - Math.min(...since));
-  }
-
-  #isStale(): boolean {
-    return staleResources(this.watchLags()).length > 0;
+    const now = this.#guard.probe(
+      this.#managedNodes(() => undefined),
+      this.#policies.fleet,
+      this.#now(),
+    );
+    const isChanged = this.#cluster.probe(this.#now());
+    return isChanged || before.lost || before.expired.length > 0 || now.expired.length > 0;
   }
 
   #now(): ProbeTime {
     const { clock } = this.#options;
     const [wall, monotonic] = [clock.now(), clock.monotonic()];
-    return { wall, monotonic, silentMs: this.#leases.idleForMs(), isStale: this.#isStale() };
-  }
-
-  #connectivityOf(managedNodes: readonly ManagedNode[]): Connectivity {
-    return this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
+    return {
+      wall,
+      monotonic,
+      silentMs: this.#leases.idleForMs(),
+      isStale: staleResources(this.watchLags()).length > 0,
+    };
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
@@ -403,13 +360,7 @@ export class Cluster {
   }
 
   #isRelevant({ object, old }: ReflectorEvent<NodeView>): boolean {
-    return [object, old ?? object].some(
-      (node) =>
-        isManaged(node) ||
-        bearsOwnership(node) ||
-        hasGroupMetadata(node) ||
-        isControlPlane(node) ||
-        this.#shadowOf(node.metadata.name) !== undefined,
-    );
+    const nodes = [object, old ?? object];
+    return nodes.some((node) => concernsOperator(node) || this.#shadowOf(node.metadata.name) !== undefined);
   }
 }

@@ -232,9 +232,7 @@ export class ConnectivityGuard {
   #leaseOf({ name, node, shadow }: NodeAndShadow, now: ProbeTime, which: Counted): CountedLease | undefined {
     const renewal = this.#renewals.get(name);
     if (node === undefined || renewal === undefined || (which.isManaged && !isManaged(node))) return undefined;
-    const { creationTimestamp } = node.metadata;
-    const isNew = now.wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
-    if (isNew || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
+    if (isNew(node, now) || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
     const ageMs = now.monotonic - now.silentMs - renewal.seenAt;
     if (ageMs >= which.countsForMs) return undefined;
     const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
@@ -244,6 +242,10 @@ export class ConnectivityGuard {
 
 interface CountedLease extends ExpiredLease {
   readonly zone: string;
+}
+
+function isNew({ metadata: { creationTimestamp } }: NodeView, { wall }: ProbeTime): boolean {
+  return wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
 }
 
 /** Which Leases count. */

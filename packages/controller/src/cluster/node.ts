@@ -217,3 +217,8 @@ export function isControlPlane({ metadata: { labels = {} } }: NodeView): boolean
 export function isManaged(node: NodeView): boolean {
   return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
 }
+
+/** True for a Node whose changes may make a plan differ, also without a shadow. */
+export function concernsOperator(node: NodeView): boolean {
+  return isManaged(node) || bearsOwnership(node) || hasGroupMetadata(node) || isControlPlane(node);
+}

@@ -7,7 +7,7 @@ import type { EventSource } from '@brupop/shared/kube/events';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import type { DependentsView } from '../cluster/cluster.ts';
+import type { DependentsView } from '../cluster/dependents.ts';
 import { createMetrics } from '../metrics.ts';
 import { Dependents } from '../upkeep/dependents/dependents.ts';
 import { type RawTarget, targetPath } from '../upkeep/dependents/target.ts';
@@ -24,8 +24,9 @@ interface Patch {
   readonly spec?: { readonly replicas: number };
 }
 
+const phase = (level: number): Dependent['scaleDown'] => ({ level, delayMs: 0, timeoutMs: 30 * SECOND });
+
 export function aDependent(target: string, down = 0, up = 0, changes: Partial<Dependent> = {}): Dependent {
-  const phase = (level: number) => ({ level, delayMs: 0, timeoutMs: 30 * SECOND });
   const object = { kind: 'Deployment', namespace: 'kube-system', target } as const;
   return { ...object, name: target, optional: false, scaleDown: phase(down), scaleUp: phase(up), ...changes };
 }
@@ -148,13 +149,8 @@ export class ScaledWorld {
     if (raw === undefined) throw new KubeError(404, 'NotFound', 'there is none');
     if (raw.metadata.resourceVersion !== body.metadata.resourceVersion)
       throw new KubeError(409, 'Conflict', 'it has changed');
-    const { replicas = 1 } = body.spec ?? raw.spec ?? {};
-    const annotations = Object.entries({ ...raw.metadata.annotations, ...body.metadata.annotations });
-    const kept = Object.fromEntries(annotations.filter((one): one is [string, string] => one[1] !== null));
     this.#version += 1;
-    const generation = (raw.metadata.generation ?? 0) + (replicas === raw.spec?.replicas ? 0 : 1);
-    const metadata = { ...raw.metadata, generation, resourceVersion: String(this.#version), annotations: kept };
-    this.#objects.set(path, { ...raw, metadata, spec: { replicas } });
+    this.#objects.set(path, patched(raw, body, String(this.#version)));
     // The response of the last one is lost.
     if (this.killedAfter === 0) throw new Error('killed');
     await Promise.resolve();
@@ -177,6 +173,14 @@ export class ScaledWorld {
 
 export function configWith(status: BrupopConfig['status'] = {}): BrupopConfig {
   return { metadata: { name: 'cluster', uid: 'config', resourceVersion: '1' }, spec: {}, status };
+}
+
+function patched(raw: RawTarget, body: Patch, resourceVersion: string): RawTarget {
+  const { replicas = 1 } = body.spec ?? raw.spec ?? {};
+  const annotations = Object.entries({ ...raw.metadata.annotations, ...body.metadata.annotations });
+  const kept = Object.fromEntries(annotations.filter((one): one is [string, string] => one[1] !== null));
+  const generation = (raw.metadata.generation ?? 0) + (replicas === raw.spec?.replicas ? 0 : 1);
+  return { ...raw, metadata: { ...raw.metadata, generation, resourceVersion, annotations: kept }, spec: { replicas } };
 }
 
 function statusOf(observedGeneration: number, replicas: number): NonNullable<RawTarget['status']> {

@@ -3,6 +3,7 @@
  * killed at any of its requests, before it is sent or before its response arrives. After each story the cluster is
  * connected and a leader works: nothing is at 0 that its users want, and no number is lost.
  */
+import type { Dependent } from '@brupop/shared/api/config-dependents';
 import fc from 'fast-check';
 import { jest } from '@jest/globals';
 import { aDependent, ScaledWorld } from '../../testing/scaled-world.ts';
@@ -40,16 +41,11 @@ it('a leader that is killed at any request leaves nothing at 0, and loses no num
       for (const { does, which, replicas, killedAfter, ms } of events) {
         const one = all[which % all.length] ?? all[0];
         if (one === undefined) continue;
-        world.view = { ...world.view, isUnsure: does === 'stale' };
-        if (does === 'lose' || does === 'connect') world.lose(does === 'lose');
-        if (does === 'remove') world.configure(world.view.dependents.filter(({ target }) => target !== one.target));
-        if (does === 'delete') world.configure([], { config: undefined });
-        if (does === 'scale') {
-          world.put(one, replicas);
-          wanted.set(one.target, replicas);
-        }
+        happen(world, does, one, replicas);
+        if (does === 'scale') wanted.set(one.target, replicas);
         world.killedAfter = killedAfter;
-        await world.pass(ms).catch((error: unknown) => expect(String(error)).toContain('killed'));
+        const error = await world.pass(ms).catch((thrown: unknown) => String(thrown));
+        expect(typeof error === 'string' ? error : 'Error: killed').toBe('Error: killed');
         world.killedAfter = Infinity;
         for (const { target } of all)
           expect([
@@ -92,4 +88,12 @@ it('in one loss and its end, killed once at each request in turn', async () => {
 /** The record of what another actor has scaled back. */
 function recordOf(world: ScaledWorld, target: string): string {
   return /\((?<record>.*)\)/u.exec(world.scaleOf(target))?.groups?.['record'] ?? '';
+}
+
+function happen(world: ScaledWorld, does: string, one: Dependent, replicas: number): void {
+  world.view = { ...world.view, isUnsure: does === 'stale' };
+  if (does === 'lose' || does === 'connect') world.lose(does === 'lose');
+  if (does === 'remove') world.configure(world.view.dependents.filter(({ target }) => target !== one.target));
+  if (does === 'delete') world.configure([], { config: undefined });
+  if (does === 'scale') world.put(one, replicas);
 }

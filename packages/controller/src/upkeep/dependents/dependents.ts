@@ -7,7 +7,6 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { TargetName } from '@brupop/shared/api/config-dependents';
-import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, isPassing, KubeError } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
@@ -17,14 +16,15 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
-import { CONFIG_OBJECT } from '../../apply/config-events.ts';
-import type { Cluster, DependentsView } from '../../cluster/cluster.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
+import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { DependentsStatus } from '../../plan/config-status.ts';
 import { decide, type Scaling, type Started } from './decide.ts';
 import { type Entry, entriesOf, observedOf } from './entries.ts';
-import { type DEPENDENT_EVENTS, describeOthers, reportOf, type Shown } from './report.ts';
-import { downPatch, type RawTarget, readTarget, type Target, targetPath, upPatch } from './target.ts';
+import { Notices } from './notices.ts';
+import { reportOf, type Shown } from './report.ts';
+import { downPatch, type RawTarget, readTarget, targetPath, upPatch } from './target.ts';
 
 interface DependentsOptions {
   readonly client: Pick<KubeClient, 'find' | 'mergePatch'>;
@@ -62,13 +62,14 @@ export class Dependents {
   #started: Started = new Map();
   #shown: readonly Shown[] | undefined;
   #rejections = new Map<string, Rejection>();
-  #told: ReadonlySet<string> = new Set();
+  readonly #notices: Notices;
   /** What the latest pass has decided on, and when the next one is due, on the monotonic clock. */
   #basis: unknown;
   #dueAt = -Infinity;
 
   constructor(options: DependentsOptions) {
     this.#options = options;
+    this.#notices = new Notices(options);
   }
 
   /** Unknown until this process has looked, as the leader. */
@@ -155,30 +156,22 @@ export class Dependents {
   }
 
   async #scale(entry: Entry, { target, to }: Scaling, view: DependentsView, signal: AbortSignal): Promise<void> {
-    const { client, log, metrics } = this.#options;
+    const { client, metrics } = this.#options;
     const count = (result: string): void => metrics.writes.inc({ kind: 'dependent', result });
     const body = to === 'Down' ? downPatch(target) : upPatch(target);
     try {
       await client.mergePatch(targetPath(entry), body, { signal });
     } catch (error) {
-      count(hasStatus(error, 409) ? 'conflict' : 'error');
       // It has changed, or is gone: the next pass reads it again.
-      if (hasStatus(error, 409) || hasStatus(error, 404)) return;
+      const isConflict = hasStatus(error, 409) || hasStatus(error, 404);
+      count(isConflict ? 'conflict' : 'error');
+      if (isConflict) return;
       if (signal.aborted || !isRejection(error)) throw error;
       return this.#rejected(entry.key, error);
     }
     count('ok');
     this.#rejections.delete(entry.key);
-    const replicas = to === 'Down' ? target.replicas : target.restored;
-    log[to === 'Down' ? 'warn' : 'info'](`dependent scaled ${to === 'Down' ? 'to 0' : 'back'}`, {
-      target: entry.key,
-      replicas,
-    });
-    const message =
-      to === 'Down'
-        ? `${entry.key} scaled from ${replicas} to 0: most nodes of the cluster have not renewed their Leases`
-        : `${entry.key} has ${replicas} replicas again`;
-    this.#record(to === 'Down' ? 'DependentScaledDown' : 'DependentScaledUp', entry, target, view, message);
+    this.#notices.scaled(entry, target, to, view.config);
   }
 
   #rejected(key: string, error: unknown): void {
@@ -196,21 +189,18 @@ export class Dependents {
   }
 
   #show(entries: readonly Entry[], found: ReadonlyMap<string, Shown['found']>, view: DependentsView): void {
-    const { metrics } = this.#options;
     const shown = entries.map((one) => this.#shownOf(one, found.get(one.key) ?? 'Failed'));
-    for (const [index, one] of shown.entries()) {
-      const entry = entries[index];
-      if (entry !== undefined && typeof one.found !== 'string') this.#tellOthers(entry, one.found, view);
-    }
-    this.#told = new Set(shown.flatMap(({ found: one }) => (isByOthers(one) ? [othersKey(one)] : [])));
+    this.#notices.seen(shown, view.config);
     this.#shown = shown.filter(({ name, found: one }) => name !== undefined || isAtRisk(one));
-    metrics.clusterLost.set(view.loss?.lost === true ? 1 : 0);
+    this.#measure(this.#shown, view);
+    this.#tell(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, reasonOfStay(view)));
+  }
+
+  #measure(shown: readonly Shown[], { loss }: DependentsView): void {
+    const { metrics } = this.#options;
+    metrics.clusterLost.set(loss?.lost === true ? 1 : 0);
     metrics.dependents.reset();
-    for (const { found: one } of this.#shown)
-      metrics.dependents.inc({ state: typeof one === 'string' ? one : one.state });
-    const why =
-      view.problem !== undefined && view.loss?.lost === true ? `The configuration has a mistake: ${view.problem}` : '';
-    this.#tell(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, why));
+    for (const { found } of shown) metrics.dependents.inc({ state: typeof found === 'string' ? found : found.state });
   }
 
   #shownOf({ key, kind, namespace, target, dependent, left }: Entry, found: Shown['found']): Shown {
@@ -225,31 +215,6 @@ export class Dependents {
       problem,
       left,
     };
-  }
-
-  #tellOthers(entry: Entry, target: Target, view: DependentsView): void {
-    if (!isByOthers(target) || this.#told.has(othersKey(target))) return;
-    this.#options.log.warn('dependent scaled back by another actor', { target: entry.key, replicas: target.replicas });
-    this.#record('DependentScaledByOthers', entry, target, view, describeOthers([entry]));
-  }
-
-  #record(
-    reason: (typeof DEPENDENT_EVENTS)[number],
-    { kind, namespace, target: name }: TargetName,
-    { uid, resourceVersion, generation }: Target,
-    { config }: DependentsView,
-    message: string,
-  ): void {
-    const isOthers = reason === 'DependentScaledByOthers';
-    this.#options.events.record({
-      reason,
-      warning: reason !== 'DependentScaledUp',
-      about: { ...CONFIG_OBJECT, name: CONFIG_NAME, uid: config?.metadata.uid ?? '' },
-      related: { apiVersion: 'apps/v1', kind, namespace, name, uid },
-      message,
-      // Another leader that sees the same tells the same.
-      key: `${uid}/${isOthers ? generation : resourceVersion}`,
-    });
   }
 
   #tell(report: DependentsStatus): void {
@@ -271,7 +236,7 @@ export class Dependents {
     this.#report = 'unknown';
     this.#shown = undefined;
     this.#rejections.clear();
-    this.#told = new Set();
+    this.#notices.forget();
     metrics.dependents.reset();
     metrics.clusterLost.reset();
   }
@@ -283,17 +248,14 @@ function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
   return found;
 }
 
-function isByOthers(found: Shown['found']): found is Target {
-  return typeof found !== 'string' && found.state === 'ScaledByOthers';
-}
-
 /** Of a target without an entry: it is shown as long as it is not as its users want it. */
 function isAtRisk(found: Shown['found']): boolean {
   return typeof found === 'string' ? found !== 'NotFound' : found.state !== 'Up';
 }
 
-function othersKey({ uid, generation }: Target): string {
-  return `${uid}/${generation}`;
+/** Why nothing is scaled to 0 although the cluster is lost; empty: it is. */
+function reasonOfStay({ problem, loss }: DependentsView): string {
+  return problem !== undefined && loss?.lost === true ? `The configuration has a mistake: ${problem}` : '';
 }
 
 /** Of this very request, so that others may succeed. */

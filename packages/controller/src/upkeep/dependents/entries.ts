@@ -1,7 +1,7 @@
 /** The targets that are looked at, and how each is wanted: what users, the chart and the cluster say, pure. */
 import type { DependentStatus } from '@brupop/shared/api/brupop-config';
 import { type Dependent, DEPENDENT_KINDS, type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
-import type { DependentsView } from '../../cluster/cluster.ts';
+import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Direction, Observed } from './decide.ts';
 import type { Shown } from './report.ts';
 

@@ -32,6 +32,10 @@ export interface Shown extends TargetName {
   readonly left?: DependentStatus | undefined;
 }
 
+export function isByOthers(found: Shown['found']): found is Target {
+  return typeof found !== 'string' && found.state === 'ScaledByOthers';
+}
+
 const MAX_MESSAGE = 1_024;
 
 /** @param why - nothing is decided at the moment; empty: something is */
@@ -45,7 +49,7 @@ type Told = { readonly status: 'True' | 'False'; readonly reason: Reason; readon
 function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): Told {
   const problem = problemOf(shown);
   const down = shown.filter(({ found }) => typeof found !== 'string' && found.state === 'Down');
-  const others = shown.filter(({ found }) => typeof found !== 'string' && found.state === 'ScaledByOthers');
+  const others = shown.filter(({ found }) => isByOthers(found));
   if (problem !== undefined) return { status: 'False', ...problem };
   if (why !== '') return { status: 'False', reason: 'LossUnknown', message: `Nothing is scaled. ${why}` };
   if (others.length > 0) return { status: 'False', reason: 'ScaledByOthers', message: describeOthers(others) };

@@ -53,8 +53,6 @@ export function readTarget({ metadata, spec, status = {} }: RawTarget): Target {
   const { uid, resourceVersion, generation = 0, annotations = {} } = metadata;
   const { replicas = 1 } = spec ?? {};
   const record = annotations[DEPENDENT_REPLICAS_ANNOTATION];
-  const { observedGeneration = 0, replicas: pods = 0, readyReplicas = 0 } = status;
-  const hasPods = replicas === 0 ? pods === 0 : readyReplicas >= replicas;
   return {
     state: stateOf(record, replicas),
     uid,
@@ -63,8 +61,16 @@ export function readTarget({ metadata, spec, status = {} }: RawTarget): Target {
     replicas,
     restored: record === undefined || replicas > 0 ? replicas : recordedReplicas(record),
     isIgnored: annotations[IGNORE_SCALING_ANNOTATION] === 'true',
-    isSettled: observedGeneration >= generation && hasPods,
+    isSettled: isSettled(status, generation, replicas),
   };
+}
+
+function isSettled(
+  { observedGeneration = 0, replicas: pods = 0, readyReplicas = 0 }: NonNullable<RawTarget['status']>,
+  generation: number,
+  replicas: number,
+): boolean {
+  return observedGeneration >= generation && (replicas === 0 ? pods === 0 : readyReplicas >= replicas);
 }
 
 function stateOf(record: string | undefined, replicas: number): Target['state'] {

@@ -1,0 +1,72 @@
+/** Events on the BrupopConfig, and log lines, of what happens to dependents. */
+import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
+import { CONFIG_NAME } from '@brupop/shared/api/names';
+import type { Events } from '@brupop/shared/kube/events';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { CONFIG_OBJECT } from '../../apply/config-events.ts';
+import type { DependentsView } from '../../cluster/dependents.ts';
+import type { Direction } from './decide.ts';
+import { type DEPENDENT_EVENTS, describeOthers, isByOthers, type Shown } from './report.ts';
+import type { Target } from './target.ts';
+
+type Config = DependentsView['config'];
+
+export class Notices {
+  readonly #options: { readonly events: Pick<Events, 'record'>; readonly log: Logger };
+  /** Of targets that another actor has scaled back. */
+  #told: ReadonlySet<string> = new Set();
+
+  constructor({ events, log }: { readonly events: Pick<Events, 'record'>; readonly log: Logger }) {
+    this.#options = { events, log };
+  }
+
+  scaled(name: TargetName, target: Target, to: Direction, config: Config): void {
+    const key = targetKey(name);
+    const { log } = this.#options;
+    if (to === 'Down') {
+      log.warn('dependent scaled to 0', { target: key, replicas: target.replicas });
+      const message = `${key} scaled from ${target.replicas} to 0: most nodes of the cluster have not renewed their Leases`;
+      this.#record('DependentScaledDown', name, target, { config, message, key: target.resourceVersion });
+    } else {
+      log.info('dependent scaled back', { target: key, replicas: target.restored });
+      const message = `${key} has ${target.restored} replicas again`;
+      this.#record('DependentScaledUp', name, target, { config, message, key: target.resourceVersion });
+    }
+  }
+
+  /** Each that another actor has scaled back is told once; another leader tells the same, with the same name. */
+  seen(shown: readonly Shown[], config: Config): void {
+    const told = new Set<string>();
+    for (const { found, ...name } of shown) {
+      if (!isByOthers(found)) continue;
+      const { uid, generation, replicas } = found;
+      const key = `${uid}/${generation}`;
+      told.add(key);
+      if (this.#told.has(key)) continue;
+      this.#options.log.warn('dependent scaled back by another actor', { target: targetKey(name), replicas });
+      const message = describeOthers([name]);
+      this.#record('DependentScaledByOthers', name, found, { config, message, key: String(generation) });
+    }
+    this.#told = told;
+  }
+
+  forget(): void {
+    this.#told = new Set();
+  }
+
+  #record(
+    reason: (typeof DEPENDENT_EVENTS)[number],
+    { kind, namespace, target: name }: TargetName,
+    { uid }: Target,
+    { config, message, key }: { readonly config: Config; readonly message: string; readonly key: string },
+  ): void {
+    this.#options.events.record({
+      reason,
+      warning: reason !== 'DependentScaledUp',
+      about: { ...CONFIG_OBJECT, name: CONFIG_NAME, uid: config?.metadata.uid ?? '' },
+      related: { apiVersion: 'apps/v1', kind, namespace, name, uid },
+      message,
+      key: `${uid}/${key}`,
+    });
+  }
+}
