@@ -5,7 +5,6 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import type { TargetName } from '@brupop/shared/api/config-dependents';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
@@ -21,17 +20,16 @@ import {
 } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/budgets';
-import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
-import type { Clock } from '@brupop/shared/runtime/clock';
-import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
+import type { NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
-import { type Connectivity, ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
+import type { ClusterOptions } from './options.ts';
+import { ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
 import { ClusterProbe, type DependentsView } from './dependents.ts';
 import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, concernsOperator, isManaged, type NodeView, readNode } from './node.ts';
@@ -49,25 +47,6 @@ import {
 import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
 import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
-
-interface ClusterOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly namespace: string;
-  readonly nodeName: string;
-  readonly checks: CheckLookups;
-  /** Whether the API server of the operator has the right to delete pods. */
-  readonly mayForce: boolean;
-  /** Folder of the mounted Secrets with settings of hosts. */
-  readonly settingsSecrets: string;
-  /** What may be scaled to 0 while the cluster is lost. With none, nobody asks whether it is. */
-  readonly dependents: readonly TargetName[];
-  /** Called with the resource of a watch that has failed and is opened again. */
-  readonly onWatchRestart?: (resource: string) => void;
-  /** What {@link Cluster.pause} of the leader before was. */
-  readonly pausedBefore?: () => string | undefined;
-}
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
 type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | undefined;
