@@ -178,10 +178,22 @@ export function outOfServiceByUs({ metadata: { annotations = {} } }: NodeView): 
   return annotations[OUT_OF_SERVICE_ANNOTATION] !== undefined;
 }
 
-/** Set by cluster-autoscaler and Karpenter on a Node whose machine they are about to remove. */
-const REMOVAL_TAINTS = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
+/**
+ * On a Node whose machine is about to be removed, or is off, by who sets them: cluster-autoscaler, Karpenter,
+ * aws-node-termination-handler, GKE, and the cloud controller managers. Not those of a machine that may well stay, such as
+ * DeletionCandidateOfClusterAutoscaler and aws-node-termination-handler/rebalance-recommendation.
+ */
+const REMOVAL_TAINTS = [
+  'ToBeDeletedByClusterAutoscaler',
+  'karpenter.sh/disrupted',
+  'karpenter.sh/disruption',
+  'aws-node-termination-handler/spot-itn',
+  'aws-node-termination-handler/asg-lifecycle-termination',
+  'cloud.google.com/impending-node-termination',
+  'node.cloudprovider.kubernetes.io/shutdown',
+];
 
-/** True for a Node that is being deleted, or whose machine an autoscaler removes. */
+/** True for a Node that is being deleted, or whose machine is about to be removed. */
 export function isBeingRemoved({ metadata, taints }: NodeView): boolean {
   return metadata.deletionTimestamp !== undefined || taints.some(({ key }) => REMOVAL_TAINTS.includes(key));
 }

@@ -56,6 +56,15 @@ it.each<readonly [string, readonly ManagedNode[], readonly NodeView[]]>([
   ['is not managed and not Ready', [], [unmanaged('b', { ready: false })]],
   ['is being deleted', [], [unmanaged('b', { deletionTimestamp: ago(0) })]],
   [
+    'is about to be removed by its Auto Scaling group',
+    [],
+    [
+      unmanaged('b', {
+        taints: [{ key: 'aws-node-termination-handler/asg-lifecycle-termination', effect: 'NoSchedule' }],
+      }),
+    ],
+  ],
+  [
     'has only etcd, and is not Ready',
     [],
     [aNode({ name: 'b', managed: false, ready: false, labels: { 'node-role.kubernetes.io/etcd': 'true' } })],

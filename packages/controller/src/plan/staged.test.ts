@@ -44,6 +44,10 @@ const cases: Record<string, [string | undefined, string]> = {
   'nothing speaks against it': [outcome({}), 'Advanced'],
   'another actor has cordoned it meanwhile': [outcome({ unschedulable: true }), 'Deferred'],
   'it is not Ready any more': [outcome({ ready: false }), 'Deferred'],
+  'its spot instance is interrupted': [
+    outcome({ taints: [{ key: 'aws-node-termination-handler/spot-itn', effect: 'NoSchedule' }] }),
+    'Deferred',
+  ],
   'it is to be skipped by now': [outcome({ annotations: { [SKIP_ANNOTATION]: 'true' } }), 'Deferred'],
   'it is not selected any more': [outcome({}, staged(), { nodeSelector: { matchLabels: { pool: 'x' } } }), 'Deferred'],
   'its version is too young by now': [outcome({}, staged(), { versions: { minimumAge: '1h' } }), 'Deferred'],

@@ -95,6 +95,8 @@ function blockedBy({
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;
 const HELD = 'shop/web is held';
 
+const tainted = (key: string): Case => ({ node: { taints: [{ key, effect: 'NoSchedule' }] } });
+
 /** A node whose attempts failed, the latest a minute ago. */
 const failed = (count: number, operation?: ReturnType<typeof failure>, more: ShadowParts = {}): ShadowParts => ({
   ...more,
@@ -155,16 +157,29 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a later version than a frozen one starts': [{ frozen: [{ version: OLD, since: NOW, holdsOlder: true }] }, undefined],
   'an invalid version blocks the node': [{ shadow: { status: { target_version: 'latest' } } }, 'InvalidVersion'],
   'a node that is not Ready waits': [{ node: { ready: false } }, 'NodeNotReady'],
-  'a node that cluster-autoscaler removes waits': [
-    { node: { taints: [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }] } },
+  'a node that cluster-autoscaler removes waits': [tainted('ToBeDeletedByClusterAutoscaler'), 'NodeNotReady'],
+  'a node that Karpenter removes waits': [tainted('karpenter.sh/disrupted'), 'NodeNotReady'],
+  'a node whose spot instance is interrupted waits': [tainted('aws-node-termination-handler/spot-itn'), 'NodeNotReady'],
+  'a node whose Auto Scaling group terminates it waits': [
+    tainted('aws-node-termination-handler/asg-lifecycle-termination'),
     'NodeNotReady',
   ],
-  'a node that Karpenter removes waits': [
-    { node: { taints: [{ key: 'karpenter.sh/disrupted', effect: 'NoSchedule' }] } },
+  'a node that Google Cloud is about to stop waits': [
+    tainted('cloud.google.com/impending-node-termination'),
     'NodeNotReady',
   ],
-  'a node with another taint starts': [
-    { node: { taints: [{ key: 'karpenter.sh/other', effect: 'NoSchedule' }] } },
+  'a node whose machine is off waits': [tainted('node.cloudprovider.kubernetes.io/shutdown'), 'NodeNotReady'],
+  'a node with another taint of Karpenter starts': [tainted('karpenter.sh/other'), undefined],
+  'a node that cluster-autoscaler may come to remove starts': [
+    tainted('DeletionCandidateOfClusterAutoscaler'),
+    undefined,
+  ],
+  'a node whose spot instance may be interrupted starts': [
+    tainted('aws-node-termination-handler/rebalance-recommendation'),
+    undefined,
+  ],
+  'a node whose machine has a scheduled maintenance starts': [
+    tainted('aws-node-termination-handler/scheduled-maintenance'),
     undefined,
   ],
   'a node that is being deleted waits': [{ node: { deletionTimestamp: ago(0) } }, 'NodeNotReady'],

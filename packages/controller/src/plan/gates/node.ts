@@ -101,7 +101,8 @@ export const nodeReady: Gate = (input) => {
 };
 
 export const agentCurrent: Gate = ({ node, status }) => {
-  if (isBeingRemoved(node)) return notReady('The Node is being deleted, or an autoscaler removes it');
+  if (isBeingRemoved(node))
+    return notReady('The Node is being deleted, or has a taint that says that its machine is about to be removed');
   const isCurrent = node.bootID === '' || status.bootID === '' || node.bootID === status.bootID;
   return isCurrent ? undefined : notReady('The host has booted since its agent last reported');
 };
