@@ -53,6 +53,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'metrics-table.ts',
     'metrics.ts',
     'certificates',
+    'upkeep/recovery',
     'apply',
     'upkeep/dependents',
     'controller.ts',

@@ -15,6 +15,8 @@ import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/plan/wait-events.ts';
 import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';
+import { RECOVERY_EVENTS } from '../../packages/controller/src/upkeep/recovery/evictor.ts';
+import { RECOVERY_REASONS } from '../../packages/controller/src/upkeep/recovery/report.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
 import type { BrupopConfig } from '../../packages/shared/src/api/brupop-config.ts';
 import { ERROR_CODES } from '../../packages/shared/src/api/error-codes.ts';
@@ -71,6 +73,7 @@ const EVENTS = [
   ...TOKEN_EVENTS,
   ...DRAIN_EVENTS,
   ...CERTIFICATE_EVENTS,
+  ...RECOVERY_EVENTS,
   ...CONFIG_EVENT_REASONS,
   ...CONDITION_EVENT_REASONS,
   ...GROUP_EVENT_REASONS,
@@ -83,6 +86,7 @@ describe('the runbook', () => {
     ['reason of the configuration', 'The whole fleet waits', CONFIG_REASONS],
     ['reason of the certificate', 'The certificate', CERTIFICATE_REASONS],
     ['reason of the dependents', 'Dependents', DEPENDENT_REASONS],
+    ['reason of recovery', 'Recovery', RECOVERY_REASONS],
     ['Event', 'Events', EVENTS],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {
@@ -277,6 +281,7 @@ describe('the examples of a BrupopConfig', () => {
       'docs/checks.md',
       'docs/configuration.md',
       'docs/dependents.md',
+      'docs/recovery.md',
     ]);
   });
 

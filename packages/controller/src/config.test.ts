@@ -28,6 +28,7 @@ test('defaults apply where nothing is set', () => {
     mayForce: false,
     dependents: [],
     restoresDependents: false,
+    recoveryNamespaces: [],
     settingsSecrets: '/etc/brupop-settings',
     checks: {
       namespace: '',
@@ -49,4 +50,8 @@ test.each(['PROMETHEUS_URL', 'ALERTMANAGER_URL'])('%s has no user and no passwor
 
 test.each(['POD_NAME', 'POD_UID', 'POD_NAMESPACE', 'NODE_NAME', 'POD_IP'])('%s is required', (name) => {
   expect(() => readConfig({ ...env, [name]: '' })).toThrow(`${name}: expected a value`);
+});
+
+test('the namespaces of recovery are separated by commas', () => {
+  expect(readConfig({ ...env, RECOVERY_NAMESPACES: 'shop,web' }).recoveryNamespaces).toEqual(['shop', 'web']);
 });

@@ -24,6 +24,8 @@ export interface ControllerConfig {
   readonly checks: ChecksConfig;
   /** Whether the API server of the operator has the right to delete pods (value drain.allowForce of the chart). */
   readonly mayForce: boolean;
+  /** In which this process may evict pods and read EndpointSlices (value recovery.namespaces of the chart). */
+  readonly recoveryNamespaces: readonly string[];
   /** Folder of the mounted Secrets with settings of hosts, one folder each. */
   readonly settingsSecrets: string;
   /** Deployments and StatefulSets that this process has the right to scale (value dependents.targets of the chart). */
@@ -47,6 +49,9 @@ export function readConfig(env: Env): ControllerConfig {
     tlsSecret: text(env, 'TLS_SECRET', 'brupop-apiserver-tls'),
     caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
     mayForce: oneOf(env, 'DRAIN_ALLOW_FORCE', ['true', 'false'], 'false') === 'true',
+    recoveryNamespaces: text(env, 'RECOVERY_NAMESPACES', '')
+      .split(',')
+      .filter((name) => name !== ''),
     settingsSecrets: text(env, 'SETTINGS_SECRETS', '/etc/brupop-settings'),
     dependents: targets(env, 'DEPENDENTS'),
     restoresDependents: oneOf(env, 'RESTORE_DEPENDENTS', ['true', 'false'], 'false') === 'true',

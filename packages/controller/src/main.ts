@@ -15,6 +15,7 @@ import { createMetrics, type Metrics } from './metrics.ts';
 import type { CertificateStatus, DependentsStatus } from './plan/config-status.ts';
 import { Dependents } from './upkeep/dependents/dependents.ts';
 import { restoreDependents } from './upkeep/dependents/restore.ts';
+import { Recovery } from './upkeep/recovery/recovery.ts';
 
 // Tests import this module, and call `serve` themselves.
 if (import.meta.main)
@@ -43,16 +44,20 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const onReport = (): void => controller.wake();
   const issuer = createIssuer(config, { ...writes, clock, log, metrics, onReport });
   const certificate = (): CertificateStatus => issuer && (issuer.report ?? 'unknown');
-  const dependents = createDependents(config, { ...writes, clock, log, metrics, onReport, cluster });
+  const common = { ...writes, clock, log, metrics, onReport };
+  const dependents = createDependents(config, { ...common, cluster });
   const shown = (): DependentsStatus => dependents.report;
-  const parts = { ...config, ...writes, clock, log, cluster, metrics, certificate, dependents: shown };
-  const controller = new Controller(parts);
+  const events = createEvents(config.podName, common);
+  const recovery = new Recovery({ ...config, ...common, upkeep: cluster.upkeep, events });
+  const reports = { certificate, dependents: shown, recovery: () => recovery.report };
+  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, ...reports });
   const live = (): string | undefined => controller.stalled();
   const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
   const lead = async (): Promise<void> => {
     await cluster.waitSynced(signal);
     await election.run(signal, async (leading) => {
-      await Promise.all([controller.run(leading), issuer?.run(leading), dependents.run(leading)]);
+      const besides = [issuer?.run(leading), dependents.run(leading), recovery.run(leading)];
+      await Promise.all([controller.run(leading), ...besides]);
     });
   };
   try {

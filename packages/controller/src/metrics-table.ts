@@ -185,11 +185,23 @@ export const METRICS = {
     'phase',
     'result',
   ),
+  recoveries: gauge(
+    'recoveries',
+    'What [has recovered](recovery.md) a short time ago, so that pods are evicted that wait in CrashLoopBackOff. `kind` is `Node` or ' +
+      '`Service`. Only on the leader.',
+    'kind',
+  ),
+  recoveryEvictions: counter(
+    'recovery_evictions_total',
+    'Evictions that were requested for this. `result` is `accepted`, `gone` (the pod had been deleted), `unknown` (no response), or why ' +
+      'it was refused, as in [blocked drains](runbook.md#a-drain-does-not-end); it is requested again then.',
+    'result',
+  ),
   writes: counter(
     'controller_writes_total',
     'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, ' +
       '`node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `job_record`, `job_create`, `job_delete`, `ca_secret`, ' +
-      '`ca_config_map`, `tls_secret`, `dependent` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` ' +
+      '`ca_config_map`, `tls_secret`, `dependent`, `recovery_status` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` ' +
       '(retried with backoff) or `dropped` (Events only, when there are too many).',
     'kind',
     'result',

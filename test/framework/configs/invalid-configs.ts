@@ -155,6 +155,17 @@ const checks: Record<string, InvalidSpec> = {
   ),
 };
 
+const REQUIRED = /must have at least one label that is required, in matchLabels or with In or Exists/u;
+const SELECTOR = 'recovery.services[0].podSelectors[0]';
+const NOT_API = { matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['api'] }] };
+
+const recovery: Record<string, InvalidSpec> = {
+  'a recovery does not select all pods': wrong(SELECTOR, {}, REQUIRED),
+  'a recovery does not select all pods but some': wrong(SELECTOR, NOT_API, REQUIRED),
+  'a recovery selects pods': wrong('recovery.services[0].podSelectors', [], /at least 1 items/u),
+  'a Service has the name of one': wrong('recovery.services[0].service', 'Postgres', /should match/u),
+};
+
 const others: Record<string, InvalidSpec> = {
   'a pause is not yes': wrong('paused', 'yes', /must be of type boolean/u),
   'a pause is not 1': wrong('paused', 1, /must be of type boolean/u),
@@ -237,6 +248,7 @@ export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
   ...retry,
   ...nodeSelector,
   ...checks,
+  ...recovery,
   ...others,
   ...Object.fromEntries(wrongTypes),
   ...Object.fromEntries(outOfRange),

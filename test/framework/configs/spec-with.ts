@@ -16,6 +16,8 @@ export const ITEMS: Readonly<Record<string, object>> = {
   checks: { name: 'smoke', when: ['After'], job: { cronJob: 'smoke' } },
   before: { name: 'standby', job: { cronJob: 'enter-standby' } },
   after: { name: 'standby', job: { cronJob: 'exit-standby' } },
+  services: { name: 'db', namespace: 'shop', service: 'db', podSelectors: [{ matchLabels: { app: 'api' } }] },
+  podSelectors: { matchLabels: { app: 'api' } },
   matchExpressions: { key: 'pool', operator: 'In', values: ['web'] },
 };
 

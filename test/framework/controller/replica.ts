@@ -46,6 +46,7 @@ export async function startReplica(
     caConfigMap: 'brupop-ca',
     checks: NO_CHECKS,
     mayForce: true,
+    recoveryNamespaces: [],
     settingsSecrets: '',
     dependents: [],
     restoresDependents: false,

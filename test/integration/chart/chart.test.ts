@@ -102,7 +102,9 @@ describe('the chart', () => {
         verbs.split(', ').map((verb) => `${account} ${verb} ${codeOf(resource)}`),
       ),
     );
-    const granted = grantedRights(await renderChart(cluster, '--set', 'drain.allowForce=true,checks.enabled=true'));
+    const granted = grantedRights(
+      await renderChart(cluster, '--set', 'drain.allowForce=true,checks.enabled=true,recovery.namespaces={shop}'),
+    );
     expect(rights.toSorted()).toEqual([...granted].toSorted());
   });
 

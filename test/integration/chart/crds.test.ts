@@ -10,7 +10,8 @@ import {
 } from '@brupop/shared/api/names';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
-import { fullConfig, fullGroup, fullShadow } from '../../framework/examples.ts';
+import { fullShadow } from '../../framework/example-shadow.ts';
+import { fullConfig, fullGroup } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
 

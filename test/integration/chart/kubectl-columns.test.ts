@@ -14,7 +14,8 @@ import { type ControlPlane, startControlPlane } from '../../framework/control-pl
 import { installCrds } from '../../framework/crds.ts';
 import { waiting } from '../../../packages/controller/src/plan/condition.ts';
 import { type Reason, REASONS } from '../../../packages/controller/src/plan/gates/reasons.ts';
-import { fullConfig, fullGroup, fullShadow } from '../../framework/examples.ts';
+import { fullShadow } from '../../framework/example-shadow.ts';
+import { fullConfig, fullGroup } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
 

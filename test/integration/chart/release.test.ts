@@ -17,7 +17,7 @@ import { helm, releaseNamespace } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
-import { fullShadow } from '../../framework/examples.ts';
+import { fullShadow } from '../../framework/example-shadow.ts';
 
 jest.setTimeout(120_000);
 

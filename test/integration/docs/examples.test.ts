@@ -46,7 +46,7 @@ beforeAll(async () => {
   cluster = await startControlPlane();
   const [namespace = '', labelled = '', install = ''] = splitCommands(commandsOf('README.md', 'Install'));
   for (const command of [namespace, labelled, install]) await runCommands(cluster, command);
-  for (const command of commandsLike(/^(?:kubectl (?:create|label) namespace brupop-checks|helm upgrade)/u))
+  for (const command of commandsLike(/^(?:kubectl (?:create|label) namespace (?:brupop-checks|shop)|helm upgrade)/u))
     await runCommands(cluster, command);
   // Where Argo CD runs.
   await runCommands(cluster, 'kubectl create namespace argocd');

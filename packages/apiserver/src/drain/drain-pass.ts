@@ -19,6 +19,7 @@
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { budgetsOf, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { exhaustedBudgets, isHeld, mayBeOpened } from '@brupop/shared/drain/budgets';
+import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
 import { cameBack, type DrainPod, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -29,7 +30,7 @@ import type { Changes, DrainView } from './cluster-view.ts';
 import type { PassContext } from './context.ts';
 import type { DrainRecord, PassOutcome } from './drain-record.ts';
 import { EvictionOrder } from './eviction-order.ts';
-import type { EvictionOutcome, Evictor } from './evictor.ts';
+import type { Evictor } from './evictor.ts';
 import {
   CORDON_REMOVED,
   holdsForBudgets,

@@ -9,11 +9,11 @@
  *   every pod before is terminating, so a budget that blocks the first leaves the later ones alone.
  */
 import type { DrainBlock } from '@brupop/shared/api/shadow';
+import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
 import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
 import { heldBy } from '@brupop/shared/drain/preflight';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { EvictionOutcome } from './evictor.ts';
 
 /** The latest request to evict a pod. */
 interface Attempt {

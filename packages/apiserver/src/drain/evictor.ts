@@ -8,27 +8,14 @@ import { BudgetIndex, type IndexedBudgets } from '@brupop/shared/drain/budget-in
 import { MAX_BUDGETS_OF_NAMESPACE, slimBudget, tooManyBudgets } from '@brupop/shared/drain/budgets';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
+import { EVICTION_LIMIT_MS, type EvictionOutcome, outcomeOf, requestEviction } from '@brupop/shared/drain/evictions';
 import { KubeError } from '@brupop/shared/kube/client';
 import { isTooLarge } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import { messageOf, shorten } from '@brupop/shared/runtime/errors';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import type { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import type { PassContext } from './context.ts';
-
-export type EvictionOutcome =
-  | { readonly kind: 'accepted' }
-  /** There is no such pod, or another one of that name. */
-  | { readonly kind: 'gone' }
-  | { readonly kind: 'blocked'; readonly block: Omit<DrainBlock, 'pod'>; readonly retryAfterMs: number };
-
-export const EVICTION_LIMIT_MS = 10_000;
-const MAX_MESSAGE = 500;
-
-interface StatusBody {
-  readonly message?: string;
-  readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
-}
 
 const MAX_NAMED_BUDGETS = 10;
 
@@ -78,27 +65,19 @@ export class Evictor {
     this.#context.log[level](msg, { pod, result, reason, message });
   }
 
-  /**
-   * Only its own limit cuts the request off: kube-apiserver first counts the disruption in the
-   * budget and then deletes the pod, so a request that is cut off in between blocks the budget for
-   * two minutes.
-   */
   async #request(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
     const { client, settings } = this.#context;
     const { maxGracePeriodMs = Infinity } = settings;
     const { name, namespace = '', uid } = pod.metadata;
     const grace = pod.graceSeconds * 1000 > maxGracePeriodMs ? { gracePeriodSeconds: maxGracePeriodMs / 1000 } : {};
-    const deleteOptions = { preconditions: { uid }, ...grace };
-    const path = corePath('pods', { namespace, name, ...(!force && { subresource: 'eviction' }) });
-    const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace }, deleteOptions };
-    const call = force
-      ? ({ method: 'DELETE', body: deleteOptions } as const)
-      : ({ method: 'POST', body: eviction } as const);
+    if (!force) return await requestEviction(client, pod, grace);
+    const path = corePath('pods', { namespace, name });
+    const body = { preconditions: { uid }, ...grace };
     try {
-      await client.request({ ...call, path, timeoutMs: EVICTION_LIMIT_MS });
+      await client.request({ method: 'DELETE', path, body, timeoutMs: EVICTION_LIMIT_MS });
       return { kind: 'accepted' };
     } catch (error) {
-      if (force && isUnauthorized(error)) this.#mayDelete = false;
+      if (isUnauthorized(error)) this.#mayDelete = false;
       return outcomeOf(error);
     }
   }
@@ -143,57 +122,7 @@ export class Evictor {
   }
 }
 
-/** Reads a rejection as kube-apiserver's pkg/registry/core/pod/storage/eviction.go words it. */
-export function outcomeOf(error: unknown): EvictionOutcome {
-  if (!(error instanceof KubeError)) return blocked('Error', messageOf(error));
-  const { status, retryAfterMs } = error;
-  if (status === 404 || isOtherPod(error)) return { kind: 'gone' };
-  return blocked(reasonOf(error), textOf(error), retryAfterMs);
-}
-
-/**
- * True for another pod of that name, as kube-apiserver words it. Another conflict, or a webhook that denies with 409, says
- * nothing of it.
- */
-function isOtherPod({ status, message }: KubeError): boolean {
-  return status === 409 && !isDenial(message) && /UID.*precondition|precondition.*UID/iu.test(message);
-}
-
-function isDenial(message: string): boolean {
-  return /admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request/u.test(message);
-}
-
-function reasonOf(error: KubeError): DrainBlock['reason'] {
-  if (isDenial(error.message)) return 'Forbidden';
-  const hasCause = (reason: string): boolean => causes(error).some((cause) => cause.reason === reason);
-  switch (error.status) {
-    case 429:
-      return hasCause('DisruptionBudget') ? 'DisruptionBudget' : 'Throttled';
-    case 403:
-      return hasCause('NamespaceTerminating') ? 'NamespaceTerminating' : 'Forbidden';
-    case 500:
-      return error.message.includes('more than one PodDisruptionBudget') ? 'MultipleDisruptionBudgets' : 'Error';
-    default:
-      return 'Error';
-  }
-}
-
 /** Whether the authorizer rejected the request, as it words it; admission rejects with 403, too. */
 function isUnauthorized(error: unknown): boolean {
   return error instanceof KubeError && error.status === 403 && error.message.includes('cannot delete resource');
-}
-
-/** The causes name the budget; the message alone does not. */
-function textOf(error: KubeError): string {
-  const { message = error.message } = (error.body ?? {}) as StatusBody;
-  const details = causes(error).flatMap((cause) => cause.message ?? []);
-  return [message, ...details.filter((one) => !message.includes(one))].join(' ');
-}
-
-function causes(error: KubeError): NonNullable<NonNullable<StatusBody['details']>['causes']> {
-  return ((error.body ?? {}) as StatusBody).details?.causes ?? [];
-}
-
-function blocked(reason: DrainBlock['reason'], message: string, retryAfterMs = 0): EvictionOutcome {
-  return { kind: 'blocked', block: { reason, message: shorten(message, MAX_MESSAGE) }, retryAfterMs };
 }

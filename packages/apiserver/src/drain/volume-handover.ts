@@ -9,13 +9,13 @@
  */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
+import { EVICTION_LIMIT_MS } from '@brupop/shared/drain/evictions';
 import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { PassContext } from './context.ts';
 import type { DrainView } from './cluster-view.ts';
 import type { DrainRecord } from './drain-record.ts';
 import type { EvictionOrder } from './eviction-order.ts';
-import { EVICTION_LIMIT_MS } from './evictor.ts';
 
 export interface HandoverView {
   readonly pods: readonly DrainPod[];

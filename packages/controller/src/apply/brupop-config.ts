@@ -69,10 +69,10 @@ export class ConfigWriter {
   }
 
   async #writeStatus(config: BrupopConfig, plan: Plan, isWritten: boolean): Promise<number | undefined> {
-    const { clock, writer, certificate, dependents } = this.#context;
+    const { clock, writer, certificate, dependents, recovery } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;
-    const others = { certificate: certificate?.(), dependents: dependents?.() };
+    const others = { certificate: certificate?.(), dependents: dependents?.(), recovery: recovery?.() };
     const status = statusOf({ config, plan, before, isWritten, now: clock.now(), ...others });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
@@ -88,7 +88,7 @@ export class ConfigWriter {
   /** As it was last written or read; later the cache counts, since another actor may have edited the status. */
   #statusOf({ metadata: { uid }, status }: BrupopConfig): BrupopConfigStatus | undefined {
     const isFresh = this.#known?.uid === uid && this.#context.clock.monotonic() - this.#knownAt < WATCH_LIMIT_MS;
-    return isFresh ? this.#known?.status : status;
+    return isFresh ? this.#known?.status : status && ownOf(status);
   }
 
   async #apply(uid: string, status: BrupopConfigStatus): Promise<void> {
@@ -99,7 +99,13 @@ export class ConfigWriter {
   }
 
   #remember(uid: string, status: BrupopConfigStatus): void {
-    this.#known = { uid, status };
+    this.#known = { uid, status: ownOf(status) };
     this.#knownAt = this.#context.clock.monotonic();
   }
+}
+
+/** Without what `upkeep/recovery` writes. */
+function ownOf(status: BrupopConfigStatus): BrupopConfigStatus {
+  const { recovery: _, ...own } = status;
+  return own;
 }

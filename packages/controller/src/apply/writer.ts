@@ -17,7 +17,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type { CertificateStatus, DependentsStatus } from '../plan/config-status.ts';
+import type { CertificateStatus, DependentsStatus, RecoveryReport } from '../plan/config-status.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -41,6 +41,7 @@ export interface ApplyContext extends WriterOptions {
   readonly certificate?: () => CertificateStatus;
   /** Absent if nothing is known about dependents. */
   readonly dependents?: () => DependentsStatus;
+  readonly recovery?: () => RecoveryReport;
 }
 
 type WriteKind =

@@ -47,6 +47,7 @@ import {
 import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
 import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
+import { UpkeepView } from './upkeep-view.ts';
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
 type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | undefined;
@@ -65,6 +66,7 @@ export class Cluster {
   readonly lookups: PodLookups;
   readonly allPods: AllPodsLookup;
   readonly checks: CheckLookups;
+  readonly upkeep: UpkeepView;
   readonly #options: ClusterOptions;
   readonly #nodes: Reflector<NodeView>;
   readonly #shadows: Reflector<ShadowView>;
@@ -109,9 +111,11 @@ export class Cluster {
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
-    const parts = { guard: this.#guard, nodes: this.#nodes, configs: this.#configs, policies: this.#policies };
+    const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
+    const parts = { ...caches, guard: this.#guard };
     const isUsed = options.dependents.length > 0;
     this.#cluster = new ClusterProbe({ ...parts, isUsed, shadowOf: (node) => this.#shadowOf(node) });
+    this.upkeep = new UpkeepView({ ...parts, watches: this, client });
     this.#nodes.subscribe(({ type, object, old }) => {
       const { name } = object.metadata;
       if (object.isLarge && type !== 'Deleted' && old?.isLarge !== true)

@@ -1,4 +1,4 @@
-import { fullShadow } from '../../../../test/framework/examples.ts';
+import { fullShadow } from '../../../../test/framework/example-shadow.ts';
 import { answers, isSettled, readShadow } from './shadow.ts';
 
 const raw = (state: string, status?: object): unknown => ({

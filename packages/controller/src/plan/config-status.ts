@@ -30,6 +30,8 @@ import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
 export type CertificateStatus = Told | 'unknown' | undefined;
+/** Undefined without recovery. Unknown until the leader has looked. */
+export type RecoveryReport = Told | 'unknown' | undefined;
 
 const CERTIFICATE_CONDITION = 'CertificateReady';
 
@@ -43,6 +45,7 @@ export interface DependentsReport {
 export type DependentsStatus = DependentsReport | 'unknown' | undefined;
 
 const DEPENDENTS_CONDITION = 'DependentsAvailable';
+const RECOVERY_CONDITION = 'RecoveryReady';
 
 interface ReportInput {
   readonly config: BrupopConfig;
@@ -53,10 +56,11 @@ interface ReportInput {
   readonly now: number;
   readonly certificate?: CertificateStatus;
   readonly dependents?: DependentsStatus;
+  readonly recovery?: RecoveryReport;
 }
 
 export function statusOf(input: ReportInput): BrupopConfigStatus {
-  const { config, plan, before, now, certificate, dependents } = input;
+  const { config, plan, before, now, certificate, dependents, recovery } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts, clockSkewMs } = plan;
   const confirmed = confirmedOf(input);
@@ -65,6 +69,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     ...told(awaiting(plan, isConfirmed)),
     ...besides(CERTIFICATE_CONDITION, certificate, before),
     ...besides(DEPENDENTS_CONDITION, typeof dependents === 'object' ? dependents.condition : dependents, before),
+    ...besides(RECOVERY_CONDITION, recovery, before),
   };
   const needsUser = configNeedsUser(Object.values(judged)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);

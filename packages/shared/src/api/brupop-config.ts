@@ -1,8 +1,21 @@
 /** The BrupopConfig: users write how nodes are updated, the controller writes the status. */
 import * as v from 'valibot';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
+import { MAX_RECORDED_PODS, MAX_RECOVERIES, RECOVERY_KINDS } from './config-recovery.ts';
 import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
-import { count, count64, described, flag, type Infer, isFields, object, optional, text, time } from './schema.ts';
+import {
+  count,
+  count64,
+  described,
+  flag,
+  type Infer,
+  isFields,
+  object,
+  oneOf,
+  optional,
+  text,
+  time,
+} from './schema.ts';
 import { merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
@@ -68,7 +81,8 @@ const statusSchema = object({
     'The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update ' +
       'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
       'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the ' +
-      'certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. The reasons of one node are on its BottlerocketShadow.',
+      'certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. ' +
+      'RecoveryReady: the recovery that spec.recovery asks for works; absent without it. The reasons of one node are on its BottlerocketShadow.',
   ),
   nodes: ROLLOUT.nodes,
   versions: optional(
@@ -156,6 +170,32 @@ const statusSchema = object({
     'The dependents, and targets whose entry was removed while they were Down.',
     { maxItems: 40, 'x-kubernetes-list-type': 'atomic' },
   ),
+  recovery: optional(
+    v.array(
+      object({
+        kind: described(
+          oneOf(RECOVERY_KINDS),
+          'What has recovered: the Node after its update, or the Service of an entry of spec.recovery.services.',
+        ),
+        name: described(text(253), 'Name of the Node, or of the entry.'),
+        startTime: described(time(), 'When it recovered.'),
+        endTime: described(time(), 'Until when pods that wait in CrashLoopBackOff are evicted.'),
+        evicted: described(count(), 'How many pods were evicted since.'),
+        pods: optional(
+          v.array(
+            object({
+              uid: described(text(64), 'The metadata.uid of the pod.'),
+              time: described(time(), 'When its eviction was recorded, right before it was requested.'),
+            }),
+          ),
+          'The pods of the last minute, and those before that still exist. None of them is evicted again.',
+          { maxItems: MAX_RECORDED_PODS, 'x-kubernetes-list-type': 'atomic' },
+        ),
+      }),
+    ),
+    'What has recovered a short time ago. The leader writes a pod here before it requests its eviction.',
+    { maxItems: MAX_RECOVERIES, 'x-kubernetes-list-type': 'atomic' },
+  ),
   window: ROLLOUT.window,
   updateEstimate: optional(
     text(20),
@@ -187,6 +227,7 @@ export type VersionStatus = NonNullable<BrupopConfigStatus['versions']>[number];
 export type FrozenVersionStatus = NonNullable<BrupopConfigStatus['frozenVersions']>[number];
 export type FailedNodeStatus = NonNullable<BrupopConfigStatus['failedNodes']>[number];
 export type DependentStatus = NonNullable<BrupopConfigStatus['dependents']>[number];
+export type RecoveryStatus = NonNullable<BrupopConfigStatus['recovery']>[number];
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 
 export const configSchema = described(

@@ -9,6 +9,7 @@ import type * as v from 'valibot';
 import { REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from './deadlines.ts';
 import { DRAIN } from './config-drain.ts';
 import { blackout, nodeLimit, numberOfNodes, reason, timeZone, window } from './config-values.ts';
+import { recovery } from './config-recovery.ts';
 import { SAFETY } from './config-safety.ts';
 import { labelSelector } from './label-selector.ts';
 import { flag, type Infer, isFields, oneOf, whole } from './schema.ts';
@@ -167,6 +168,7 @@ const SPEC = {
     ),
   ),
   ...SAFETY,
+  recovery,
   nodeSelector: field(
     labelSelector,
     'Restricts the managed nodes, beyond the label that makes them so. Nodes that it does not select start no update and ' +

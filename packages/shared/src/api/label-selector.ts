@@ -18,36 +18,53 @@ function areLabels(labels: unknown): boolean {
   return isFields(labels) && Object.entries(labels).every(([name, one]) => KEY.test(name) && v.is(value, one));
 }
 
-export const labelSelector = fields({
-  matchLabels: field(
-    v.pipe(
-      v.unknown(),
-      v.check(areLabels, 'labels with their values, such as pool: web'),
-      v.metadata({ type: 'object', maxProperties: 50 }),
-    ) as unknown as v.GenericSchema<Readonly<Record<string, string>>>,
-    'Labels that a node must have.',
-    { absent: {} },
-  ),
-  matchExpressions: field(
-    listOf(
-      fields(
-        {
-          key: described(key, 'The key of the label.'),
-          operator: described(oneOf(['In', 'NotIn', 'Exists', 'DoesNotExist']), 'What is required of its value.'),
-          values: field(listOf(value, 100), 'The values for In and NotIn.', { absent: [] }),
-        },
-        requireThat<{ operator: string; values: readonly string[] }>(
-          'values',
-          'values for In and NotIn, and none for Exists and DoesNotExist',
-          ({ operator, values }) => operator.endsWith('In') === values.length > 0,
-        ),
-      ),
-      50,
+interface SelectorOptions {
+  /** What it selects. */
+  readonly what: string;
+  readonly maxLabels: number;
+  readonly maxRequirements: number;
+  readonly maxValues: number;
+}
+
+/** @param checks - what holds beyond the rules of all selectors */
+export function selectorOf(
+  { what, maxLabels, maxRequirements, maxValues }: SelectorOptions,
+  ...checks: readonly v.RawCheckAction<never>[]
+) {
+  const entries = {
+    matchLabels: field(
+      v.pipe(
+        v.unknown(),
+        v.check(areLabels, 'labels with their values, such as pool: web'),
+        v.metadata({ type: 'object', maxProperties: maxLabels }),
+      ) as unknown as v.GenericSchema<Readonly<Record<string, string>>>,
+      `Labels that ${what} must have.`,
+      { absent: {} },
     ),
-    'Requirements, all of which must be met.',
-    { absent: [] },
-  ),
-});
+    matchExpressions: field(
+      listOf(
+        fields(
+          {
+            key: described(key, 'The key of the label.'),
+            operator: described(oneOf(['In', 'NotIn', 'Exists', 'DoesNotExist']), 'What is required of its value.'),
+            values: field(listOf(value, maxValues), 'The values for In and NotIn.', { absent: [] }),
+          },
+          requireThat<{ operator: string; values: readonly string[] }>(
+            'values',
+            'values for In and NotIn, and none for Exists and DoesNotExist',
+            ({ operator, values }) => operator.endsWith('In') === values.length > 0,
+          ),
+        ),
+        maxRequirements,
+      ),
+      'Requirements, all of which must be met.',
+      { absent: [] },
+    ),
+  };
+  return fields(entries, ...checks);
+}
+
+export const labelSelector = selectorOf({ what: 'a node', maxLabels: 50, maxRequirements: 50, maxValues: 100 });
 
 export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
@@ -95,6 +112,24 @@ function matches({ key, operator, values = [] }: Requirement, labels: Readonly<R
     default:
       return true;
   }
+}
+
+/** As a query of the Kubernetes API has it. */
+export function selectorText({ matchLabels = {}, matchExpressions = [] }: LabelSelector): string {
+  const labels = Object.entries(matchLabels).map(([name, one]) => `${name}=${one}`);
+  return [...labels, ...matchExpressions.map(requirementText)].join(',');
+}
+
+function requirementText({ key: name, operator, values = [] }: Requirement): string {
+  if (operator === 'Exists') return name;
+  if (operator === 'DoesNotExist') return `!${name}`;
+  return `${name} ${operator === 'In' ? 'in' : 'notin'} (${values.join(',')})`;
+}
+
+/** Keys of labels that an object must have to be selected. */
+export function requiredKeys({ matchLabels = {}, matchExpressions = [] }: LabelSelector): string[] {
+  const required = matchExpressions.filter(({ operator }) => operator === 'In' || operator === 'Exists');
+  return [...Object.keys(matchLabels), ...required.map((one) => one.key)];
 }
 
 export function keysOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector): string[] {

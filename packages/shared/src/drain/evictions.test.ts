@@ -1,5 +1,5 @@
-import { KubeError } from '@brupop/shared/kube/client';
-import { outcomeOf } from './evictor.ts';
+import { KubeError } from '../kube/client.ts';
+import { outcomeOf } from './evictions.ts';
 
 const rejected = (status: number, message: string, causes: object[] = [], retryAfterMs?: number): KubeError =>
   new KubeError(status, 'Reason', `POST eviction: ${status} ${message}`, {

@@ -1,0 +1,216 @@
+import { MAX_RECORDED_PODS, MAX_RECOVERIES } from '@brupop/shared/api/config-recovery';
+import {
+  choose,
+  CLOSED,
+  current,
+  type Eviction,
+  forget,
+  listed,
+  nextRequestAt,
+  recovered,
+  type RecoveryState,
+  refuse,
+} from './decide.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const WATCH_FOR = 5 * MINUTE;
+const scope = { kind: 'Service', name: 'etcd' } as const;
+const always = (): boolean => true;
+
+const crashing = (...uids: string[]): Eviction[] =>
+  uids.map((uid) => ({ scope, pod: { uid, name: uid, namespace: 'shop', node: 'node-1' } }));
+const many = (count: number): string[] => Array.from({ length: count }, (_, index) => `uid-${index}`);
+const uidsOf = (evictions: readonly Eviction[]): string[] => evictions.map(({ pod }) => pod.uid);
+const open = recovered(CLOSED, scope, WATCH_FOR, 0);
+
+/** Runs each time of `times` with the pods that crash then; returns which are evicted when. */
+function replay(
+  state: RecoveryState,
+  times: readonly number[],
+  podsAt: (now: number) => readonly string[],
+  perMinute = 10,
+) {
+  const evicted: [number, string][] = [];
+  let next = state;
+  for (const now of times) {
+    next = current(next, always, now);
+    const pods = next.recoveries.length === 0 ? [] : podsAt(now);
+    const chosen = choose(next, crashing(...pods), perMinute, now);
+    next = chosen.state;
+    evicted.push(...uidsOf(chosen.evictions).map((uid): [number, string] => [now, uid]));
+  }
+  return { evicted, state: next };
+}
+
+describe('the example of etcd and its API servers', () => {
+  // t=0: etcd goes down; t=10: the API servers wait in CrashLoopBackOff; t=100: etcd recovers.
+  const at = (seconds: number): number => seconds * SECOND;
+
+  it('leaves the pods while etcd is down, and evicts them when it recovers', () => {
+    const before = replay(CLOSED, [0, 10, 50, 99].map(at), () => ['api-0', 'api-1']);
+    expect(before.evicted).toEqual([]);
+    const after = replay(recovered(before.state, scope, WATCH_FOR, at(100)), [at(101)], () => ['api-0', 'api-1']);
+    expect(after.evicted).toEqual([
+      [at(101), 'api-0'],
+      [at(101), 'api-1'],
+    ]);
+  });
+
+  it('evicts none of them twice while they terminate until t=104', () => {
+    const state = recovered(CLOSED, scope, WATCH_FOR, at(100));
+    const { evicted } = replay(state, [100, 101, 102, 103, 104].map(at), () => ['api-0', 'api-1']);
+    expect(evicted).toHaveLength(2);
+  });
+});
+
+describe('a window', () => {
+  it('ends after watchFor, and leaves pods that never recover', () => {
+    const every5s = Array.from({ length: 120 }, (_, index) => index * 5 * SECOND);
+    const { evicted, state } = replay(open, every5s, (now) => [`pod-at-${now}`]);
+    expect(Math.max(...evicted.map(([at]) => at))).toBeLessThan(WATCH_FOR);
+    expect(state.recoveries).toEqual([]);
+  });
+
+  it('is extended by a further recovery', () => {
+    const [one] = recovered(open, scope, WATCH_FOR, 4 * MINUTE).recoveries;
+    expect(one).toMatchObject({ since: 0, until: 9 * MINUTE });
+  });
+
+  it('is never made shorter', () => {
+    expect(recovered(open, scope, SECOND, SECOND).recoveries[0]?.until).toBe(WATCH_FOR);
+  });
+
+  it('ends an hour after its start at the latest', () => {
+    let state = open;
+    for (let now = 0; now < 60 * MINUTE; now += MINUTE)
+      state = recovered(current(state, always, now), scope, WATCH_FOR, now);
+    expect(state.recoveries[0]?.until).toBe(60 * MINUTE);
+    expect(current(state, always, 60 * MINUTE).recoveries).toEqual([]);
+  });
+
+  it('closes when it is no longer asked for', () => {
+    expect(current(open, () => false, 0).recoveries).toEqual([]);
+  });
+
+  it('is not opened beyond the limit', () => {
+    const full = many(MAX_RECOVERIES).reduce(
+      (state, name) => recovered(state, { kind: 'Node', name }, WATCH_FOR, 0),
+      CLOSED,
+    );
+    expect(recovered(full, scope, WATCH_FOR, 0)).toBe(full);
+  });
+});
+
+describe('evictions', () => {
+  it('are at most ten a minute of 5,000 pods', () => {
+    const every5s = Array.from({ length: 60 }, (_, index) => index * 5 * SECOND);
+    const { evicted } = replay(open, every5s, () => many(5_000));
+    expect(evicted).toHaveLength(50);
+    for (const start of every5s) {
+      const inMinute = evicted.filter(([at]) => at >= start && at < start + MINUTE);
+      expect(inMinute.length).toBeLessThanOrEqual(10);
+    }
+  });
+
+  it('may be requested again a minute after the oldest of the last ten', () => {
+    const { state } = choose(open, crashing(...many(20)), 10, 7 * SECOND);
+    expect(nextRequestAt(state, 10, 8 * SECOND)).toBe(67 * SECOND);
+    expect(nextRequestAt(state, 11, 8 * SECOND)).toBe(8 * SECOND);
+  });
+
+  it('are shared by all windows', () => {
+    const node = { kind: 'Node', name: 'node-1' } as const;
+    const both = recovered(open, node, WATCH_FOR, 0);
+    const ofNode = many(9).map((uid) => ({ scope: node, pod: { uid, name: uid, namespace: 'web', node: 'node-1' } }));
+    expect(choose(both, [...crashing('a', 'b', 'c'), ...ofNode], 10, 0).evictions).toHaveLength(10);
+  });
+
+  it('name a pod that two windows have only once', () => {
+    const node = { kind: 'Node', name: 'node-1' } as const;
+    const both = recovered(open, node, WATCH_FOR, 0);
+    const again = crashing('a').map((one) => ({ ...one, scope: node }));
+    expect(uidsOf(choose(both, [...crashing('a'), ...again], 10, 0).evictions)).toEqual(['a']);
+  });
+
+  it('are recorded before they are requested', () => {
+    const { state } = choose(open, crashing('a'), 10, SECOND);
+    expect(state.recoveries[0]).toMatchObject({ evicted: 1, pods: new Map([['a', SECOND]]) });
+  });
+
+  it('wait while the record of the window is full', () => {
+    const { state } = choose(open, crashing(...many(MAX_RECORDED_PODS)), MAX_RECORDED_PODS, 0);
+    expect(choose(state, crashing('a'), 60, 2 * MINUTE).evictions).toEqual([]);
+  });
+});
+
+describe('a recorded pod', () => {
+  const { state } = choose(open, crashing('a'), 10, 0);
+
+  it('is not evicted again, also by the next leader', () => {
+    const { recoveries } = state;
+    const next = { ...CLOSED, recoveries };
+    expect(choose(next, crashing('a'), 10, 2 * MINUTE).evictions).toEqual([]);
+  });
+
+  it('stays on record while it exists', () => {
+    const found = listed(state, scope, new Set(['a']), 4 * MINUTE);
+    expect(choose(found, crashing('a'), 10, 4 * MINUTE).evictions).toEqual([]);
+  });
+
+  it('stays on record for a minute, since a list may be outdated', () => {
+    expect(listed(state, scope, new Set(), MINUTE - 1).recoveries[0]?.pods.size).toBe(1);
+  });
+
+  it('is forgotten when it is gone', () => {
+    expect(listed(state, scope, new Set(), MINUTE).recoveries[0]).toMatchObject({ evicted: 1, pods: new Map() });
+  });
+});
+
+describe('a pod whose eviction was refused', () => {
+  const [eviction] = crashing('a');
+  if (eviction === undefined) throw new Error('expected an eviction');
+
+  const refusedAt = (state: RecoveryState, now: number): RecoveryState => {
+    const chosen = choose(state, [eviction], 10, now);
+    expect(uidsOf(chosen.evictions)).toEqual(['a']);
+    return refuse(chosen.state, eviction, 0, now);
+  };
+
+  it('is evicted later, each time after a longer wait, up to a minute', () => {
+    let state = refusedAt(open, 0);
+    for (const [from, wait] of [
+      [0, 10],
+      [10, 20],
+      [30, 40],
+      [70, 60],
+      [130, 60],
+    ] as const) {
+      const due = (from + wait) * SECOND;
+      expect(choose(state, [eviction], 10, due - 1).evictions).toEqual([]);
+      state = refusedAt(state, due);
+    }
+  });
+
+  it('counts for the minute, and is not counted as evicted', () => {
+    const state = refusedAt(open, 0);
+    expect(state.requests).toEqual([0]);
+    expect(state.recoveries[0]).toMatchObject({ evicted: 0, pods: new Map() });
+  });
+
+  it('goes after pods that were not refused', () => {
+    const state = refusedAt(open, 0);
+    expect(uidsOf(choose(state, crashing('a', 'b'), 2, 20 * SECOND).evictions)).toEqual(['b']);
+  });
+
+  it('waits for as long as the API server asks for', () => {
+    const state = refuse(open, eviction, 30 * SECOND, 0);
+    expect(choose(state, [eviction], 10, 30 * SECOND - 1).evictions).toEqual([]);
+    expect(choose(state, [eviction], 10, 30 * SECOND).evictions).toHaveLength(1);
+  });
+});
+
+it('what was not requested after all is no longer on record', () => {
+  const { state, evictions } = choose(open, crashing('a'), 10, 0);
+  expect(evictions.reduce(forget, state).recoveries).toEqual(open.recoveries);
+});

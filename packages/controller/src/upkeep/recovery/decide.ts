@@ -1,0 +1,153 @@
+/**
+ * Which pods are evicted after a recovery, pure. What has recovered, a Service or a node after its update, has one
+ * {@link Recovery}, a window of time:
+ *
+ *     closed -- recovers --> open -- recovers: later end, an hour after its start at most --> open -- end --> closed
+ *
+ * A pod of an open window that waits in CrashLoopBackOff is evicted, if fewer than `maxPerMinute` evictions were requested in the
+ * last minute. Invariants:
+ *
+ * - Each UID is requested once. It is in the record of its window before its request is sent, and stays there at least for a minute
+ *   and until its pod is gone. A new leader reads the record, so it requests no UID of a former one.
+ * - Only a response that refuses the eviction takes a UID out of the record; it is requested again after a backoff. Without a
+ *   response it stays, since the eviction may have happened.
+ * - A window has at most MAX_RECORDED_PODS pods on record, and there are at most MAX_RECOVERIES windows; more wait.
+ */
+import { MAX_RECORDED_PODS, MAX_RECOVERIES, type RecoveryKind } from '@brupop/shared/api/config-recovery';
+import { delayAfter } from '@brupop/shared/runtime/backoff';
+import type { CrashingPod } from './pods.ts';
+
+export interface Scope {
+  readonly kind: RecoveryKind;
+  /** Of the Node, or of the entry of `spec.recovery.services`. */
+  readonly name: string;
+}
+
+/** Times are epoch milliseconds. */
+export interface Recovery extends Scope {
+  readonly since: number;
+  readonly until: number;
+  readonly evicted: number;
+  /** By UID: when the eviction was recorded. */
+  readonly pods: ReadonlyMap<string, number>;
+}
+
+export interface RecoveryState {
+  readonly recoveries: readonly Recovery[];
+  /** Of the last minute. */
+  readonly requests: readonly number[];
+  /** By UID, of pods whose eviction was refused. */
+  readonly refused: ReadonlyMap<string, Refusal>;
+}
+
+interface Refusal {
+  readonly count: number;
+  readonly retryAt: number;
+}
+
+export const CLOSED: RecoveryState = { recoveries: [], requests: [], refused: new Map() };
+
+export interface Eviction {
+  readonly scope: Scope;
+  readonly pod: CrashingPod;
+}
+
+const MAX_WINDOW_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+/** Of an eviction that was refused, such as by a disruption budget. */
+const RETRY = { baseMs: 10_000, capMs: 60_000 };
+
+export function isSame(a: Scope, b: Scope): boolean {
+  return a.kind === b.kind && a.name === b.name;
+}
+
+/** Opens a window for what has recovered, or extends its open one. Returns the same state if there are too many. */
+export function recovered(state: RecoveryState, scope: Scope, watchForMs: number, now: number): RecoveryState {
+  const known = state.recoveries.find((one) => isSame(one, scope));
+  if (known === undefined && state.recoveries.length >= MAX_RECOVERIES) return state;
+  const { kind, name } = scope;
+  const open = known ?? { kind, name, since: now, until: now, evicted: 0, pods: new Map() };
+  const until = Math.min(open.since + MAX_WINDOW_MS, Math.max(open.until, now + watchForMs));
+  const others = state.recoveries.filter((one) => one !== known);
+  return { ...state, recoveries: [...others, { ...open, until }] };
+}
+
+/** Closes the windows that have ended, and those that are no longer asked for, and forgets what no longer counts. */
+export function current(state: RecoveryState, isWanted: (scope: Scope) => boolean, now: number): RecoveryState {
+  const recoveries = state.recoveries.filter((one) => one.until > now && isWanted(one));
+  const requests = state.requests.filter((at) => at > now - MINUTE_MS);
+  return { recoveries, requests, refused: recoveries.length === 0 ? new Map() : state.refused };
+}
+
+/** Takes the pods that are gone out of the record. `found`: the UIDs of all pods of the scope, as just listed. */
+export function listed(state: RecoveryState, scope: Scope, found: ReadonlySet<string>, now: number): RecoveryState {
+  return changed(state, scope, (one) => ({
+    ...one,
+    pods: new Map([...one.pods].filter(([uid, at]) => found.has(uid) || at > now - MINUTE_MS)),
+  }));
+}
+
+/** Records the pods that are to be evicted now: first those that were not refused yet. */
+export function choose(
+  state: RecoveryState,
+  crashing: readonly Eviction[],
+  maxPerMinute: number,
+  now: number,
+): { readonly state: RecoveryState; readonly evictions: readonly Eviction[] } {
+  const known = new Set(state.recoveries.flatMap(({ pods }) => [...pods.keys()]));
+  const left = Math.max(0, maxPerMinute - state.requests.filter((at) => at > now - MINUTE_MS).length);
+  const space = new Map(state.recoveries.map((one) => [keyOf(one), MAX_RECORDED_PODS - one.pods.size]));
+  const due = crashing.filter(({ pod: { uid } }) => !known.has(uid) && (state.refused.get(uid)?.retryAt ?? 0) <= now);
+  const refusals = ({ pod: { uid } }: Eviction): number => state.refused.get(uid)?.count ?? 0;
+  const evictions: Eviction[] = [];
+  for (const one of due.toSorted((a, b) => refusals(a) - refusals(b))) {
+    const room = space.get(keyOf(one.scope)) ?? 0;
+    if (evictions.length >= left) break;
+    if (room <= 0 || known.has(one.pod.uid)) continue;
+    space.set(keyOf(one.scope), room - 1);
+    known.add(one.pod.uid);
+    evictions.push(one);
+  }
+  return { state: evictions.reduce((next, one) => recorded(next, one, now), state), evictions };
+}
+
+function recorded(state: RecoveryState, { scope, pod }: Eviction, now: number): RecoveryState {
+  const next = changed(state, scope, (one) => ({
+    ...one,
+    evicted: one.evicted + 1,
+    pods: new Map(one.pods).set(pod.uid, now),
+  }));
+  return { ...next, requests: [...next.requests, now] };
+}
+
+/** kube-apiserver has refused the eviction. The request counts for the minute. */
+export function refuse(state: RecoveryState, eviction: Eviction, retryAfterMs: number, now: number): RecoveryState {
+  const { uid } = eviction.pod;
+  const count = (state.refused.get(uid)?.count ?? 0) + 1;
+  const retryAt = now + Math.min(RETRY.capMs, Math.max(retryAfterMs, delayAfter(count, RETRY)));
+  return { ...forget(state, eviction), refused: new Map(state.refused).set(uid, { count, retryAt }) };
+}
+
+/** Nothing was requested for the pod. */
+export function forget(state: RecoveryState, { scope, pod }: Eviction): RecoveryState {
+  return changed(state, scope, (one) => ({
+    ...one,
+    evicted: one.evicted - 1,
+    pods: new Map([...one.pods].filter(([uid]) => uid !== pod.uid)),
+  }));
+}
+
+/** When the next eviction may be requested, epoch milliseconds. */
+export function nextRequestAt({ requests }: RecoveryState, maxPerMinute: number, now: number): number {
+  const recent = requests.filter((at) => at > now - MINUTE_MS).toSorted((a, b) => a - b);
+  const oldest = recent.at(-maxPerMinute);
+  return oldest === undefined ? now : oldest + MINUTE_MS;
+}
+
+function changed(state: RecoveryState, scope: Scope, change: (one: Recovery) => Recovery): RecoveryState {
+  return { ...state, recoveries: state.recoveries.map((one) => (isSame(one, scope) ? change(one) : one)) };
+}
+
+export function keyOf({ kind, name }: Scope): string {
+  return `${kind} ${name}`;
+}

@@ -1,0 +1,78 @@
+/** Requests the evictions that are on record. When to request one is up to `decide.ts`. */
+import { type EvictionOutcome, requestEviction } from '@brupop/shared/drain/evictions';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import type { Events } from '@brupop/shared/kube/events';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Logger } from '@brupop/shared/runtime/log';
+import type { Metrics } from '../../metrics.ts';
+import { type Eviction, forget, keyOf, type RecoveryState, refuse } from './decide.ts';
+
+/** `docs/runbook.md` explains each. */
+export const RECOVERY_EVENTS = ['EvictedAfterRecovery'] as const;
+const [EVICTED] = RECOVERY_EVENTS;
+
+export interface EvictorOptions {
+  /** Fenced. */
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: Events;
+  readonly metrics: Pick<Metrics, 'recoveryEvictions'>;
+}
+
+/** An older list may show a pod that runs by now. */
+const FRESH_MS = 10_000;
+
+export class RecoveryEvictor {
+  readonly #options: EvictorOptions;
+
+  constructor(options: EvictorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns the state without the pods whose eviction was refused, or not requested.
+   * @param listedAt - on the monotonic clock
+   */
+  async evict(
+    before: RecoveryState,
+    evictions: readonly Eviction[],
+    listedAt: number,
+    signal: AbortSignal,
+  ): Promise<RecoveryState> {
+    const { clock } = this.#options;
+    let state = before;
+    for (const eviction of evictions) {
+      if (signal.aborted) return state;
+      const isFresh = clock.monotonic() - listedAt <= FRESH_MS;
+      state = isFresh ? await this.#evictOne(state, eviction) : forget(state, eviction);
+    }
+    return state;
+  }
+
+  async #evictOne(state: RecoveryState, eviction: Eviction): Promise<RecoveryState> {
+    const { client, clock, log, metrics } = this.#options;
+    const { uid, name, namespace } = eviction.pod;
+    const outcome = await requestEviction(client, { metadata: { uid, name, namespace, resourceVersion: '' } });
+    const { result, message } = described(outcome);
+    metrics.recoveryEvictions.inc({ result });
+    const level = state.refused.has(uid) ? 'debug' : 'info';
+    const [pod, after] = [`${namespace}/${name}`, keyOf(eviction.scope)];
+    log[level]('requested the eviction of a pod in CrashLoopBackOff', { pod, after, result, message });
+    if (outcome.kind === 'accepted') this.#recordEvent(eviction, after);
+    if (outcome.kind !== 'blocked' || outcome.isUnknown === true) return state;
+    return refuse(state, eviction, outcome.retryAfterMs, clock.now());
+  }
+
+  #recordEvent({ pod: { uid, name, namespace } }: Eviction, after: string): void {
+    const message = `It waited in CrashLoopBackOff, and ${after} has recovered: evicted, so that its controller creates a new one`;
+    const about = { apiVersion: 'v1', kind: 'Pod', name, namespace, uid };
+    this.#options.events.record({ reason: EVICTED, warning: false, about, message, key: uid, isMinor: true });
+  }
+}
+
+function described(outcome: EvictionOutcome): { readonly result: string; readonly message?: string } {
+  if (outcome.kind !== 'blocked') return { result: outcome.kind };
+  const { reason, message } = outcome.block;
+  return { result: outcome.isUnknown === true ? 'unknown' : reason, message };
+}

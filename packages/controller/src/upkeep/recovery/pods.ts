@@ -1,0 +1,68 @@
+/** The pods of a scope: which of them wait in CrashLoopBackOff, and which may be evicted for that. */
+import type { ObjectMeta } from '@brupop/shared/api/meta';
+import { type DrainPod, isTerminating, slimPod } from '@brupop/shared/drain/pods';
+
+export interface CrashingPod {
+  readonly uid: string;
+  readonly name: string;
+  readonly namespace: string;
+  /** Where it runs. */
+  readonly node: string;
+}
+
+/** What is kept of a listed pod, so that a list of many is small. */
+export interface ListedPod {
+  readonly uid: string;
+  readonly crashing?: CrashingPod;
+  /** The DaemonSet that controls it, as `namespace/name`, while it is not Ready and counts for the health of its node. */
+  readonly unreadyDaemonSet?: string;
+}
+
+const CRASHING = 'CrashLoopBackOff';
+/** Reasons for which a container waits that a new pod does not end. */
+const OTHERS: readonly (string | undefined)[] = [
+  'ErrImagePull',
+  'ErrImageNeverPull',
+  'ImagePullBackOff',
+  'ImageInspectError',
+  'InvalidImageName',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+];
+
+interface RawContainer {
+  readonly state?: { readonly waiting?: { readonly reason?: string } };
+}
+
+interface RawPod {
+  readonly metadata: ObjectMeta;
+  readonly status?: {
+    readonly containerStatuses?: readonly RawContainer[];
+    readonly initContainerStatuses?: readonly RawContainer[];
+  };
+}
+
+export function listedPod(raw: unknown): ListedPod {
+  const pod = slimPod(raw);
+  const { uid, name, namespace = '' } = pod.metadata;
+  const crashing =
+    isCrashing(raw as RawPod) && mayBeEvicted(pod) ? { uid, name, namespace, node: pod.node } : undefined;
+  const counts = !pod.ready && !pod.healthIgnored && !isTerminating(pod);
+  return {
+    uid,
+    ...(crashing !== undefined && { crashing }),
+    ...(counts && pod.daemonSet !== undefined && { unreadyDaemonSet: pod.daemonSet }),
+  };
+}
+
+function isCrashing({ status = {} }: RawPod): boolean {
+  const containers = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
+  const reasons = containers.map(({ state }) => state?.waiting?.reason);
+  return reasons.includes(CRASHING) && !reasons.some((reason) => OTHERS.includes(reason));
+}
+
+/** Nothing would create a pod without a controller again. */
+function mayBeEvicted(pod: DrainPod): boolean {
+  return !pod.unmanaged && !pod.mirror && !pod.finished && pod.drainPolicy !== 'skip' && !isTerminating(pod);
+}

@@ -1,0 +1,288 @@
+/**
+ * The loop of recovery, on the leader only. A Service that has recovered, or a node that is back after its update, opens a window
+ * (`decide.ts`). While one is open, the pods of its scope are listed, and those that wait in CrashLoopBackOff are evicted: the record
+ * is written first, then each eviction is requested. At rest there is one watch for each named Service, and nothing else. While
+ * something keeps pods from being disrupted (`UpkeepView.obstacle`), no request is sent; windows pass meanwhile.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { RECOVERY_KINDS, type RecoveryService } from '@brupop/shared/api/config-recovery';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { Loop } from '@brupop/shared/runtime/loop';
+import type { UpdatedNode, UpkeepView } from '../../cluster/upkeep-view.ts';
+import type { Metrics } from '../../metrics.ts';
+import {
+  choose,
+  CLOSED,
+  current,
+  type Eviction,
+  isSame,
+  keyOf,
+  listed,
+  nextRequestAt,
+  recovered,
+  type RecoveryState,
+  type Scope,
+} from './decide.ts';
+import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
+import { podsOfService, podsOnNode } from './lookups.ts';
+import { attemptOf, isBack, isOpenedFor, succeededIn } from './nodes.ts';
+import type { ListedPod } from './pods.ts';
+import { recoveriesIn, RecoveryRecord } from './record.ts';
+import { type RecoveryReport, reportOf } from './report.ts';
+import { ServiceWatches } from './service-watches.ts';
+
+interface RecoveryOptions extends EvictorOptions {
+  readonly upkeep: UpkeepView;
+  readonly metrics: Pick<Metrics, 'recoveries' | 'recoveryEvictions' | 'watchRestarts' | 'writes'>;
+  /** Of the operator. */
+  readonly namespace: string;
+  /** In which this process has the rights. */
+  readonly recoveryNamespaces: readonly string[];
+  readonly onReport: () => void;
+}
+
+/** What one run works on. */
+interface Work {
+  readonly config: BrupopConfig;
+  readonly services: readonly RecoveryService[];
+  readonly monitored: readonly UpdatedNode[];
+  readonly signal: AbortSignal;
+}
+
+/** The pods of an open window are listed this often; */
+const LIST_MS = 5_000;
+/** and less often when that takes long. */
+const LIST_FACTOR = 10;
+const MIN_GAP_MS = 500;
+/** The watches are checked this often. */
+const CHECK_MS = 60_000;
+/** Nodes that are looked at in one run. */
+const MAX_NODES = 10;
+
+export class Recovery {
+  readonly #options: RecoveryOptions;
+  readonly #watches: ServiceWatches;
+  readonly #evictor: RecoveryEvictor;
+  readonly #record: RecoveryRecord;
+  #loop: Loop | undefined;
+  #state: RecoveryState = CLOSED;
+  /** The state has what former leaders recorded. */
+  #isRead = false;
+  /** On the monotonic clock, of the lists of open windows. */
+  #nextListAt = -Infinity;
+  #report: RecoveryReport | 'unknown' | undefined = 'unknown';
+  /** When each has recovered, epoch milliseconds, until its window opens. */
+  readonly #pending = new Map<string, { readonly scope: Scope; readonly at: number }>();
+  /** By node: the attempt for which its window was opened. */
+  readonly #opened = new Map<string, string>();
+  /** Why pods cannot be listed. */
+  #problem: string | undefined;
+
+  constructor(options: RecoveryOptions) {
+    this.#options = options;
+    const { metrics, client } = options;
+    const onRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
+    this.#watches = new ServiceWatches({ ...options, onRestart }, (name) => this.#recovers({ kind: 'Service', name }));
+    this.#evictor = new RecoveryEvictor(options);
+    this.#record = new RecoveryRecord(client, (result) => metrics.writes.inc({ kind: 'recovery_status', result }));
+  }
+
+  /** Undefined if recovery is not asked for. */
+  get report(): RecoveryReport | 'unknown' | undefined {
+    return this.#report;
+  }
+
+  /** Runs until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, upkeep, metrics } = this.#options;
+    this.#state = CLOSED;
+    this.#isRead = false;
+    this.#nextListAt = -Infinity;
+    const loop = new Loop({ clock, log, reconcile: () => this.#reconcile(signal), minGapMs: MIN_GAP_MS });
+    this.#loop = loop;
+    const ends = [
+      upkeep.onConfig(() => loop.wake()),
+      upkeep.onShadow((event) => {
+        if (!this.#restartsNodes) return;
+        const name = succeededIn(event);
+        if (name !== undefined) this.#recovers({ kind: 'Node', name });
+        if (event.object.spec.state === 'MonitoringUpdate') loop.wake();
+      }),
+    ];
+    await loop.run(signal);
+    for (const end of ends) end();
+    this.#loop = undefined;
+    this.#watches.follow([]);
+    this.#pending.clear();
+    this.#opened.clear();
+    this.#report = 'unknown';
+    metrics.recoveries.reset();
+  }
+
+  get #restartsNodes(): boolean {
+    const { upkeep, recoveryNamespaces } = this.#options;
+    return upkeep.policy.recovery.updatedNodes === 'Restart' && recoveryNamespaces.length > 0;
+  }
+
+  #recovers(scope: Scope): void {
+    this.#pending.set(keyOf(scope), { scope, at: this.#options.clock.now() });
+    this.#loop?.wake();
+  }
+
+  /** Returns after how many milliseconds it is due again, or undefined. Throws KubeError. */
+  async #reconcile(signal: AbortSignal): Promise<number | undefined> {
+    const { upkeep, clock } = this.#options;
+    const { config, obstacle } = upkeep;
+    const services = this.#services;
+    this.#watches.follow(services);
+    this.#tell();
+    if (config === undefined || this.#isOff(config, services)) return undefined;
+    const monitored = this.#restartsNodes ? upkeep.monitored() : [];
+    const restMs = services.length === 0 ? undefined : CHECK_MS;
+    const isAtRest = this.#pending.size + monitored.length + this.#state.recoveries.length === 0;
+    if (obstacle !== undefined) return isAtRest ? restMs : LIST_MS;
+    const earlyMs = this.#nextListAt - clock.monotonic();
+    if (earlyMs > 0 && this.#pending.size === 0) return earlyMs;
+    const delayMs = await this.#work({ config, services, monitored, signal });
+    this.#tell();
+    if (this.#state.recoveries.length + monitored.length === 0) return restMs;
+    this.#nextListAt = clock.monotonic() + delayMs;
+    return delayMs;
+  }
+
+  /** Those that this process may watch. */
+  get #services(): readonly RecoveryService[] {
+    const { upkeep, recoveryNamespaces } = this.#options;
+    const { config, policy } = upkeep;
+    return config === undefined
+      ? []
+      : policy.recovery.services.filter(({ namespace }) => recoveryNamespaces.includes(namespace));
+  }
+
+  /** Also if nothing of former times is left on record. */
+  #isOff(config: BrupopConfig, services: readonly RecoveryService[]): boolean {
+    if (services.length > 0 || this.#restartsNodes) return false;
+    this.#pending.clear();
+    return recoveriesIn(config).length === 0 && this.#state.recoveries.length === 0;
+  }
+
+  /** Returns after how many milliseconds pods are listed again while a window is open. */
+  async #work(work: Work): Promise<number> {
+    const { clock, metrics, upkeep } = this.#options;
+    const { config, services, monitored, signal } = work;
+    const { maxPerMinute } = upkeep.policy.recovery;
+    const startedAt = clock.monotonic();
+    this.#problem = undefined;
+    await this.#read(signal);
+    const lists = await this.#openForNodes(work);
+    const names = new Set(services.map(({ name }) => name));
+    const isWanted = ({ kind, name }: Scope): boolean => (kind === 'Service' ? names.has(name) : this.#restartsNodes);
+    this.#openPending(isWanted);
+    this.#state = current(this.#state, isWanted, clock.now());
+    const crashing = await this.#crashing(work, lists);
+    const listedAt = clock.monotonic();
+    const { state, evictions } = choose(this.#state, crashing, maxPerMinute, clock.now());
+    await this.#record.write(config.metadata.uid, state.recoveries, signal);
+    this.#state = await this.#evictor.evict(state, evictions, listedAt, signal);
+    for (const kind of RECOVERY_KINDS)
+      metrics.recoveries.set({ kind }, this.#state.recoveries.filter((one) => one.kind === kind).length);
+    const waitsForRate = crashing.length > 0 && monitored.length === 0;
+    const rateMs = waitsForRate ? nextRequestAt(this.#state, maxPerMinute, clock.now()) - clock.now() : 0;
+    return Math.max(LIST_MS, (listedAt - startedAt) * LIST_FACTOR, rateMs);
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
+    if (this.#isRead) return;
+    const recoveries = await this.#record.read(signal);
+    this.#state = { ...CLOSED, recoveries, requests: recoveries.flatMap(({ pods }) => [...pods.values()]) };
+    this.#isRead = true;
+  }
+
+  /** Returns the pods on the nodes that are back. */
+  async #openForNodes({ monitored, signal }: Work): Promise<ReadonlyMap<string, readonly ListedPod[]>> {
+    const { namespace } = this.#options;
+    const names = new Set(monitored.map(({ name }) => name));
+    for (const name of this.#opened.keys()) if (!names.has(name)) this.#opened.delete(name);
+    const due = monitored.filter((one) => one.node.ready && !this.#isOpened(one)).slice(0, MAX_NODES);
+    const lists = new Map<string, readonly ListedPod[]>();
+    for (const one of due) {
+      const scope = { kind: 'Node', name: one.name } as const;
+      const pods = await this.#list(scope, signal, () => podsOnNode(this.#options.client, one.name, signal));
+      if (pods === undefined || !isBack(one, pods, namespace)) continue;
+      this.#opened.set(one.name, attemptOf(one));
+      this.#pending.set(keyOf(scope), { scope, at: this.#options.clock.now() });
+      lists.set(one.name, pods);
+    }
+    return lists;
+  }
+
+  #isOpened(one: UpdatedNode): boolean {
+    const known = this.#state.recoveries.find((other) => isSame(other, { kind: 'Node', name: one.name }));
+    return this.#opened.get(one.name) === attemptOf(one) || isOpenedFor(one, known);
+  }
+
+  #openPending(isWanted: (scope: Scope) => boolean): void {
+    const { log, upkeep } = this.#options;
+    for (const { scope, at } of this.#pending.values()) {
+      if (!isWanted(scope)) continue;
+      const next = recovered(this.#state, scope, upkeep.policy.recovery.watchForMs, at);
+      if (next === this.#state) log.warn('too many recoveries at once: this one is left', { ...scope });
+      else log.info('recovered: pods in CrashLoopBackOff are evicted for a while', { ...scope });
+      this.#state = next;
+    }
+    this.#pending.clear();
+  }
+
+  async #crashing(
+    { services, signal }: Work,
+    lists: ReadonlyMap<string, readonly ListedPod[]>,
+  ): Promise<readonly Eviction[]> {
+    const { client, upkeep, clock, recoveryNamespaces } = this.#options;
+    const found: Eviction[] = [];
+    for (const scope of this.#state.recoveries) {
+      const known = scope.kind === 'Node' ? lists.get(scope.name) : undefined;
+      const service = services.find(({ name }) => name === scope.name);
+      const list = (): Promise<readonly ListedPod[]> =>
+        scope.kind === 'Service' && service !== undefined
+          ? podsOfService(client, service, signal)
+          : podsOnNode(client, scope.name, signal);
+      const pods = known ?? (await this.#list(scope, signal, list));
+      if (pods === undefined) continue;
+      this.#state = listed(this.#state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
+      const crashing = pods.flatMap((pod) => pod.crashing ?? []);
+      const allowed = crashing.filter((pod) => recoveryNamespaces.includes(pod.namespace) && !upkeep.isLost(pod.node));
+      found.push(...allowed.map((pod) => ({ scope, pod })));
+    }
+    return found;
+  }
+
+  /** Undefined if they cannot be listed. */
+  async #list(
+    scope: Scope,
+    signal: AbortSignal,
+    list: () => Promise<readonly ListedPod[]>,
+  ): Promise<readonly ListedPod[] | undefined> {
+    try {
+      return await list();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#problem = `The pods of ${keyOf(scope)} cannot be listed: ${messageOf(error)}`;
+      const { log } = this.#options;
+      log.warn('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
+      return undefined;
+    }
+  }
+
+  #tell(): void {
+    const { upkeep, recoveryNamespaces: namespaces, onReport, log } = this.#options;
+    const { config, policy } = upkeep;
+    const { services, updatedNodes } = policy.recovery;
+    const seen = { namespaces, staleForMs: this.#watches.staleForMs(), problem: this.#problem };
+    const report = config && reportOf({ services, restartsNodes: updatedNodes === 'Restart', ...seen });
+    if (isDeepStrictEqual(report, this.#report)) return;
+    this.#report = report;
+    if (report?.status === 'False') log.warn('recovery needs attention', { ...report });
+    onReport();
+  }
+}

@@ -1,0 +1,55 @@
+/** What the condition RecoveryReady of the BrupopConfig says. */
+import type { RecoveryService } from '@brupop/shared/api/config-recovery';
+import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
+import type { Condition } from '@brupop/shared/api/meta';
+
+/** Reasons of the condition. `docs/runbook.md` explains each. */
+export const RECOVERY_REASONS = ['AsConfigured', 'NamespaceNotAllowed', 'ServiceNotWatched', 'PodsNotListed'] as const;
+
+export type RecoveryReport = Pick<Condition, 'status' | 'message'> & {
+  readonly reason: (typeof RECOVERY_REASONS)[number];
+};
+
+interface Seen {
+  readonly services: readonly RecoveryService[];
+  readonly restartsNodes: boolean;
+  /** Of the chart. */
+  readonly namespaces: readonly string[];
+  /** By the name of an entry: for how long its watch has not been confirmed, milliseconds. */
+  readonly staleForMs: ReadonlyMap<string, number>;
+  /** Why the pods of something that has recovered cannot be listed. */
+  readonly problem: string | undefined;
+}
+
+const IN_CHART = "the chart's value recovery.namespaces";
+
+/** Undefined if recovery is not asked for. Its message stays the same while nothing changes. */
+export function reportOf({
+  services,
+  restartsNodes,
+  namespaces,
+  staleForMs,
+  problem,
+}: Seen): RecoveryReport | undefined {
+  if (services.length === 0 && !restartsNodes) return undefined;
+  const refused = services.filter(({ namespace }) => !namespaces.includes(namespace));
+  const [first] = refused;
+  if (first !== undefined) {
+    const entries = refused.map(({ name, namespace }) => `${name} (namespace ${namespace})`).join(', ');
+    const message = `These entries of spec.recovery.services have no effect, since ${IN_CHART} does not have their namespace: ${entries}. Add it there, or remove the entry`;
+    return { status: 'False', reason: 'NamespaceNotAllowed', message };
+  }
+  if (restartsNodes && namespaces.length === 0) {
+    const message = `spec.recovery.updatedNodes: Restart has no effect, since ${IN_CHART} is empty. Add the namespaces whose pods may be evicted`;
+    return { status: 'False', reason: 'NamespaceNotAllowed', message };
+  }
+  const stale = [...staleForMs].filter(([, ms]) => ms >= WATCH_STALE_MS).map(([name]) => name);
+  if (stale.length > 0) {
+    const message = `The EndpointSlices of these entries of spec.recovery.services cannot be watched: ${stale.join(', ')}; the log of the controller says why`;
+    return { status: 'False', reason: 'ServiceNotWatched', message };
+  }
+  if (problem !== undefined) return { status: 'False', reason: 'PodsNotListed', message: problem };
+  const watched =
+    services.length === 0 ? '' : `; watched are the Services of ${services.map(({ name }) => name).join(', ')}`;
+  return { status: 'True', reason: 'AsConfigured', message: `Pods are evicted after a recovery${watched}` };
+}

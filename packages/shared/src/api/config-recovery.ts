@@ -1,0 +1,80 @@
+/** Fields of the spec of a BrupopConfig for pods that wait in CrashLoopBackOff although what they need has recovered. */
+import * as v from 'valibot';
+import { namespaceName, shortName } from './config-values.ts';
+import { type LabelSelector, requiredKeys, selectorOf } from './label-selector.ts';
+import { described, type Infer, oneOf, whole } from './schema.ts';
+import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
+
+/** Of what recovers. */
+export const RECOVERY_KINDS = ['Node', 'Service'] as const;
+export type RecoveryKind = (typeof RECOVERY_KINDS)[number];
+/** At once. */
+export const MAX_RECOVERIES = 50;
+/** Of one recovery. */
+export const MAX_RECORDED_PODS = 100;
+const MAX_SERVICES = 20;
+
+const SERVICE = 'the name of a Service, such as postgres';
+const serviceName = v.pipe(
+  v.string(SERVICE),
+  v.regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/, SERVICE),
+  v.maxLength(63, SERVICE),
+);
+
+/** A selector of what it does not require would select most pods of the namespace. */
+const podSelector = selectorOf(
+  { what: 'a pod', maxLabels: 10, maxRequirements: 5, maxValues: 10 },
+  requireThat<LabelSelector>(
+    'matchLabels',
+    'at least one label that is required, in matchLabels or with In or Exists',
+    (selector) => requiredKeys(selector).length > 0,
+  ),
+);
+
+const service = fields({
+  name: described(shortName, 'The name of the entry, once in this list.'),
+  namespace: described(
+    namespaceName,
+    "The namespace of the Service and of its pods. The chart's value recovery.namespaces has to have it as well, which grants the " +
+      'rights; otherwise the entry is refused.',
+  ),
+  service: described(serviceName, 'The name of the Service.'),
+  podSelectors: described(
+    v.pipe(listOf(podSelector, 5), v.minLength(1, 'at least one selector')),
+    'Which pods need the Service, each by at least one label that it must have, at most 5: those that any of them selects.',
+    { minItems: 1 },
+  ),
+});
+export type RecoveryService = Infer<typeof service>;
+
+export const recovery = group(
+  'Pods that wait in CrashLoopBackOff although what they need has recovered. Kubelet restarts them up to five minutes later; instead, ' +
+    'they are evicted, so that their controller creates new ones at once, each pod once and within its disruption budgets. Pods without a ' +
+    'controller, and with the label or annotation brupop.bottlerocket.aws/drain=skip, are left.',
+  {
+    updatedNodes: field(
+      oneOf(['Leave', 'Restart']),
+      'Restart: when the DaemonSets of a node are Ready again after its update, this is done for the pods on it in the namespaces of ' +
+        "the chart's value recovery.namespaces. Leave: it is not.",
+      always('Leave'),
+    ),
+    services: field(
+      v.pipe(
+        listOf(service, MAX_SERVICES),
+        v.metadata({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }),
+      ),
+      `Services, at most ${MAX_SERVICES}, for whose pods this is done when the Service had no ready endpoint and has one again.`,
+      always([]),
+    ),
+    watchFor: field(
+      duration('30s', '30m'),
+      'How long pods are evicted after a recovery. A further recovery of the same Service or node extends it, up to an hour after the first.',
+      always('5m'),
+    ),
+    maxPerMinute: field(
+      whole(1, 60),
+      'How many evictions are requested in a minute, for all recoveries together.',
+      always(10),
+    ),
+  },
+);
