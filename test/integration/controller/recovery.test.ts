@@ -235,9 +235,19 @@ describe('a Service that recovers', () => {
     await watched();
     await start();
     await setPodsReady(cluster, down.backends, true);
-    await eventually(async () => expect((await statusOf())?.recovery?.[0]?.pods ?? []).not.toEqual([]));
+    const recorded = await eventually(async () => {
+      const pods = (await statusOf())?.recovery?.[0]?.pods ?? [];
+      expect(pods).not.toEqual([]);
+      return pods.map(({ uid }) => uid);
+    });
     await first.stop();
-    await eventually(async () => expect(new Set(await evicted()).size).toBe(6), { limitMs: 100_000, pauseMs: 500 });
+    // Of the recorded ones, the first leader may have left some to kubelet.
+    const left = namesOf(down.pods.filter(({ metadata }) => !recorded.includes(metadata?.uid ?? '')));
+    expect(left).toHaveLength(2);
+    await eventually(async () => expect(await evicted()).toEqual(expect.arrayContaining(left)), {
+      limitMs: 100_000,
+      pauseMs: 500,
+    });
     const names = await evicted();
     expect(names).toEqual([...new Set(names)]);
   });
@@ -291,7 +301,8 @@ it('of 5,000 pods that a selector selects, ten are evicted in a minute, and list
   await setPodsReady(cluster, down.backends, true);
   await eventually(async () => expect(await evicted()).toHaveLength(10));
   const pages = (await requests('list', 'pods')).length;
-  expect(pages).toBe(10);
+  expect(pages).toBeGreaterThanOrEqual(10);
+  expect(pages).toBeLessThanOrEqual(12);
   await sleep(40_000);
   expect(await evicted()).toHaveLength(10);
   expect(await requests('list', 'pods')).toHaveLength(pages);
