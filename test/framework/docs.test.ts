@@ -281,6 +281,7 @@ describe('the examples of a BrupopConfig', () => {
       'docs/checks.md',
       'docs/configuration.md',
       'docs/dependents.md',
+      'docs/quorums.md',
       'docs/recovery.md',
     ]);
   });

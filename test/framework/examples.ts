@@ -56,7 +56,7 @@ export const fullConfig = {
       ],
     },
     hooks: {
-      before: [{ name: 'standby', job: { cronJob: 'enter-standby' }, timeout: '5m', onTimeout: 'Proceed' }],
+      before: [{ name: 'snapshot', job: { cronJob: 'snapshot' }, timeout: '5m', onTimeout: 'Proceed', quorum: 'etcd' }],
       after: [{ name: 'standby', job: { cronJob: 'exit-standby' }, timeout: '5m', onTimeout: 'Abort' }],
     },
     retry: { backoff: '10m', maxBackoff: '2h', attempts: 3 },
@@ -98,6 +98,28 @@ export const fullConfig = {
       watchFor: '10m',
       maxPerMinute: 5,
     },
+    quorums: [
+      {
+        name: 'etcd',
+        namespace: 'kube-system',
+        podSelector: {
+          matchLabels: { component: 'etcd' },
+          matchExpressions: [{ key: 'tier', operator: 'In', values: ['control-plane'] }],
+        },
+        nodeSelector: {
+          matchLabels: { 'node-restriction.kubernetes.io/etcd': 'main' },
+          matchExpressions: [{ key: 'node-role.kubernetes.io/control-plane', operator: 'In', values: [''] }],
+        },
+        members: 5,
+        tolerate: 1,
+        downtime: 'Refused',
+        last: {
+          matchLabels: { role: 'leader' },
+          matchExpressions: [{ key: 'role', operator: 'In', values: ['leader'] }],
+        },
+        checks: ['errors'],
+      },
+    ],
     nodeSelector: {
       matchLabels: { pool: 'web' },
       matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'In', values: ['a', 'b'] }],
@@ -131,6 +153,15 @@ export const fullConfig = {
         endTime: '2026-01-02T03:09:05Z',
         evicted: 1,
         pods: [{ uid: '0b9d1f8e-9f5c-4b1a-b1f5-6f1f4f0c11aa', time: '2026-01-02T03:04:06Z' }],
+      },
+    ],
+    quorums: [
+      {
+        name: 'etcd',
+        members: 5,
+        ready: 4,
+        message: 'kube-system/etcd-a on node-1 is not Ready',
+        since: '2026-01-02T03:04:05Z',
       },
     ],
     window: { nextOpenTime: '2026-01-03T01:00:00Z', nextCloseTime: '2026-01-03T05:00:00Z' },

@@ -161,6 +161,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     managedNodes,
     nodes,
     allPods: NO_PODS_LISTED,
+    memberPods: new Map(),
     config: given,
     policy,
     groups: [],

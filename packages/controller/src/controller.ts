@@ -98,6 +98,7 @@ export class Controller {
       cluster.lookups.retain(new Set());
       cluster.checks.clear();
       cluster.allPods.clear();
+      cluster.members.clear();
     }
   }
 
@@ -116,6 +117,7 @@ export class Controller {
     const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
     cluster.allPods.look(next.allPods, signal);
+    cluster.members.look(next.members, signal);
     const moreShadows = await createShadows(context, next.newNodes);
     await cleanUp(context, next.cleanups);
     this.#losses.report(context, next.lost);

@@ -108,6 +108,13 @@ export const METRICS = {
     'rollout_late',
     '1 while no node succeeds for [`spec.rollout.progressDeadline`](runbook.md#the-whole-fleet-waits), else 0.',
   ),
+  quorumMembers: gauge(
+    'quorum_members',
+    'Members of each set of [`spec.quorums`](quorums.md), at most 20 sets. `state` is `ready` or `away`: not Ready, missing, or on a node ' +
+      'that is down or being drained. No value while no node with a member waits, starts or is updating.',
+    'quorum',
+    'state',
+  ),
   lostNodes: gauge(
     'lost_nodes',
     'Nodes that [did not return](runbook.md#a-node-is-lost) from the reboot of their update.',

@@ -59,6 +59,7 @@ const OF_FLEET = [
   'blockedDrains',
   'rolloutLate',
   'lostNodes',
+  'quorumMembers',
   'countedLeases',
   'expiredLeases',
   'connectivityLost',
@@ -78,6 +79,7 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
   metrics.paused.set(policy.paused ? 1 : 0);
   metrics.rolloutLate.set(progress?.isLate === true ? 1 : 0);
   metrics.lostNodes.set(made.lost.length);
+  showQuorums(metrics, made);
   metrics.expiredLeases.set(connectivity.expired.length);
   metrics.countedLeases.set(connectivity.counted);
   metrics.connectivityLost.set(connectivity.lost || lostZones(connectivity).length > 0 ? 1 : 0);
@@ -150,6 +152,13 @@ function showPhases({ rolloutNodes }: Metrics, { counts, groups }: Plan, names: 
     const grouped = groups.reduce((sum, one) => sum + one.counts[key], 0);
     rolloutNodes.set({ phase, group: '' }, counts[key] - grouped);
     for (const one of groups) rolloutNodes.inc({ phase, group: names.of(one.group.name) }, one.counts[key]);
+  }
+}
+
+function showQuorums({ quorumMembers }: Metrics, { quorums }: Plan): void {
+  for (const { name, members, ready } of quorums) {
+    quorumMembers.set({ quorum: name, state: 'ready' }, ready);
+    quorumMembers.set({ quorum: name, state: 'away' }, members - ready);
   }
 }
 

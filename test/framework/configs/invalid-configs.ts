@@ -1,6 +1,7 @@
 import { formatDuration, parseDuration } from '@brupop/shared/api/spec-schema';
 import { specFields } from './fields.ts';
 import { invalidMaintenance } from './maintenance.ts';
+import { invalidQuorums } from './quorums.ts';
 import { type InvalidSpec, LENGTHS, OTHER_RELEASE, TWICE, wrong, wrongAt } from './spec-with.ts';
 
 const NODES = /must be a whole number of at least 1 \(such as 3\) or a percentage from "1%" to "100%" \(in quotes\)/u;
@@ -249,6 +250,7 @@ export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
   ...nodeSelector,
   ...checks,
   ...recovery,
+  ...invalidQuorums,
   ...others,
   ...Object.fromEntries(wrongTypes),
   ...Object.fromEntries(outOfRange),

@@ -11,6 +11,7 @@ const duration = (text: string): object => specWith('maintenance.windows[0].dura
 const zone = (name: string): object => specWith('maintenance.timeZone', name);
 const blackout = (from: string, to: string): object => specWith('maintenance.blackouts', [{ from, to }]);
 const pin = (version: string): object => specWith('versions.pin', version);
+const quorum = (fields: object): object => ({ quorums: [{ ...ITEMS['quorums'], ...fields }] });
 const requirement = (key: string, operator: string, values?: readonly string[]): object =>
   specWith('nodeSelector.matchExpressions', [{ key, operator, values }]);
 
@@ -101,6 +102,20 @@ export const validSpecs: Readonly<Record<string, object>> = {
   'a requirement may allow the empty value': requirement('pool', 'NotIn', ['']),
   'a requirement may have an empty list of values': requirement('pool', 'Exists', []),
   'a requirement may have no values': requirement('example.com/a_b.C', 'DoesNotExist'),
+  'a set of five members may tolerate one': quorum({ members: 5, tolerate: 1 }),
+  'a set of two members may have a downtime': quorum({ members: 2, downtime: 'Allowed' }),
+  'a set may be chosen by a requirement alone': quorum({
+    podSelector: { matchExpressions: [{ key: 'app', operator: 'Exists' }] },
+  }),
+  'static pods may count on nodes of a role, or with a label that only users set': quorum({
+    nodeSelector: {
+      matchLabels: { 'node-restriction.kubernetes.io/db': 'main' },
+      matchExpressions: [{ key: 'node-role.kubernetes.io/worker', operator: 'DoesNotExist' }],
+    },
+  }),
+  'there may be 20 sets': {
+    quorums: Array.from({ length: 20 }, (_, i) => ({ ...ITEMS['quorums'], name: `db-${i}` })),
+  },
   ...Object.fromEntries(borders),
 };
 

@@ -31,6 +31,7 @@ import type { CheckLookups } from './checks.ts';
 import type { ClusterOptions } from './options.ts';
 import { ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
 import { ClusterProbe, type DependentsView } from './dependents.ts';
+import { MemberPodsLookup } from './member-pods.ts';
 import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, concernsOperator, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -65,6 +66,7 @@ export class Cluster {
   readonly metadataNotes = new MetadataNotes();
   readonly lookups: PodLookups;
   readonly allPods: AllPodsLookup;
+  readonly members: MemberPodsLookup;
   readonly checks: CheckLookups;
   readonly upkeep: UpkeepView;
   readonly #options: ClusterOptions;
@@ -99,6 +101,7 @@ export class Cluster {
     this.#startedAt = clock.now();
     this.lookups = new PodLookups({ client, clock, logOf: this.logOf });
     this.allPods = new AllPodsLookup({ client, clock, log });
+    this.members = new MemberPodsLookup({ client, clock, log });
     this.#nodes = reflector(NODES, corePath(NODES), readNode);
     const shadows = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
     this.#shadows = reflector(SHADOW_PLURAL, shadows, readShadow);
@@ -112,9 +115,8 @@ export class Cluster {
     this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
-    const parts = { ...caches, guard: this.#guard };
-    const isUsed = options.dependents.length > 0;
-    this.#cluster = new ClusterProbe({ ...parts, isUsed, shadowOf: (node) => this.#shadowOf(node) });
+    const parts = { ...caches, guard: this.#guard, isUsed: options.dependents.length > 0 };
+    this.#cluster = new ClusterProbe({ ...parts, shadowOf: (node) => this.#shadowOf(node) });
     this.upkeep = new UpkeepView({ ...parts, watches: this, client });
     this.#nodes.subscribe(({ type, object, old }) => {
       const { name } = object.metadata;
@@ -176,6 +178,7 @@ export class Cluster {
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
       this.checks.onAnswer(listener),
       this.allPods.onAnswer(listener),
+      this.members.onAnswer(listener),
     ];
     this.#onProbe.add(listener);
     return () => {
@@ -225,6 +228,7 @@ export class Cluster {
       metadataNotes: this.metadataNotes.view,
       pods: this.lookups.known,
       allPods: this.allPods.known,
+      memberPods: this.members.view,
       budgets: this.#indexedBudgets.current(),
       watchLags: this.watchLags(),
       connectivity,

@@ -198,6 +198,11 @@ export function isBeingRemoved({ metadata, taints }: NodeView): boolean {
   return metadata.deletionTimestamp !== undefined || taints.some(({ key }) => REMOVAL_TAINTS.includes(key));
 }
 
+/** True for a Node that is not Ready or is being removed. */
+export function isDown(node: NodeView): boolean {
+  return !node.ready || isBeingRemoved(node);
+}
+
 /** The zone of a node. Nodes without a zone share the empty one. */
 export function zoneOf({ metadata: { labels = {} } }: NodeView): string {
   return labels[ZONE_LABEL] ?? '';

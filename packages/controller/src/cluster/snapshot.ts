@@ -9,6 +9,7 @@ import type { AllPods } from './all-pods.ts';
 import type { ChecksView } from './checks.ts';
 import type { Connectivity } from './connectivity.ts';
 import type { MetadataNote } from './metadata-notes.ts';
+import type { MemberPodsView } from './member-pods.ts';
 import type { NodeView } from './node.ts';
 import { isOwnedBy, type ShadowView } from './shadow.ts';
 
@@ -88,6 +89,8 @@ export interface Snapshot {
   readonly pods: ReadonlyMap<string, PodsOfNode>;
   /** Listed when the latest plan needed them. */
   readonly allPods: AllPods;
+  /** Of the sets of `spec.quorums` that the latest plan asked for. */
+  readonly memberPods: MemberPodsView;
   /** The index of a namespace is replaced when one of its budgets changes. */
   readonly budgets: IndexedBudgets;
   readonly watchLags: readonly WatchLag[];

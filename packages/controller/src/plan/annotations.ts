@@ -12,6 +12,7 @@ import {
   FAILED_VERSION_ANNOTATION,
   ENDED_BY_CONFIG_ANNOTATION,
   JOBS_ANNOTATION,
+  QUORUM_MEMBERS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   RETRY_ANNOTATION,
@@ -66,6 +67,7 @@ export function annotationsOf(
     ...bootBefore(transition, shadow, node),
     ...beforeDrain(transition, shadow),
     ...jobs(transition, shadow),
+    ...members(transition, shadow),
     ...BY_OUTCOME[transition.outcome]?.(transition, shadow, node),
   };
 }
@@ -125,6 +127,11 @@ function names(annotation: string, found: readonly string[] | undefined, shadow:
 
 function jobs({ jobs: value }: Transition, shadow: ShadowView): Annotations {
   return value == null ? without(shadow, ...(value === null ? [JOBS_ANNOTATION] : [])) : { [JOBS_ANNOTATION]: value };
+}
+
+function members({ members: value }: Transition, shadow: ShadowView): Annotations {
+  if (value === undefined) return {};
+  return value === null ? without(shadow, QUORUM_MEMBERS_ANNOTATION) : { [QUORUM_MEMBERS_ANNOTATION]: value };
 }
 
 type Recorder = (transition: Transition, shadow: ShadowView, node: NodeView) => Annotations;
@@ -229,6 +236,7 @@ const UNTIL_SUCCESS = [
   DEFERRED_AFTER_ANNOTATION,
   UNREADY_BEFORE_ANNOTATION,
   EVICTED_WORKLOADS_ANNOTATION,
+  QUORUM_MEMBERS_ANNOTATION,
   NODE_GROUP_ANNOTATION,
 ];
 

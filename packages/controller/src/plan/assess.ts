@@ -117,6 +117,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
       : undefined,
     checks: fleetState.checks,
     workloads: fleetState.workloads,
+    quorums: fleetState.quorums,
     settings: fleetState.settings.get(pair.name),
     now: fleetState.now,
   };
@@ -140,12 +141,14 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const late = isOverdue(shadow, policy, now) ? LATE : undefined;
   const drain = (): Drainable => fleetState.drains.of(node, policy);
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
-  const input = { ...fleetState, ...candidate, ...NO_LIMITS, controlPlane, drain, needMs };
+  const limits = { ...NO_LIMITS, controlPlane };
+  const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
   const blocked = whyNotDrained(input) ?? overLimit ?? late;
   // Its pods count as gone for the nodes that are assessed after it.
   if (blocked === undefined) {
     fleetState.workloads.drains(node);
     fleetState.controlPlane.drains(node);
+    fleetState.quorums.drains(node);
   }
   return blocked;
 }

@@ -7,7 +7,7 @@
  * and {@link nodesOverLimit} names the staged ones that are deferred.
  */
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
-import { isBeingRemoved, type NodeView, zoneOf } from '../cluster/node.ts';
+import { isDown, type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { GroupConcurrency } from '../policy/node-groups.ts';
@@ -179,10 +179,6 @@ export function namesOf(nodes: readonly string[]): string {
 
 export function isUnavailable(node: NodeView): boolean {
   return node.unschedulable || isDown(node);
-}
-
-export function isDown(node: NodeView): boolean {
-  return !node.ready || isBeingRemoved(node);
 }
 
 /**

@@ -10,6 +10,7 @@ import type {
   BrupopConfigStatus,
   DependentStatus,
   PlannedNode,
+  QuorumStatus,
   VersionStatus,
 } from '@brupop/shared/api/brupop-config';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
@@ -81,6 +82,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
     ...rolloutOf(plan),
+    ...quorumsOf(plan, before, now),
     ...dependentsOf(dependents, before, now),
     ...windowOf(plan),
     ...(forecast.measuredMs !== undefined && { updateEstimate: formatDuration(forecast.measuredMs) }),
@@ -100,6 +102,27 @@ function freezeOf({ frozen: all, failed: nodes, forecast: { versions, reasons },
   const found = wanted ?? (reasons.has('Frozen') ? all[0] : undefined);
   if (found === undefined) return undefined;
   return { status: 'True', reason: 'FailureBudgetExceeded', message: describeFrozen(found.version, nodes) };
+}
+
+/** What is not known now stays as it was last seen. */
+function quorumsOf(
+  { policy, quorums: counts }: Plan,
+  before: BrupopConfigStatus | undefined,
+  now: number,
+): Pick<BrupopConfigStatus, 'quorums'> {
+  const quorums = policy.quorums.flatMap(({ name }): QuorumStatus[] => {
+    const last = before?.quorums?.find((one) => one.name === name);
+    const count = counts.find((one) => one.name === name);
+    if (count === undefined) return last === undefined ? [] : [last];
+    const { members, ready, message } = count;
+    const found = { name, members, ready, ...(message !== '' && { message: printable(message) }) };
+    return [{ ...found, since: isSameCount(found, last) ? last.since : rfc3339(now) }];
+  });
+  return quorums.length === 0 ? {} : { quorums };
+}
+
+function isSameCount(found: Omit<QuorumStatus, 'since'>, last: QuorumStatus | undefined): last is QuorumStatus {
+  return last?.members === found.members && last.ready === found.ready && last.message === found.message;
 }
 
 /** Nodes are only named until the spec is in effect: later they confirm the steps of their updates. */

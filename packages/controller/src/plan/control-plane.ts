@@ -10,11 +10,11 @@
  * The labels that make a node such a member cannot be set by kubelets (admission plugin NodeRestriction).
  */
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { isControlPlane, type NodeView } from '../cluster/node.ts';
+import { isControlPlane, isDown, type NodeView } from '../cluster/node.ts';
 import { isPastStaging } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { isDown, namesOf } from './capacity.ts';
+import { namesOf } from './capacity.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 type Asked = { readonly node: NodeView; readonly policy: Pick<UpdatePolicy, 'concurrency'> };

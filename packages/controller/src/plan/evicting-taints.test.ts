@@ -15,6 +15,7 @@ import {
   OLD,
   withGroups,
 } from '../testing/objects.ts';
+import { aMember, DB, withMembers } from '../testing/quorums.ts';
 import { metadataApplied } from './metadata-condition.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -57,6 +58,17 @@ function planOf(nodes: readonly ManagedNode[], { spec = {}, effect, snapshot = {
   return plan({ ...withGroups(aSnapshot(nodes, spec), [groupWith(effect)]), ...snapshot }, NOW);
 }
 const written = ({ metadata }: Plan): string[] => metadata.changes.map(({ node }) => node.metadata.name);
+it('a node with a member of a quorum gets it only while the others are there', () => {
+  const pods = ['a', 'b', 'c'].map((name) => aMember(`db-${name}`, name));
+  const made = (isReady: boolean): string[] => {
+    const other = aNode({ name: 'c', managed: false, ready: isReady });
+    const snapshot = withGroups(aSnapshot([waiting('a')], { quorums: [DB] }), [groupWith()]);
+    const nodes = [...snapshot.nodes, aNode({ name: 'b', managed: false }), other];
+    return written(plan(withMembers({ ...snapshot, nodes }, pods), NOW));
+  };
+  expect([made(true), made(false)]).toEqual([['a'], []]);
+});
+
 const MANY = ['a', 'b', 'c', 'd', 'e'];
 const AT_ONCE = { concurrency: { maxUpdating: 2 } };
 

@@ -48,6 +48,7 @@ export function withoutEvictions(fleetState: FleetState, managedNodes: readonly 
       if (blocked === undefined) {
         fleetState.capacity.reserve({ node, group: managedNode.group }, true);
         fleetState.controlPlane.starts(node);
+        fleetState.quorums.starts(node);
         tainted.names.push(managedNode.name);
         return true;
       }
@@ -78,7 +79,8 @@ function whyNot(
     (isUpdating ? { message: 'It is updating' } : undefined) ??
     whyNotMore(tainted) ??
     fleetState.controlPlane.whyNotStarted({ node, policy }) ??
-    fleetState.capacity.check({ node, group })
+    fleetState.capacity.check({ node, group }) ??
+    fleetState.quorums.whyNotStarted({ node })
   );
 }
 

@@ -10,13 +10,13 @@ import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
-import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
+import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { endedByConfig, groupAtStart, isSettled, isUnderWay, rebootRequested, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
-import { Capacity, isDown, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
+import { Capacity, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
 import { ControlPlane } from './control-plane.ts';
@@ -24,6 +24,7 @@ import { Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
+import { Quorums } from './facts/quorums.ts';
 import { Room } from './facts/room.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import { type SettingsFacts, settingsFacts } from './facts/settings.ts';
@@ -71,6 +72,7 @@ export interface FleetState {
   /** Names of nodes that must not be drained, since a limit is exceeded. */
   readonly nodesOverLimit: ReadonlySet<string>;
   readonly controlPlane: ControlPlane;
+  readonly quorums: Quorums;
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
@@ -123,6 +125,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
     nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
+    quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf(slots),
     metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
@@ -230,6 +233,7 @@ function requestedPolicy({ node, shadow, policy, group }: NodePair, now: number)
 /** Compared value by value; the smaller one is first. */
 type Rank = readonly [
   blocked: number,
+  last: number,
   lastAttempt: number,
   own: number,
   health: number,
@@ -246,11 +250,14 @@ interface Ordering {
   readonly ownNode: string;
   /** Its drain can only succeed if its cordon opens disruption budgets. */
   readonly isBlocked?: (candidate: Candidate) => boolean;
+  /** A member of a quorum on it goes after the others. */
+  readonly isLast?: (node: NodeView) => boolean;
   readonly now: number;
 }
 
 /**
- * Sorts candidates: the nodes whose pods disruption budgets hold go last. Of the others, first those
+ * Sorts candidates: the nodes whose pods disruption budgets hold go last, and before them those with the last members of
+ * quorums. Of the others, first those
  * without a recent attempt, then by the start of their latest attempt. After that, the node of the
  * controller goes last, and the rest is sorted by health, priority, fewest failures, `order` and name. A
  * kubelet may set its priority, and an agent may report any failure or success, so neither moves a node
@@ -263,7 +270,7 @@ export function inOrder(candidates: readonly Candidate[], ordering: Ordering): C
     .map(({ candidate }) => candidate);
 }
 
-function rankOf(candidate: Candidate, { ownNode, isBlocked, now }: Ordering): Rank {
+function rankOf(candidate: Candidate, { ownNode, isBlocked, isLast, now }: Ordering): Rank {
   const { node, shadow, version, status, policy } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
@@ -273,6 +280,7 @@ function rankOf(candidate: Candidate, { ownNode, isBlocked, now }: Ordering): Ra
   const own = name === ownNode ? 1 : 0;
   return [
     isBlocked?.(candidate) === true ? 1 : 0,
+    isLast?.(node) === true ? 1 : 0,
     lastAttempt(candidate, now),
     own,
     healthRank(node, policy),

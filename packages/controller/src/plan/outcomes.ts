@@ -60,6 +60,8 @@ export interface Transition {
   readonly isBlocked?: boolean;
   /** At a start: the group that the node is in. */
   readonly group?: string | undefined;
+  /** At a start: the members of quorums on the node; null: none. */
+  readonly members?: string | null;
   /** What the annotation of Jobs is set to; null removes it. */
   readonly jobs?: string | null;
 }

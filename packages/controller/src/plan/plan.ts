@@ -5,12 +5,12 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
-import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { EventSource } from '@brupop/shared/kube/events';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
+import type { MembersWanted } from '../cluster/member-pods.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { isPair, type ManagedNode, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
+import { isPair, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
 import { checkWork, type CheckWork } from './check-work.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import type { CompletedCanary } from './canaries.ts';
@@ -22,12 +22,15 @@ import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
 import { withoutEvictions } from './evicting-taints.ts';
 import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
+import type { QuorumCount } from './facts/quorums.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
+import { letFirst } from './gates/quorums.ts';
 import { type Blocked, type Candidate, type GateInput, traitsOf } from './gates/reasons.ts';
 import { type Health, healthOf } from './reconciliation.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
+import { type NewNodes, newNodesOf } from './new-nodes.ts';
 import type { NodeMetadataPlan } from './node-metadata.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
@@ -52,21 +55,20 @@ export interface TaintChange {
   readonly startup: boolean;
 }
 
-export interface Plan extends Rollout {
+export interface Plan extends Rollout, NewNodes {
   readonly specs: readonly SpecChange[];
   /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
   readonly conditions: readonly NodeCondition[];
-  /** Managed nodes without a shadow; none while a watch is stale, since the shadow or the end of the Node may be unseen. */
-  readonly newNodes: readonly NodeView[];
-  /** Names of managed nodes whose shadows cannot be created, and why. */
-  readonly uncreated: ReadonlyMap<string, string>;
   readonly cleanups: readonly Cleanup[];
   readonly lookUps: readonly NodeView[];
   /** Names of the nodes whose pods were used or will be listed. */
   readonly needsPodsOf: ReadonlySet<string>;
   /** What to do with the list of the pods of the whole cluster. */
   readonly allPods: 'list' | 'keep' | 'forget';
+  readonly members: MembersWanted;
+  /** Of the quorums whose members are known. */
+  readonly quorums: readonly QuorumCount[];
   readonly taints: readonly TaintChange[];
   readonly outOfService: readonly OutOfServiceChange[];
   readonly checks: CheckWork;
@@ -118,7 +120,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
     conditions: conditions.map((one) => withLoss(one, losses.lost)),
     ...losses,
     needsPodsOf: fleetState.drains.requested,
-    allPods: allPodsNow(fleetState),
+    ...podsNow(fleetState),
     taints: decisions.flatMap(taintChanges),
     checks: checkWork(decisions, fleetState),
     policy,
@@ -145,14 +147,14 @@ function mayOpen(candidate: Candidate, fleetState: FleetState): boolean {
   return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
 }
 
-function allPodsNow({ workloads: { isRequested, isDue } }: FleetState): Plan['allPods'] {
-  if (!isRequested) return 'forget';
-  return isDue ? 'list' : 'keep';
+function podsNow({ workloads, quorums }: FleetState): Pick<Plan, 'allPods' | 'members' | 'quorums'> {
+  const used = workloads.isDue ? 'list' : 'keep';
+  return { allPods: workloads.isRequested ? used : 'forget', members: quorums.wanted, quorums: quorums.counts };
 }
 
 /** When the state of the fleet may change by time alone. */
 function timesOf(
-  { slots, policy, canaries, checks, workloads, metadata, now }: FleetState,
+  { slots, policy, canaries, checks, workloads, quorums, metadata, now }: FleetState,
   { watchLags, pods }: Snapshot,
 ): (number | undefined)[] {
   const deadlines = [...slots.values()].map(({ deadline }) => deadline);
@@ -162,6 +164,7 @@ function timesOf(
     ...retries,
     ...checks.times,
     ...workloads.times,
+    ...quorums.times,
     ...metadata.times,
     ...canaries.times,
     policy.rollout.resumeMs,
@@ -177,17 +180,18 @@ function admit(
   fleetState: FleetState,
   { pods, ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, controlPlane, drains, room, now } = fleetState;
+  const { capacity, controlPlane, drains, quorums, room, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
-    inOrder(candidates, { ownNode, isBlocked, now }).map((candidate) => {
+    inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const { node, shadow } = candidate;
       const policy = policyFor(candidate, fleetState);
       const estimate = estimateFor(fleetState.estimate, policy.maintenance);
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
       const drain = (): Drainable => drains.of(node, policy);
-      const input = { ...fleetState, ...candidate, ...limitsOf(candidate, fleetState), policy, drain, needMs };
+      const limits = limitsOf(candidate, fleetState);
+      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, policy, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
       const isLookedUp = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
@@ -196,10 +200,11 @@ function admit(
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) {
         room.reserve(node);
         controlPlane.starts(node);
+        quorums.starts(node);
         if (holdsSlot) return [candidate, blocked];
         capacity.reserve(candidate, true);
         reserve(candidate, fleetState);
-      }
+      } else letFirst(input, blocked);
       return [candidate, blocked];
     }),
   );
@@ -246,7 +251,9 @@ function decide(
   const settings = fleetState.settings.get(candidate.name);
   const spec = startSpec(candidate.version, policy, fleetState.now, settings);
   const isBlocked = mayOpen(candidate, fleetState);
-  const change = { spec, outcome: 'Started', jobs, group: candidate.group?.name, isBlocked } as const;
+  const { node, group } = candidate;
+  const members = fleetState.quorums.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
+  const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };
 }
@@ -266,31 +273,13 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
   const { managedNode } = decision;
   const waits = blocked.get(managedNode.name);
   const isChanging = decision.phase === 'upToDate' && decision.progressing?.reason === 'ChangingSettings';
-  if (waits !== undefined && isChanging) return { ...decision, progressing: waiting(waits) };
+  if (waits !== undefined && isChanging)
+    return { ...decision, progressing: waits.isUnknown === true ? undefined : waiting(waits) };
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState);
   return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
 }
-
-/** A shadow of an earlier Node of the same name is deleted first. */
-function newNodesOf(managedNodes: readonly ManagedNode[]): Pick<Plan, 'newNodes' | 'uncreated'> {
-  const nodes = managedNodes.filter(({ shadow }) => shadow === undefined).flatMap(({ node }) => node ?? []);
-  const without = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === undefined);
-  const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
-  const problemOf = ({ metadata: { name } }: NodeView): string | undefined =>
-    name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
-  return {
-    newNodes: without.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
-    uncreated: new Map(without.map((node) => [node.metadata.name, problemOf(node)] as const).filter(isKnown)),
-  };
-}
-
-function isKnown(entry: readonly [string, string | undefined]): entry is [string, string] {
-  return entry[1] !== undefined;
-}
-
-const NAME_TOO_LONG = `the name of the Node is longer than ${MAX_NODE_NAME} characters`;
 
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 function lookUpsOf(

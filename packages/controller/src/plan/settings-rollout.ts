@@ -5,7 +5,7 @@
  *     until one node has proved them    one node at a time
  *     then, if nothing restarts         many nodes at once
  *     then, if services restart         within the limits of spec.concurrency, inside the windows, one node of
- *                                       the control plane at a time, and
+ *                                       the control plane at a time, while quorums can do without it, and
  *                                       not on nodes that a user has left out with the annotation skip
  *     too many nodes have failed        none, until the settings change or a user sets rollout.resume
  *
@@ -49,6 +49,7 @@ export function grantsOf(decisions: readonly Decision[], fleetState: FleetState)
       if (decision.grant === 'RestartsService') {
         fleetState.capacity.reserve({ node, group }, true);
         fleetState.controlPlane.starts(node);
+        fleetState.quorums.starts(node);
       }
     }
   }
@@ -63,7 +64,10 @@ function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState)
   const blocked = firstOf(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked !== undefined || grant === 'Live') return blocked;
   return (
-    windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group })
+    windowOpen(input) ??
+    fleetState.controlPlane.whyNotStarted(input) ??
+    fleetState.capacity.check({ node, group }) ??
+    fleetState.quorums.whyNotStarted({ node })
   );
 }
 

@@ -6,6 +6,7 @@ import {
   ago,
   aNode,
   aShadow,
+  aSnapshot,
   DRAINABLE,
   failure,
   MINUTE,
@@ -20,6 +21,7 @@ import {
 } from '../testing/objects.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
+import { Quorums } from './facts/quorums.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
@@ -44,6 +46,7 @@ const next = (
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
     settings: undefined,
     workloads: new Workloads(NO_PODS_LISTED, [], NOW),
+    quorums: new Quorums(aSnapshot([]), [], NOW),
     now: NOW,
   });
 

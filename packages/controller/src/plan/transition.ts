@@ -40,6 +40,7 @@ import { failedJob, recordsAtEnd } from './facts/jobs.ts';
 import { allowedAtReboot, isProved, type SettingsFacts } from './facts/settings.ts';
 import { ownSettings, requestedOf, sameSettings, specOf } from './facts/requested-settings.ts';
 import { restored } from './facts/proved-settings.ts';
+import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/checks.ts';
@@ -52,6 +53,7 @@ export interface TransitionInput extends NodePair {
   readonly blockedBy: Blocked | undefined;
   readonly checks: Checks;
   readonly workloads: Workloads;
+  readonly quorums: Quorums;
   readonly settings: SettingsFacts | undefined;
   readonly now: number;
 }
@@ -254,7 +256,7 @@ function defer(input: TransitionInput): Transition | undefined {
   const stays =
     blockedBy === undefined
       ? !isDrainBlocked(drain(), now) || (drain().mayOpen && isTrying(shadow))
-      : STAYS.includes(blockedBy.reason) && !isOverdue(shadow, policy, now);
+      : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow, policy, now);
   if (stays) return undefined;
   return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
 }

@@ -218,6 +218,7 @@ export const DRAINABLE: Drainable = {
     notReadySince: new Map(),
     evicted: [],
   }),
+  pods: [],
 };
 /** Most tests are about something else: a node that is healthy has succeeded at once. */
 const MONITORING = { monitoring: { healthyFor: '0s', timeout: '30m' } };
@@ -265,6 +266,7 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
     nodes,
     metadataNotes: new Map(),
     allPods: NO_PODS_LISTED,
+    memberPods: new Map(),
     config,
     groups: [],
     groupObjects: [],

@@ -1,5 +1,6 @@
 /** The BrupopConfig: users write how nodes are updated, the controller writes the status. */
 import * as v from 'valibot';
+import { MAX_QUORUMS } from './config-quorums.ts';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
 import { MAX_RECORDED_PODS, MAX_RECOVERIES, RECOVERY_KINDS } from './config-recovery.ts';
 import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
@@ -196,6 +197,20 @@ const statusSchema = object({
     'What has recovered a short time ago. The leader writes a pod here before it requests its eviction.',
     { maxItems: MAX_RECOVERIES, 'x-kubernetes-list-type': 'atomic' },
   ),
+  quorums: optional(
+    v.array(
+      object({
+        name: described(text(30), 'The name of the set in spec.quorums.'),
+        members: total('Its members: as many as the spec says, or as were found if these are more.'),
+        ready: total('Those that are Ready, on a node that is neither down nor updating.'),
+        message: optional(text(500), 'Who is away, or why the members are not known.'),
+        since: described(time(), 'When this was first seen so.'),
+      }),
+    ),
+    'The sets of spec.quorums, as they were when a node last asked for them: they are not listed while no node waits, starts or is ' +
+      'updating that may have a member.',
+    { maxItems: MAX_QUORUMS, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
+  ),
   window: ROLLOUT.window,
   updateEstimate: optional(
     text(20),
@@ -228,6 +243,7 @@ export type FrozenVersionStatus = NonNullable<BrupopConfigStatus['frozenVersions
 export type FailedNodeStatus = NonNullable<BrupopConfigStatus['failedNodes']>[number];
 export type DependentStatus = NonNullable<BrupopConfigStatus['dependents']>[number];
 export type RecoveryStatus = NonNullable<BrupopConfigStatus['recovery']>[number];
+export type QuorumStatus = NonNullable<BrupopConfigStatus['quorums']>[number];
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 
 export const configSchema = described(

@@ -71,7 +71,7 @@ const check = fields(
   ),
 );
 
-const hook = fields({
+const HOOK = {
   name: described(shortName, 'The name of the hook, once in this list.'),
   job: described(job, 'The Job that is the hook, once for each node and attempt.'),
   timeout: jobTimeout,
@@ -79,6 +79,14 @@ const hook = fields({
     oneOf(['Proceed', 'Abort']),
     'What happens when the Job does not end in time. Abort, the default: the same as when it fails. Proceed: the next one runs.',
     { absent: 'Abort' },
+  ),
+};
+const hook = fields(HOOK);
+const hookBefore = fields({
+  ...HOOK,
+  quorum: field(
+    shortName,
+    'The name of one of quorums: the hook runs only for nodes with a member of it. By default it runs for every node.',
   ),
 });
 
@@ -97,7 +105,7 @@ export const checks = field(
 export const HOOKS = {
   hooks: group('Jobs that act for a node before its drain and after its update, one after the other.', {
     before: field(
-      namedList(hook),
+      namedList(hookBefore),
       'Hooks before the drain, at most 10, when the node is staged and all checks have passed. Nothing is evicted until ' +
         'the last one has completed; when one fails, the node is not drained, the hooks after run, and it is tried again later.',
       always([]),
@@ -114,4 +122,5 @@ export const HOOKS = {
 
 export type Check = Infer<typeof check>;
 export type Hook = Infer<typeof hook>;
+export type HookBefore = Infer<typeof hookBefore>;
 export type Phase = (typeof PHASES)[number];

@@ -1,9 +1,9 @@
 /** Fields of the spec of a BrupopConfig for pods that wait in CrashLoopBackOff although what they need has recovered. */
 import * as v from 'valibot';
 import { namespaceName, shortName } from './config-values.ts';
-import { type LabelSelector, requiredKeys, selectorOf } from './label-selector.ts';
+import { podSelector } from './label-selector.ts';
 import { described, type Infer, oneOf, whole } from './schema.ts';
-import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
+import { always, duration, field, fields, group, listOf } from './spec-schema.ts';
 
 /** Of what recovers. */
 export const RECOVERY_KINDS = ['Node', 'Service'] as const;
@@ -19,16 +19,6 @@ const serviceName = v.pipe(
   v.string(SERVICE),
   v.regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/, SERVICE),
   v.maxLength(63, SERVICE),
-);
-
-/** A selector of what it does not require would select most pods of the namespace. */
-const podSelector = selectorOf(
-  { what: 'a pod', maxLabels: 10, maxRequirements: 5, maxValues: 10 },
-  requireThat<LabelSelector>(
-    'matchLabels',
-    'at least one label that is required, in matchLabels or with In or Exists',
-    (selector) => requiredKeys(selector).length > 0,
-  ),
 );
 
 const service = fields({

@@ -10,6 +10,7 @@ import { REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from './deadlines.ts';
 import { DRAIN } from './config-drain.ts';
 import { blackout, nodeLimit, numberOfNodes, reason, timeZone, window } from './config-values.ts';
 import { recovery } from './config-recovery.ts';
+import { QUORUM_RULES, quorums } from './config-quorums.ts';
 import { SAFETY } from './config-safety.ts';
 import { labelSelector } from './label-selector.ts';
 import { flag, type Infer, isFields, oneOf, whole } from './schema.ts';
@@ -169,6 +170,7 @@ const SPEC = {
   ),
   ...SAFETY,
   recovery,
+  quorums,
   nodeSelector: field(
     labelSelector,
     'Restricts the managed nodes, beyond the label that makes them so. Nodes that it does not select start no update and ' +
@@ -198,7 +200,7 @@ export const OVERRIDES = {
 };
 
 export type Order = Infer<typeof specSchema>['order'];
-export const specSchema = fields(SPEC);
+export const specSchema = fields(SPEC, ...QUORUM_RULES);
 export type BrupopConfigSpec = v.InferInput<typeof specSchema>;
 /** The spec as it was read. Durations and times are milliseconds. */
 export type SpecValues = Infer<typeof specSchema>;

@@ -66,6 +66,19 @@ export function selectorOf(
 
 export const labelSelector = selectorOf({ what: 'a node', maxLabels: 50, maxRequirements: 50, maxValues: 100 });
 
+/** The limits of selectors of which a list has several. */
+export const SMALL_SELECTOR = { maxLabels: 10, maxRequirements: 5, maxValues: 10 } as const;
+
+/** A selector of pods. One of what it does not require would select most pods of the namespace. */
+export const podSelector = selectorOf(
+  { what: 'a pod', ...SMALL_SELECTOR },
+  requireThat<LabelSelector>(
+    'matchLabels',
+    'at least one label that is required, in matchLabels or with In or Exists',
+    (selector) => requiredKeys(selector).length > 0,
+  ),
+);
+
 export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
   readonly matchExpressions?: readonly Requirement[];

@@ -74,6 +74,8 @@ export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
 export const UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
 /** On a shadow: the workloads whose pods its drain evicts, `Kind namespace/name`, separated by commas. */
 export const EVICTED_WORKLOADS_ANNOTATION = `${GROUP}/evicted-workloads`;
+/** On a shadow: the members of quorums that were on its node when its update started, `QUORUM=POD`, separated by commas. */
+export const QUORUM_MEMBERS_ANNOTATION = `${GROUP}/quorum-members`;
 /** On a shadow: when its latest update started (RFC 3339). */
 export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
 /**

@@ -3,8 +3,8 @@
  * that exceeds the limit is read again with half of the objects, down to one. Each page is reduced by
  * `slim` before the next one is read.
  *
- * A list with a field selector has few objects, so it is first read in one request: kube-apiserver up
- * to 1.33 serves a list with a `limit` from etcd, where it reads all objects of the kind.
+ * A list with a field selector, or one that is said to be narrow, has few objects, so it is first read in one request:
+ * kube-apiserver up to 1.33 serves a list with a `limit` from etcd, where it reads all objects of the kind.
  */
 import type { KubeClient, KubeRequest } from './client.ts';
 import { isTooLarge, KubeError } from './error.ts';
@@ -13,6 +13,8 @@ import { type ListPage, readPage } from './watch-protocol.ts';
 interface ListOptions<T> extends Pick<KubeRequest, 'path' | 'query' | 'signal' | 'timeoutMs'> {
   /** Reduces a raw object to the fields kept; undefined omits the object. */
   readonly slim: (raw: unknown) => T | undefined;
+  /** Few objects are expected. By default of a list with a field selector. */
+  readonly isNarrow?: boolean;
   /** A collection with more objects is rejected. */
   readonly maxItems?: number;
   readonly onPage?: (() => void) | undefined;
@@ -53,7 +55,7 @@ async function* readPages(
   client: Pick<KubeClient, 'request'>,
   options: ListOptions<unknown>,
 ): AsyncGenerator<ListPage, void> {
-  const isNarrow = options.query?.['fieldSelector'] !== undefined;
+  const { isNarrow = options.query?.['fieldSelector'] !== undefined } = options;
   let pageSize = isNarrow ? undefined : PAGE_SIZE;
   let next: string | undefined;
   for (;;) {

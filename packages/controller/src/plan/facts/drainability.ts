@@ -23,6 +23,8 @@ export interface Drainable {
   /** When the pods were listed, epoch milliseconds; undefined: not yet. */
   readonly seenAt: number | undefined;
   readonly podHealth: () => PodHealth;
+  /** As they were listed. */
+  readonly pods: readonly DrainPod[];
 }
 
 /** Of the pods on the node. */
@@ -82,6 +84,7 @@ export class Drains {
       problem,
       seenAt,
       podHealth: () => healthOf(known.pods, { ...health, ownNamespace }),
+      pods: known.pods,
     };
   }
 }
@@ -102,6 +105,7 @@ const UNKNOWN: Drainable = {
   problem: undefined,
   seenAt: undefined,
   podHealth: () => NO_PODS,
+  pods: [],
 };
 
 interface Namespaces extends Pick<UpdatePolicy['health'], 'ignoredNamespaces' | 'trustedNamespaces'> {

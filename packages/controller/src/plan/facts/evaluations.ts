@@ -79,6 +79,11 @@ export function probesOf({ health }: UpdatePolicy, phase: 'Before' | 'After'): P
   return health.checks.filter(({ when }) => when.includes(phase)).flatMap((check) => probeOf(check) ?? []);
 }
 
+/** The queries and alerts of these names, whatever their phase. */
+export function probesNamed({ health }: Pick<UpdatePolicy, 'health'>, names: readonly string[]): Probe[] {
+  return health.checks.filter(({ name }) => names.includes(name)).flatMap((check) => probeOf(check) ?? []);
+}
+
 function probeOf({ name, prometheus, alerts }: Check): Probe | undefined {
   if (prometheus !== undefined) return { check: name, kind: 'prometheus', query: prometheus.query };
   return alerts && { check: name, kind: 'alerts', filter: alerts.filter };

@@ -5,6 +5,7 @@
  *     the Node is Ready, and its agent has reported since the boot that it runs the version
  *     no condition of spec.health.conditions has its bad status
  *     the workloads whose pods its drain evicted have no pod elsewhere that is not Ready, if asked for
+ *     the members of quorums that were on it are Ready again, wherever they are
  *     the checks after the update pass: their Jobs run once all of this holds
  *
  * all of that for spec.monitoring.healthyFor. Pods are not watched: those of a monitored node are
@@ -24,6 +25,7 @@ import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable, PodHealth } from './drainability.ts';
 import { type Checks, probesOf, problemIn } from './evaluations.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
+import type { Quorums } from './quorums.ts';
 import type { Workloads } from './workloads.ts';
 
 interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
@@ -31,6 +33,7 @@ interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly drain: () => Drainable;
   readonly checks: Checks;
   readonly workloads: Workloads;
+  readonly quorums: Quorums;
   readonly now: number;
 }
 
@@ -133,8 +136,8 @@ function checksOf(input: MonitoringInput): Monitoring {
   if (jobs.isBegun && !jobs.isDone) return { problem: jobs.waitsFor, jobs };
   const end = endOf(input);
   if (end.healthyAt === undefined) return end;
-  const workloads = workloadsOf(input);
-  if (workloads !== undefined) return workloads;
+  const away = workloadsOf(input) ?? membersAway(input);
+  if (away !== undefined) return away;
   return jobs.isDone ? { ...queriesOf(input, end.healthyAt), jobs } : { problem: jobs.waitsFor, jobs };
 }
 
@@ -161,6 +164,11 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
   }
   if (found.length === 0) return workloads.counts ? undefined : { isUnknown: true };
   return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
+}
+
+/** Undefined: the members of quorums that were on the node are Ready again. */
+function membersAway({ shadow, quorums, now }: MonitoringInput): Monitoring | undefined {
+  return quorums.whyNotBack(shadow, (stateSince(shadow.spec, now) ?? now) + 1_000);
 }
 
 /** Answers from before the update do not count. The time in the spec has no fraction of a second. */

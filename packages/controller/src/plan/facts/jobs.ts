@@ -16,6 +16,7 @@ import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { type ChecksView, isResult, JOB_SLACK_MS, type JobRef, type JobResult } from '../../cluster/checks.ts';
 import { isUnderWay, nodeOf, type ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
+import { recordedMembers } from './quorum-records.ts';
 
 /** A Job that an update needs. */
 export interface JobRun extends JobRef {
@@ -85,7 +86,9 @@ type Group = readonly JobRun[];
 
 /** The checks at once; after them the hooks, one after the other. */
 export function jobsBefore({ shadow, policy: { health, hooks } }: JobInput): Group[] {
-  return [checkRuns(shadow, health.checks, 'Before'), ...hooks.before.map((hook) => [hookRun(shadow, hook, 'Before')])];
+  const quorums = new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
+  const due = hooks.before.filter(({ quorum }) => quorum === undefined || quorums.has(quorum));
+  return [checkRuns(shadow, health.checks, 'Before'), ...due.map((hook) => [hookRun(shadow, hook, 'Before')])];
 }
 
 export function jobsAfter({ shadow, policy: { health } }: JobInput): Group[] {

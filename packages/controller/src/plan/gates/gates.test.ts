@@ -26,6 +26,7 @@ import {
 } from '../../testing/objects.ts';
 import type { Drainable } from '../facts/drainability.ts';
 import { Checks } from '../facts/evaluations.ts';
+import { Quorums } from '../facts/quorums.ts';
 import { Room } from '../facts/room.ts';
 import { Workloads } from '../facts/workloads.ts';
 import type { Blocked, GateInput } from './reasons.ts';
@@ -87,6 +88,8 @@ function blockedBy({
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
     workloads,
     room: new Room({ nodes: [], draining: new Set(), workloads }),
+    quorums: new Quorums(aSnapshot([]), [], NOW),
+    fleet: policy,
     now: NOW,
   };
   return whyNot({ ...pair, group: undefined, status, version, ...fleet, drain, needMs });

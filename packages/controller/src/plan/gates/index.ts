@@ -35,6 +35,7 @@ import {
   validVersion,
   writable,
 } from './node.ts';
+import { quorumKept, quorumKeptByDrain } from './quorums.ts';
 import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
 import { hasRoom, workloadsReady } from './workloads.ts';
@@ -69,6 +70,7 @@ const GATES: readonly Gate[] = [
   checksPass,
   workloadsReady,
   hasRoom,
+  quorumKept,
   podsListed,
 ];
 
@@ -89,6 +91,7 @@ const ROLLBACK_GATES: readonly Gate[] = [
   writable,
   drainNotBlocked,
   controlPlaneFree,
+  quorumKept,
   podsListed,
 ];
 
@@ -111,6 +114,7 @@ const DRAIN_GATES: readonly Gate[] = [
   windowOpen,
   controlPlaneFree,
   workloadsReady,
+  quorumKeptByDrain,
 ];
 
 const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
@@ -122,6 +126,7 @@ const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
   agentCurrent,
   notCordonedExternally,
   controlPlaneFree,
+  quorumKeptByDrain,
 ];
 
 export function whyNotDrained(input: GateInput): Blocked | undefined {

@@ -11,6 +11,7 @@ import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../facts/drainability.ts';
 import type { Checks } from '../facts/evaluations.ts';
 import type { FrozenVersion } from '../facts/failed-nodes.ts';
+import type { Quorums } from '../facts/quorums.ts';
 import type { Room } from '../facts/room.ts';
 import type { Workloads } from '../facts/workloads.ts';
 
@@ -76,6 +77,7 @@ export const REASONS = {
   MaxUnavailableReached: { passes: 'capacity' },
   WaitingForZone: { passes: 'capacity' },
   WaitingForControlPlane: { passes: 'capacity' },
+  QuorumAtRisk: { passes: 'event' },
   PodListFailed: { passes: 'time' },
   AgentNotConnected: { passes: 'event', withoutTaint: true },
   AgentNotResponding: { passes: 'event', needsAttention: true },
@@ -141,6 +143,9 @@ export interface GateInput extends Candidate {
   readonly checks: Checks;
   readonly workloads: Workloads;
   readonly room: Room;
+  readonly quorums: Quorums;
+  /** That of the fleet, whatever the node's group overrides. */
+  readonly fleet: UpdatePolicy;
   readonly now: number;
 }
 

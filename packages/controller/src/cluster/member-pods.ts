@@ -1,0 +1,138 @@
+/**
+ * The pods of the sets of `spec.quorums`. They are not watched: a plan names the sets whose members a node needs to be
+ * known ({@link MemberPodsLookup.look}), each is listed in the background by its selector, and a later snapshot has the
+ * result. Nothing is listed or kept while no plan asks. A list that fails is retried with a backoff; until one succeeds
+ * its error stays in the result, so that nodes with a member wait and say why.
+ */
+import type { Quorum } from '@brupop/shared/api/config-quorums';
+import { selectorText } from '@brupop/shared/api/label-selector';
+import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import { readList } from '@brupop/shared/kube/list';
+import { corePath } from '@brupop/shared/kube/paths';
+import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+
+/** Of the latest list that succeeded, unless there was none. */
+export interface MemberPods {
+  readonly pods: readonly DrainPod[];
+  /** When that list began, epoch milliseconds: it has the pods as they were then. Undefined: there was none. */
+  readonly asOf: number | undefined;
+  /** Why the latest list failed. */
+  readonly problem: string | undefined;
+  /** When the next list may start, epoch milliseconds. */
+  readonly nextAt: number;
+}
+
+/** By {@link membersKey}. */
+export type MemberPodsView = ReadonlyMap<string, MemberPods>;
+
+type Selected = Pick<Quorum, 'namespace' | 'podSelector'>;
+
+export interface MembersWanted {
+  /** The sets to be listed now. */
+  readonly list: readonly Selected[];
+  /** The keys of those that were used. */
+  readonly keep: ReadonlySet<string>;
+}
+
+interface MemberPodsOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** For all pages of one set: shorter than a list counts. */
+const LIST_LIMIT_MS = 8_000;
+/** The next list of a set starts this long after the end of one, longer with each that plans have asked for without a break. */
+const PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 10_000;
+const RETRY = { baseMs: 1_000, capMs: 60_000 };
+/** A set with more pods than this is not counted. */
+const MAX_PODS = 300;
+
+/** Changes with what selects the pods. */
+export function membersKey({ namespace, podSelector }: Selected): string {
+  return `${namespace}?${selectorText(podSelector)}`;
+}
+
+export class MemberPodsLookup {
+  readonly #options: MemberPodsOptions;
+  readonly #listeners = new Set<() => void>();
+  readonly #known = new Map<string, MemberPods>();
+  readonly #retries = new Map<string, Backoff>();
+  readonly #busy = new Set<string>();
+
+  constructor(options: MemberPodsOptions) {
+    this.#options = options;
+  }
+
+  get view(): MemberPodsView {
+    return new Map(this.#known);
+  }
+
+  /** Calls `listener` after each list. Returns a function that unsubscribes. */
+  onAnswer(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Does what a plan says. Lists in the background, until `signal` aborts. */
+  look({ list, keep }: MembersWanted, signal: AbortSignal): void {
+    for (const key of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
+      if (keep.has(key)) continue;
+      this.#known.delete(key);
+      this.#retries.delete(key);
+    }
+    for (const one of list) {
+      const key = membersKey(one);
+      if (this.#busy.has(key)) continue;
+      this.#busy.add(key);
+      void this.#list(key, one, signal).finally(() => {
+        this.#busy.delete(key);
+        if (!signal.aborted) for (const listener of this.#listeners) listener();
+      });
+    }
+  }
+
+  /** Forgets the pods: another process may act until this one leads again. */
+  clear(): void {
+    this.#known.clear();
+    this.#retries.clear();
+  }
+
+  async #list(key: string, { namespace, podSelector }: Selected, signal: AbortSignal): Promise<void> {
+    const { client, clock, log } = this.#options;
+    const asOf = clock.now();
+    const limit = new AbortController();
+    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
+    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
+    try {
+      const { items: pods } = await readList(client, {
+        path: corePath('pods', { namespace }),
+        query: { labelSelector: selectorText(podSelector) },
+        isNarrow: true,
+        signal: AbortSignal.any([signal, limit.signal]),
+        slim: (raw) => slimPod(raw),
+        maxItems: MAX_PODS,
+      });
+      if (signal.aborted) return;
+      this.#retries.delete(key);
+      const pauseMs = this.#known.get(key)?.asOf === undefined ? PAUSE_MS : MAX_PAUSE_MS;
+      this.#known.set(key, { pods, asOf, problem: undefined, nextAt: clock.now() + pauseMs });
+    } catch (error) {
+      if (signal.aborted) return;
+      const level = this.#retries.has(key) ? 'warn' : 'info';
+      const selector = selectorText(podSelector);
+      log[level]('cannot list the members of a quorum, retrying', { namespace, selector, error: messageOf(error) });
+      const retry = this.#retries.get(key) ?? backoff(RETRY);
+      this.#retries.set(key, retry);
+      const before = this.#known.get(key) ?? { pods: [], asOf: undefined };
+      this.#known.set(key, { ...before, problem: messageOf(error), nextAt: clock.now() + retry.next() });
+    } finally {
+      cancel();
+    }
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * Gates about the sets of `spec.quorums` with a member on the node: a majority has to be left without it, and the checks of the
+ * set have to pass. Both are asked at the start and before the drain, also on the way back to the previous version.
+ */
+import { failedOf, probesNamed } from '../facts/evaluations.ts';
+import type { AskedNode } from '../facts/quorums.ts';
+import { type Blocked, type Gate, type GateInput, traitsOf } from './reasons.ts';
+
+export const quorumKept: Gate = (input) => {
+  const { quorums, isRollback } = input;
+  const asked = askedOf(input);
+  const last = isRollback ? undefined : quorums.whyNotLast(asked);
+  return quorums.whyNotStarted(asked) ?? last ?? checksPass(input, asked);
+};
+
+/** A member that came meanwhile has had no hook, and nothing would wait for it after the update. */
+export const quorumKeptByDrain: Gate = (input) => {
+  const { quorums, shadow } = input;
+  const asked = askedOf(input);
+  return quorums.whyNotDrained(asked) ?? quorums.whyUnrecorded(shadow, asked) ?? checksPass(input, asked);
+};
+
+/** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
+export function letFirst({ quorums, node }: Pick<GateInput, 'quorums' | 'node'>, { reason }: Blocked): void {
+  const { passes, fleetWide, withoutTaint } = traitsOf(reason);
+  if (passes !== 'manual' && fleetWide !== true && withoutTaint !== true) quorums.goesFirst(node);
+}
+
+function askedOf({ node, drain }: GateInput): AskedNode {
+  return { node, pods: drain().pods };
+}
+
+/** Those of the fleet, as are the sets. */
+function checksPass({ quorums, checks, fleet }: GateInput, asked: AskedNode): Blocked | undefined {
+  const answers = checks.all(probesNamed(fleet, quorums.checksFor(asked)));
+  const failed = failedOf(answers);
+  if (failed !== undefined) {
+    const message = `A quorum with a member on the node asks for the check ${failed.probe.check}, which does not pass: ${failed.found}`;
+    return { reason: 'QuorumAtRisk', message };
+  }
+  const unknown = answers.find(({ latest }) => latest === undefined);
+  if (unknown === undefined) return undefined;
+  return { reason: 'QuorumAtRisk', message: `The check ${unknown.probe.check} is being evaluated`, isUnknown: true };
+}

@@ -1,0 +1,52 @@
+/** Settings that restart services on a node with a member of a quorum. */
+import { leavesOf } from '@brupop/shared/api/settings';
+import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { aGroup, ago, aManagedNode, aNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
+import { aMember, DB, withMembers } from '../testing/quorums.ts';
+import { plan } from './plan.ts';
+
+const KEY = 'settings.kubernetes.max-pods';
+const SETTINGS = { kubernetes: { 'max-pods': 110 } };
+const leaves: Setting[] = [...leavesOf(SETTINGS)].map(([key, value]) => ({
+  key,
+  value,
+  owner: 'BottlerocketNodeGroup/gpu',
+}));
+const PENDING: PendingSetting = { key: KEY, class: 'RestartsService', reason: 'because' };
+
+/** A node of the group that is up to date. One has the settings, others wait for a grant. */
+const member = (name: string, hasProved = false): ManagedNode =>
+  aManagedNode(
+    name,
+    { labels: { pool: 'gpu' } },
+    {
+      spec: { settings: { leaves, allow: 'None' }, state_transition_timestamp: ago(60 * MINUTE) },
+      status: {
+        target_version: OLD,
+        settings: hasProved ? { records: [{ key: KEY, value: '110', owner: 'x' }] } : { pending: [PENDING] },
+      },
+    },
+  );
+
+const pods = ['b', 'c', 'e'].map((name) => aMember(`db-${name}`, name));
+
+function granted(isOtherReady: boolean, isListed = true): string[] {
+  const nodes = [member('a', true), member('b'), member('c'), member('d')];
+  const snapshot = withGroups(aSnapshot(nodes, { concurrency: { maxUpdating: 3 }, quorums: [DB] }), [
+    aGroup('gpu', { settings: SETTINGS }),
+  ]);
+  const other = aNode({ name: 'e', managed: false, ready: isOtherReady });
+  const all = withMembers({ ...snapshot, nodes: [...snapshot.nodes, other] }, pods);
+  const { specs } = plan(isListed ? all : { ...all, memberPods: new Map() }, NOW);
+  return specs.flatMap(({ node, spec }) => (spec.settings?.allow === 'RestartsService' ? [node.metadata.name] : []));
+}
+
+it('are granted to one of them at a time, and only while the others are there', () => {
+  expect(granted(true)).toEqual(['b', 'd']);
+  expect(granted(false)).toEqual(['d']);
+});
+
+it('are granted to no node before the members are listed', () => {
+  expect(granted(true, false)).toEqual([]);
+});

@@ -1,0 +1,370 @@
+/** `spec.quorums`: a node with a member goes only while enough other members are there. */
+import { QUORUM_MEMBERS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import type { MemberPods } from '../cluster/member-pods.ts';
+import type { NodeView } from '../cluster/node.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aManagedNode,
+  aNode,
+  aSnapshot,
+  cordoned,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  type ShadowParts,
+  underWay,
+} from '../testing/objects.ts';
+import { aMember, aStaticMember, DB, listOf, withMembers } from '../testing/quorums.ts';
+import { statusOf } from './config-status.ts';
+import { plan, type Plan } from './plan.ts';
+
+const ALL_AT_ONCE = { maxUpdating: '100%' };
+const configOf = (quorum: object, more: object = {}): object => ({
+  concurrency: ALL_AT_ONCE,
+  quorums: [{ ...DB, ...quorum }],
+  ...more,
+});
+const names = (count: number): string[] => ['a', 'b', 'c', 'd', 'e'].slice(0, count);
+const fleet = (count: number): ManagedNode[] => names(count).map((name) => aManagedNode(name));
+const members = (count: number): DrainPod[] => names(count).map((name) => aMember(`db-${name}`, name));
+const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome, node }) => `${outcome} ${node.metadata.name}`);
+const waiting = ({ conditions }: Plan, name: string) => {
+  const { reason, message } = conditions.find(({ node }) => node.metadata.name === name)?.progressing ?? {};
+  return { reason, message };
+};
+
+const RECORDED = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE), [QUORUM_MEMBERS_ANNOTATION]: 'db=db-x' };
+const staged = (name: string, annotations: Record<string, string> = RECORDED, node: NodeParts = {}): ManagedNode =>
+  aManagedNode(name, node, { spec: underWay('StagedAndPerformedUpdate'), annotations });
+const draining = (name: string, node: NodeParts = cordoned(MINUTE)): ManagedNode =>
+  aManagedNode(name, node, {
+    spec: underWay('RebootedIntoUpdate'),
+    annotations: RECORDED,
+    status: { current_state: 'StagedAndPerformedUpdate' },
+  });
+const monitored = (name: string, record: string): ManagedNode =>
+  aManagedNode(
+    name,
+    {},
+    {
+      spec: underWay('MonitoringUpdate'),
+      annotations: { [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE), [QUORUM_MEMBERS_ANNOTATION]: record },
+      status: { current_version: NEW, target_version: NEW },
+    },
+  );
+
+interface Case {
+  readonly quorum?: object;
+  readonly more?: object;
+  /** Nodes that are not managed. */
+  readonly others?: readonly NodeView[];
+}
+
+function snapshotOf(nodes: readonly ManagedNode[], { quorum = {}, more, others = [] }: Case = {}): Snapshot {
+  const snapshot = aSnapshot(nodes, configOf(quorum, more));
+  return { ...snapshot, nodes: [...snapshot.nodes, ...others] };
+}
+
+const planned = (nodes: readonly ManagedNode[], pods: readonly DrainPod[], found: Case = {}): Plan =>
+  plan(withMembers(snapshotOf(nodes, found), pods), NOW);
+
+describe('the start of updates', () => {
+  it('is one at a time for three members when all nodes may update at once', () => {
+    const made = planned([...fleet(3), aManagedNode('worker')], members(3));
+    expect(outcomes(made)).toEqual(['Started a', 'Started worker']);
+    expect(waiting(made, 'b')).toEqual({
+      reason: 'QuorumAtRisk',
+      message: 'The quorum db cannot do without apps/db-b on b: apps/db-a on a, which is updating',
+    });
+    expect(made.specs[0]?.annotations).toMatchObject({ [QUORUM_MEMBERS_ANNOTATION]: 'db=db-a' });
+    expect(made.specs[1]?.annotations).not.toHaveProperty([QUORUM_MEMBERS_ANNOTATION]);
+  });
+
+  it.each<readonly [string, DrainPod | undefined, string]>([
+    ['is not Ready', aMember('db-c', 'c', { ready: false }), 'apps/db-c on c is not Ready'],
+    ['is being deleted', aMember('db-c', 'c', { goneBy: ago(0) }), 'apps/db-c on c is being deleted'],
+    ['is not scheduled', aMember('db-c', '', { ready: false }), 'apps/db-c is not scheduled'],
+    ['has finished', aMember('db-c', 'c', { finished: true }), '1 of 3 members is missing'],
+    ['is missing', undefined, '1 of 3 members is missing'],
+    ['is on a node that is gone', aMember('db-c', 'gone'), 'apps/db-c on gone, which does not exist any more'],
+  ])('waits while a member elsewhere %s', (_, member, message) => {
+    const made = planned(fleet(2), [...members(2), ...(member === undefined ? [] : [member])], {
+      others: [aNode({ name: 'c', managed: false })],
+    });
+    expect(outcomes(made)).toEqual([]);
+    expect(waiting(made, 'a')).toEqual({
+      reason: 'QuorumAtRisk',
+      message: `The quorum db cannot do without apps/db-a on a: ${message}`,
+    });
+  });
+
+  it.each<readonly [string, NodeView]>([
+    ['is not Ready', aNode({ name: 'c', managed: false, ready: false })],
+    ['is being deleted', aNode({ name: 'c', managed: false, deletionTimestamp: ago(0) })],
+    ['is cordoned for an update that ended', aNode({ name: 'c', managed: false, ...cordoned(MINUTE) })],
+  ])('waits while the node of another member %s', (_, other) => {
+    expect(outcomes(planned(fleet(2), members(3), { others: [other] }))).toEqual([]);
+  });
+
+  it.each<readonly [string, ManagedNode]>([
+    ['stages its update', staged('c')],
+    ['is drained', draining('c')],
+    [
+      'has failed, and keeps its slot',
+      aManagedNode(
+        'c',
+        {},
+        {
+          spec: underWay('MonitoringUpdate', 120 * MINUTE),
+          annotations: RECORDED,
+          status: { current_version: NEW },
+        },
+      ),
+    ],
+  ])('waits while the node of another member %s', (_, other) => {
+    const made = planned(
+      [...fleet(2), other],
+      members(3).filter(({ node }) => node !== 'x'),
+    );
+    expect(outcomes(made).filter((one) => one.startsWith('Started'))).toEqual([]);
+  });
+
+  it('needs three of four members, and of five tolerates one', () => {
+    expect(outcomes(planned(fleet(4), members(4), { quorum: { members: 4 } }))).toEqual(['Started a']);
+    const oneAway = [...members(3), aMember('db-d', 'd', { ready: false })];
+    expect(outcomes(planned(fleet(3), oneAway, { quorum: { members: 4 }, others: [aNode({ name: 'd' })] }))).toEqual(
+      [],
+    );
+    const ofFive = { quorum: { members: 5, tolerate: 1 } };
+    expect(outcomes(planned(fleet(5), members(5), ofFive))).toEqual(['Started a', 'Started b']);
+    expect(outcomes(planned(fleet(5), members(4), ofFive))).toEqual(['Started a', 'Started e']);
+  });
+
+  it('counts pods beyond those that the set should have', () => {
+    const made = planned(fleet(4), [...members(3), aMember('db-d', 'd', { ready: false })]);
+    expect(outcomes(made)).toEqual(['Started d']);
+    expect(waiting(made, 'a').message).toContain('apps/db-d on d');
+  });
+
+  it.each([1, 2])('is refused for a set of %d until a downtime is allowed, and then one at a time', (count) => {
+    const made = planned(fleet(count), members(count), { quorum: { members: count } });
+    expect(outcomes(made)).toEqual([]);
+    expect(waiting(made, 'a')).toEqual({
+      reason: 'QuorumAtRisk',
+      message:
+        `The quorum db cannot do without apps/db-a on a: ${count - 1} of ${count} members would be left, and ${count} are needed. ` +
+        'If it may stop meanwhile, set its downtime to Allowed',
+    });
+    const allowed = { quorum: { members: count, downtime: 'Allowed' } };
+    expect(outcomes(planned(fleet(count), members(count), allowed))).toEqual(['Started a']);
+  });
+
+  it('takes all members of one node together', () => {
+    const pods = [aMember('db-1', 'a'), aMember('db-2', 'a'), aMember('db-3', 'b')];
+    const made = planned(fleet(2), pods);
+    expect(outcomes(made)).toEqual(['Started b']);
+    expect(outcomes(planned([aManagedNode('a')], pods, { others: [aNode({ name: 'b', managed: false })] }))).toEqual(
+      [],
+    );
+  });
+
+  it('lets a member last go after the others that can update', () => {
+    const leader = aMember('db-a', 'a', { metadata: { ...aMember('x', 'a').metadata, labels: { role: 'leader' } } });
+    const pods = [leader, aMember('db-b', 'b'), aMember('db-c', 'c')].map((pod, i) => ({
+      ...pod,
+      metadata: { ...pod.metadata, name: `db-${i}` },
+    }));
+    const last = { quorum: { last: { matchLabels: { role: 'leader' } } } };
+    expect(outcomes(planned(fleet(3), pods, last))).toEqual(['Started b']);
+    const updated: ShadowParts = { status: { current_version: NEW, target_version: NEW } };
+    const [a, , c] = fleet(3) as [ManagedNode, ManagedNode, ManagedNode];
+    expect(outcomes(planned([a, aManagedNode('b', {}, updated), c], pods, last))).toEqual(['Started c']);
+    const rest = [aManagedNode('b', {}, updated), aManagedNode('c', {}, updated)];
+    expect(outcomes(planned([a, ...rest], pods, last))).toEqual(['Started a']);
+    const retried = { backoff: '1h' };
+    const failed = aManagedNode(
+      'c',
+      {},
+      {
+        annotations: { 'brupop.bottlerocket.aws/unsuccessful-attempts': '1' },
+        spec: { state_transition_timestamp: ago(MINUTE) },
+      },
+    );
+    const made = planned([a, aManagedNode('b', {}, updated), failed], pods, { ...last, more: { retry: retried } });
+    expect(outcomes(made)).toEqual([]);
+    expect(waiting(made, 'a').message).toBe('The quorum db: apps/db-0 on a goes last, after the members on c');
+    const skipped = aManagedNode('c', { annotations: { 'brupop.bottlerocket.aws/skip': 'true' } });
+    expect(outcomes(planned([a, aManagedNode('b', {}, updated), skipped], pods, last))).toEqual(['Started a']);
+  });
+});
+
+describe('lists of members', () => {
+  const withList = (list: MemberPods | undefined, nodes = [...fleet(3), aManagedNode('worker')]): Plan => {
+    const snapshot = withMembers(snapshotOf(nodes), members(3));
+    const [key = ''] = [...snapshot.memberPods.keys()];
+    return plan({ ...snapshot, memberPods: new Map(list === undefined ? [] : [[key, list]]) }, NOW);
+  };
+
+  it('are not asked for without quorums, nor for nodes without a member', () => {
+    const none = plan(withMembers(aSnapshot(fleet(3), {}), members(3)), NOW);
+    expect([none.members.list, [...none.members.keep]]).toEqual([[], []]);
+    const others = withList(undefined, [aManagedNode('worker')]);
+    expect([outcomes(others), others.members.list]).toEqual([['Started worker'], []]);
+  });
+
+  it('are awaited by nodes with a member, and only by these', () => {
+    const made = withList(undefined);
+    expect(outcomes(made)).toEqual(['Started worker']);
+    expect(made.members.list).toMatchObject([{ name: 'db' }]);
+    expect(made.conditions.map(({ node }) => node.metadata.name)).toEqual(['worker']);
+  });
+
+  it('let no node go when they are old, and are asked for again', () => {
+    const made = withList({ ...listOf(members(3), NOW - 16_000), nextAt: NOW - 6_000 });
+    expect([outcomes(made), made.members.list.length]).toEqual([['Started worker'], 1]);
+  });
+
+  it('that fail keep nodes with a member waiting, and say why', () => {
+    const problem = 'GET /api/v1/namespaces/apps/pods: 403 Forbidden';
+    const made = withList({ ...listOf(members(3)), problem });
+    expect(outcomes(made)).toEqual(['Started worker']);
+    expect(waiting(made, 'a')).toEqual({
+      reason: 'PodListFailed',
+      message: `The members of the quorum db cannot be listed: ${problem}`,
+    });
+  });
+});
+
+describe('static pods', () => {
+  const LABELS = { 'node-role.kubernetes.io/control-plane': '' };
+  const OF_LABELS = { quorum: { nodeSelector: { matchLabels: LABELS } } };
+  const voters = names(3).map((name) => aManagedNode(name, { labels: LABELS }));
+  const etcd = (count: number): DrainPod[] => names(count).map((name) => aStaticMember(`etcd-${name}`, name));
+  const more = { concurrency: { ...ALL_AT_ONCE, controlPlane: 'Ignored' } };
+
+  it('go one at a time', () => {
+    expect(outcomes(planned(voters, etcd(3), { ...OF_LABELS, more }))).toEqual(['Started a']);
+  });
+
+  it('count once on each node that is selected, and nowhere else', () => {
+    const forged = [aStaticMember('etcd-w', 'worker'), aStaticMember('etcd-a2', 'a')];
+    const nodes = [...voters, aManagedNode('worker')];
+    const made = planned(nodes, [...etcd(3), ...forged], { ...OF_LABELS, more });
+    expect(outcomes(made)).toEqual(['Started a', 'Started worker']);
+    const away = planned(nodes, [...etcd(2), ...forged], { ...OF_LABELS, more });
+    expect(outcomes(away)).toEqual(['Started c', 'Started worker']);
+    expect(waiting(away, 'a').message).toContain('1 of 3 members is missing');
+  });
+
+  it('that are forged and not Ready keep no other node waiting', () => {
+    const forged = aStaticMember('etcd-w', 'worker', { ready: false });
+    const made = planned([...voters, aManagedNode('worker')], [...etcd(3), forged], { ...OF_LABELS, more });
+    expect(outcomes(made)).toEqual(['Started a', 'Started worker']);
+  });
+
+  it('count nowhere without a selector of nodes, and their own node waits', () => {
+    const made = planned([...fleet(3), aManagedNode('worker')], [...members(3), aStaticMember('db-w', 'worker')]);
+    expect(outcomes(made)).toEqual(['Started a']);
+    expect(waiting(made, 'worker').message).toContain('set its nodeSelector to the nodes on which static pods count');
+  });
+
+  it('that are missing on a node that is selected are its own', () => {
+    const made = planned(voters, etcd(2), { ...OF_LABELS, more });
+    expect(outcomes(made)).toEqual(['Started c']);
+    expect(waiting(made, 'a').message).toContain('1 of 3 members is missing');
+  });
+});
+
+describe('the drain of a node that is staged', () => {
+  it('does not wait for another one that is only staged, and of two one is drained', () => {
+    expect(outcomes(planned([staged('a'), staged('b'), aManagedNode('c')], members(3)))).toEqual([
+      'Advanced a',
+      'Deferred b',
+    ]);
+  });
+
+  it('is deferred while another member is away', () => {
+    const pods = [...members(2), aMember('db-c', 'c', { ready: false })];
+    const made = planned([staged('a'), aManagedNode('c')], pods, { others: [aNode({ name: 'b', managed: false })] });
+    expect(outcomes(made)).toEqual(['Deferred a']);
+  });
+
+  it('waits for a list of members, and keeps the node staged', () => {
+    const snapshot = withMembers(snapshotOf([staged('a')]), members(3));
+    const made = plan({ ...snapshot, memberPods: new Map() }, NOW);
+    expect([outcomes(made), made.members.list.length]).toEqual([[], 1]);
+  });
+
+  it('is deferred for a member that came after the start, since its hooks have not run', () => {
+    const without = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+    const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
+    expect(outcomes(planned([staged('a', without)], members(3), others))).toEqual(['Deferred a']);
+    expect(outcomes(planned([staged('a')], members(3), others))).toEqual(['Advanced a']);
+  });
+
+  it('back to the previous version waits as well', () => {
+    const rollback = { 'brupop.bottlerocket.aws/rollback': `${NEW}=${OLD}=${ago(2 * MINUTE)}` };
+    const back = aManagedNode(
+      'a',
+      {},
+      {
+        spec: { ...underWay('StagedAndPerformedUpdate'), version: OLD },
+        annotations: { ...RECORDED, ...rollback },
+        status: { current_version: NEW, target_version: OLD },
+      },
+    );
+    const others = {
+      others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })],
+      more: { rollout: { rollback: 'Automatic' } },
+    };
+    expect(outcomes(planned([back], members(3), others))).toEqual(['Advanced a']);
+    const away = [...members(2), aMember('db-c', 'c', { ready: false })];
+    expect(outcomes(planned([back], away, others))).toEqual(['Deferred a']);
+  });
+});
+
+describe('an update that has come to its end', () => {
+  const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
+
+  it('succeeds when the own member is Ready again, wherever it is', () => {
+    expect(outcomes(planned([monitored('a', 'db=db-a')], members(3), others))).toEqual(['Succeeded a']);
+    const moved = [aMember('db-a', 'b'), aMember('db-b', 'b'), aMember('db-c', 'c')];
+    expect(outcomes(planned([monitored('a', 'db=db-a')], moved, others))).toEqual(['Succeeded a']);
+    const renamed = [aMember('db-z', 'b'), aMember('db-b', 'b'), aMember('db-c', 'c')];
+    expect(outcomes(planned([monitored('a', 'db=db-a')], renamed, others))).toEqual(['Succeeded a']);
+  });
+
+  it.each<readonly [string, readonly DrainPod[], string]>([
+    ['is not Ready', [aMember('db-a', 'a', { ready: false })], 'is not Ready'],
+    ['is missing', [], 'is missing'],
+  ])('does not succeed while the own member %s', (_, own, what) => {
+    const made = planned([monitored('a', 'db=db-a')], [...own, aMember('db-b', 'b'), aMember('db-c', 'c')], others);
+    expect(outcomes(made)).toEqual([]);
+    expect(waiting(made, 'a').message).toContain(`the member apps/db-a of the quorum db ${what}`);
+  });
+
+  it('needs a list from after the update', () => {
+    const snapshot = withMembers(snapshotOf([monitored('a', 'db=db-a')], others), members(3), NOW - 2 * MINUTE);
+    expect(outcomes(plan(snapshot, NOW))).toEqual([]);
+  });
+});
+
+it('the status has what was seen last, and since when', () => {
+  const config = { metadata: { name: 'cluster', uid: 'c', resourceVersion: '1', generation: 1 }, spec: {} };
+  const pods = [...members(2), aMember('db-c', 'c', { ready: false })];
+  const made = planned(fleet(3), pods);
+  const input = { config, isWritten: true, now: NOW };
+  const first = statusOf({ ...input, plan: made, before: undefined });
+  expect(first.quorums).toEqual([
+    { name: 'db', members: 3, ready: 2, message: 'apps/db-c on c is not Ready', since: ago(0) },
+  ]);
+  const later = statusOf({ ...input, plan: made, before: first, now: NOW + MINUTE });
+  expect(later.quorums).toEqual(first.quorums);
+  const unlisted = plan(snapshotOf([]), NOW);
+  expect(statusOf({ ...input, plan: unlisted, before: first }).quorums).toEqual(first.quorums);
+  expect(statusOf({ ...input, plan: plan(aSnapshot([], {}), NOW), before: first })).not.toHaveProperty('quorums');
+});
