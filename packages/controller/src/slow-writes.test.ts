@@ -5,6 +5,7 @@ import { Registry } from 'prom-client';
 import { MetadataNotes } from './cluster/metadata-notes.ts';
 import { AssumeCache } from './cluster/assume-cache.ts';
 import { AllPodsLookup } from './cluster/all-pods.ts';
+import { MemberPodsLookup } from './cluster/member-pods.ts';
 import { CheckLookups } from './cluster/checks.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import { PodLookups } from './cluster/pods.ts';
@@ -63,6 +64,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
     lookups,
     logOf: () => log,
     allPods: new AllPodsLookup({ client, clock, log }),
+    members: new MemberPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
     snapshot: view,
     catchUp: async () => undefined,
