@@ -38,6 +38,12 @@ describe('a rejected eviction', () => {
       rejected(409, 'admission webhook "a.b" denied the request: UID precondition'),
       'Forbidden',
     ],
+    ['a webhook that says NotFound', rejected(404, 'admission webhook "a.b" denied the request: later'), 'Forbidden'],
+    [
+      'a policy that says NotFound',
+      rejected(404, "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: later"),
+      'Forbidden',
+    ],
     ['another conflict', rejected(409, 'the object has been modified'), 'Error'],
     ['a webhook that does not answer', rejected(500, 'Internal error occurred: failed calling webhook "a.b"'), 'Error'],
     ['no response', new KubeError(0, 'Unreachable', 'no answer'), 'Error'],

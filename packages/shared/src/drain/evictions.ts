@@ -49,17 +49,18 @@ export async function requestEviction(
 export function outcomeOf(error: unknown): EvictionOutcome {
   if (!(error instanceof KubeError)) return blocked('Error', messageOf(error));
   const { status, retryAfterMs } = error;
-  if (status === 404 || isOtherPod(error)) return { kind: 'gone' };
+  if (isGone(error)) return { kind: 'gone' };
   if (status === 0) return { ...blocked('Error', textOf(error)), isUnknown: true };
   return blocked(reasonOf(error), textOf(error), retryAfterMs);
 }
 
 /**
- * True for another pod of that name, as kube-apiserver words it. Another conflict, or a webhook that denies with 409, says
- * nothing of it.
+ * True when there is no such pod, or another one of that name, as kube-apiserver words it. Another conflict says nothing of
+ * the pod, nor does admission that denies with one of these codes.
  */
-function isOtherPod({ status, message }: KubeError): boolean {
-  return status === 409 && !isDenial(message) && /UID.*precondition|precondition.*UID/iu.test(message);
+function isGone({ status, message }: KubeError): boolean {
+  if (isDenial(message)) return false;
+  return status === 404 || (status === 409 && /UID.*precondition|precondition.*UID/iu.test(message));
 }
 
 function isDenial(message: string): boolean {
