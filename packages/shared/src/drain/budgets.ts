@@ -110,7 +110,12 @@ export function slimBudget(raw: unknown): Budget {
 
 /** Of any number of pods. A number of pods that must stay is not among them: the pod that they are may change. */
 function neverAllows({ minAvailable, maxUnavailable }: NonNullable<RawBudget['spec']>): boolean {
-  return maxUnavailable === 0 || maxUnavailable === '0%' || minAvailable === '100%';
+  return maxUnavailable === 0 || percentOf(maxUnavailable) === 0 || percentOf(minAvailable) === 100;
+}
+
+/** As kube-apiserver accepts it, also with leading zeros. */
+function percentOf(value: number | string | undefined): number | undefined {
+  return typeof value === 'string' && value.endsWith('%') ? Number(value.slice(0, -1)) : undefined;
 }
 
 /** pkg/controller/disruption of Kubernetes changes this time with the status of the condition only. */

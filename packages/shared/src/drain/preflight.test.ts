@@ -179,11 +179,14 @@ test('the cordon of the node may open one budget with a number of pods, and no o
 test.each([
   [{ maxUnavailable: 0 }, true],
   [{ maxUnavailable: '0%' }, true],
+  [{ maxUnavailable: '00%' }, true],
   [{ minAvailable: '100%' }, true],
+  [{ minAvailable: '0100%' }, true],
   [{ maxUnavailable: 1 }, false],
   [{ maxUnavailable: '1%' }, false],
   [{ minAvailable: '99%' }, false],
   [{ minAvailable: 1 }, false],
+  [{ minAvailable: 100 }, false],
   [{}, false],
 ])('a budget with %j never allows a disruption: %s', (spec, expected) => {
   expect(slimBudget({ metadata: aBudget('b').metadata, spec }).neverAllows).toBe(expected);
