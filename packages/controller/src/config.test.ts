@@ -39,12 +39,21 @@ test('defaults apply where nothing is set', () => {
   });
 });
 
-test.each(['PROMETHEUS_URL', 'ALERTMANAGER_URL'])('%s has no user and no password, and none is quoted', (name) => {
+test.each(['PROMETHEUS_URL', 'ALERTMANAGER_URL'])('%s has no credentials and no query, and none is quoted', (name) => {
   const read = (url: string) => (): unknown => readConfig({ ...env, [name]: url });
-  const others = ['http:u:secret@host', 'http:/u:secret@host', ' http://u:secret@host', 'http:\\\\u:secret@host'];
-  for (const url of ['http://scraper:secret@prometheus:9090/a', 'https://token@prometheus', ...others])
-    expect(read(url)).toThrow(`${name}: expected an address without a user and a password`);
-  expect(read('http://scraper:secret@prometheus')).not.toThrow('secret@');
+  const users = ['http:u:hidden@host', 'http:/u:hidden@host', ' http://u:hidden@host', 'http:\\\\u:hidden@host'];
+  const others = ['http://prometheus:9090/?token=hidden', 'http://prometheus?', 'http://prometheus/a#hidden'];
+  const protocols = ['scraper:hidden@prometheus:9090', 'ftp://prometheus/hidden', 'prometheus:9090', 'hidden'];
+  for (const url of [
+    'http://scraper:hidden@prometheus:9090/a',
+    'https://hidden@host',
+    ...users,
+    ...others,
+    ...protocols,
+  ]) {
+    expect(read(url)).toThrow(/^[A-Z_]+_URL: expected an address such as .* Secret of secretName/u);
+    expect(read(url)).not.toThrow('hidden');
+  }
   expect(read('http://prometheus:9090/tenant/a@b')).not.toThrow();
 });
 

@@ -189,6 +189,19 @@ describe('a server', () => {
     expect(text).toContain(`GET ${url}/prefix/api/v1/query`);
   });
 
+  it.each([
+    ['http://scraper:hidden@127.0.0.1:1/a', 'http://127.0.0.1:1/a/api/v1/query'],
+    ['http://127.0.0.1:1/a?token=hidden', 'http://127.0.0.1:1/a'],
+    ['http://127.0.0.1:1/a#hidden', 'http://127.0.0.1:1/a'],
+    ['scraper:hidden@127.0.0.1:1', 'an address that is not one of HTTP'],
+  ])('at %s is named without what may be a secret', async (address, named) => {
+    const config = { ...NO_CHECKS, prometheus: { url: address, credentials: '' } };
+    const asking = { client: noClient, clock: systemClock, config, signal: new AbortController().signal };
+    const { passed, found } = await ask(query, asking);
+    expect([passed, found]).toEqual([false, expect.stringContaining(`GET ${named}`)]);
+    expect(found).not.toContain('hidden');
+  });
+
   it('that does not answer is given up after ten seconds', async () => {
     const clock = new FakeClock();
     const { promise: isAsked, resolve } = Promise.withResolvers<void>();

@@ -23,18 +23,17 @@ export function text(env: Env, name: string, fallback: string): string {
 
 /**
  * Reads the address of an HTTP API; an empty one counts as absent. Throws ConfigError, which does not quote the value, for one
- * with a user or a password: messages name addresses.
+ * with credentials or a query: messages name addresses.
  */
 export function address(env: Env, name: string): string {
   const value = text(env, name, '');
   if (value === '') return value;
-  const url = URL.parse(value);
-  if (url === null)
-    throw new ConfigError(`${name}: expected an address such as http://prometheus:9090, found another text`);
-  if (url.username === '' && url.password === '') return value;
+  const { protocol = '', username, password } = URL.parse(value) ?? {};
+  const isPlain = username === '' && password === '' && !/[?#]/u.test(value);
+  if (isPlain && ['http:', 'https:'].includes(protocol)) return value;
   throw new ConfigError(
-    `${name}: expected an address without a user and a password, found one with them; put username and password into the ` +
-      'Secret of secretName in the values of the chart',
+    `${name}: expected an address such as http://prometheus:9090, with http or https and without a user, a password, a query and ` +
+      'a fragment, found another text; put credentials into the Secret of secretName in the values of the chart',
   );
 }
 

@@ -27,7 +27,7 @@ const MAX_QUOTED = 300;
 
 /**
  * Reads JSON by HTTP, with credentials that are read each time, since they may be replaced. Follows no
- * redirect. Throws an error that names the URL, without the query, and what was found.
+ * redirect. Throws an error that names the server and the path, and what was found.
  */
 export async function getJson(
   { url, credentials }: JsonSource,
@@ -49,11 +49,17 @@ export async function getJson(
     if (statusCode !== 200) throw new Error(`expected status 200, found ${statusCode}: ${shorten(text, MAX_QUOTED)}`);
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`GET ${target}`, { cause: error });
+    throw new Error(`GET ${nameOf(target)}`, { cause: error });
   } finally {
     cancel();
     await dispatcher.destroy();
   }
+}
+
+/** Nothing in it is a secret, whatever the address has. */
+function nameOf(target: string): string {
+  const { origin = 'null', pathname = '' } = URL.parse(target) ?? {};
+  return origin === 'null' ? 'an address that is not one of HTTP' : `${origin}${pathname}`;
 }
 
 /** Throws an error that names what is wrong in the folder, and no value of it. */
