@@ -72,7 +72,9 @@ test('each write that ends counts as progress, also one that fails', async () =>
 
 const answers: Record<string, [number, string | undefined]> = {
   'an invalid object is rejected': [422, 'answer 422'],
-  'a forbidden write is rejected': [403, 'answer 403'],
+  'a write that admission denies is rejected': [403, 'answer 403'],
+  'a token that is not accepted rejects no object': [401, undefined],
+  'a method that is not allowed rejects no object': [405, undefined],
   'a conflict is not a rejection': [409, undefined],
   'a deleted object is not a rejection': [404, undefined],
   'an overloaded API server rejects nothing': [429, undefined],
@@ -84,6 +86,13 @@ test.each(Object.entries(answers))('%s', async (_, [status, writeRejection]) => 
   expect(writer.writeRejection('a')).toBe(writeRejection);
   await clock.advance(1_000);
   expect(writer.writeRejection('a')).toBeUndefined();
+});
+
+test('a permission that is missing is not said to be a fault of the object', async () => {
+  const { writer } = setUp();
+  const text = 'nodes "a" is forbidden: User "system:serviceaccount:x:y" cannot patch resource "nodes"';
+  await writer.attempt('spec', 'a', async () => await Promise.reject(new KubeError(403, 'Forbidden', text)));
+  expect(writer.writeRejection('a')).toMatch(/^the controller lacks a permission, .*"nodes"$/u);
 });
 
 test('a conflict is retried soon', async () => {

@@ -219,7 +219,7 @@ export class Writer {
       this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#logFailure(kind, key, error, log);
-      this.backOff(key, { kind, writeRejection: isRejection(error) ? messageOf(error) : undefined });
+      this.backOff(key, { kind, writeRejection: describeRejection(error) });
     }
   }
 
@@ -255,9 +255,21 @@ export class Writer {
   }
 }
 
-/** True when the schema, RBAC or a webhook rejected this very object. */
+const CONTENT_STATUSES: ReadonlySet<number> = new Set([400, 403, 413, 422]);
+
+/** True when the schema, admission or RBAC rejected this write; not when the token or the path is wrong, or for now. */
 function isRejection(error: unknown): boolean {
-  return error instanceof KubeError && error.status >= 400 && error.status < 500 && error.status !== 429;
+  return error instanceof KubeError && CONTENT_STATUSES.has(error.status);
+}
+
+/** Of RBAC: it is the same for each object, whatever it contains. Admission answers 403 with other words. */
+function describeRejection(error: unknown): string | undefined {
+  if (!isRejection(error)) return undefined;
+  const message = messageOf(error);
+  const isOfRBAC = hasStatus(error, 403) && /is forbidden: User ".*" cannot /u.test(message);
+  return isOfRBAC
+    ? `the controller lacks a permission, so compare its RBAC with that of this release: ${message}`
+    : message;
 }
 
 /** Rejects with the first error, once all work under way has ended. */

@@ -151,5 +151,12 @@ test('a warning is recorded when a shadow is deleted while its host keeps settin
   const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), NOW)?.kept;
   expect([kept?.reason, kept?.warning]).toEqual(['HostSettingsKept', true]);
   expect(kept?.message).toContain('settings.updates.version-lock');
+  expect(kept?.message).not.toContain('may have had');
   expect(cleanupOf(aManagedNode('a', { managed: false }), NOW)?.kept).toBeUndefined();
+});
+
+test('the warning does not claim that the operator changed a setting whose former value is not recorded', () => {
+  const settings = { records: [{ key: 'settings.motd', value: 'x', owner: 'BottlerocketNodeGroup/web' }] };
+  const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), NOW)?.kept;
+  expect(kept?.message).toContain('The host may have had the same value of settings.motd before');
 });

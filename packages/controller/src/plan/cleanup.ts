@@ -81,10 +81,13 @@ function restoredEvent({ node, shadow }: ManagedNode): EventSource | undefined {
 
 /** The record of the former values is deleted with the shadow. An agent that runs restores them before it ends. */
 function keptEvent({ node, shadow }: ManagedNode): EventSource | undefined {
-  const keys = (shadow?.status?.settings?.records ?? []).map(({ key }) => key);
+  const records = shadow?.status?.settings?.records ?? [];
+  const keys = records.map(({ key }) => key);
   if (node === undefined || shadow === undefined || keys.length === 0) return undefined;
+  const unknown = records.filter(({ before }) => before === undefined).map(({ key }) => key);
+  const unsure = unknown.length === 0 ? '' : `The host may have had the same value of ${namesOf(unknown)} before. `;
   const message =
     `The label was removed, and the host keeps settings that the operator wrote, since no agent restored them: ` +
-    `${namesOf(keys)}. Set them on the host, such as with apiclient set updates.version-lock=latest`;
+    `${namesOf(keys)}. ${unsure}Set them on the host, such as with apiclient set updates.version-lock=latest`;
   return eventOn(node, shadow, { reason: 'HostSettingsKept', message, key: shadow.metadata.uid });
 }

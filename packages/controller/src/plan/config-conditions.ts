@@ -17,7 +17,7 @@ import { describeLost } from './lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { Plan } from './plan.ts';
 import type { Progress } from './progress.ts';
-import { MAX_MESSAGE, type Reason } from './gates/reasons.ts';
+import { byFrequency, countsByReason, MAX_MESSAGE, type Reason } from './gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
@@ -200,7 +200,7 @@ function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecas
 }
 
 function progressing({ counts, forecast: { reasons, completionTime }, policy }: Rollout): Judged {
-  const { managed, upToDate, updating } = counts;
+  const { managed, upToDate, updating, failed } = counts;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
   const tally = `${upToDate} of ${managed} nodes are up to date`;
   if (managed === 0) {
@@ -213,13 +213,14 @@ function progressing({ counts, forecast: { reasons, completionTime }, policy }: 
   }
   if (updating > 0) return isTrue('Updating', `${tally}, ${updating} updating${by}`);
   if (upToDate === managed) return isFalse('UpToDate', 'All nodes are up to date');
-  const [reason = 'Waiting', waiting] = mostFrequent(reasons);
-  const why = waiting === undefined ? 'the others have not reported yet' : `${waiting} waiting: ${reason}`;
+  const [reason = 'Waiting', count] = byFrequency(reasons)[0] ?? [];
+  const why = count === undefined ? 'the others have not reported yet' : describeReason(reason, count, failed);
   return isFalse(reason, `${tally}; ${why}${by}`);
 }
 
-function mostFrequent(reasons: ReadonlyMap<Reason, number>): [Reason, number] | [] {
-  return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))[0] ?? [];
+/** @param failed - nodes that may be among them, since they wait for another attempt */
+function describeReason(reason: string, count: number, failed: number): string {
+  return `${count} ${failed === 0 ? 'waiting' : 'waiting or failed'}: ${reason}`;
 }
 
 function degraded(plan: Plan): Judged {
@@ -239,7 +240,7 @@ function judgeNodes(
   more: readonly string[],
 ): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
-  const needed = [...needAttention].map(([reason, count]) => `${count} ${reason}`).toSorted();
+  const needed = countsByReason(needAttention);
   const counted = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
   const found = [
     ...(counted === '' ? [] : [`${counted}; kubectl get brs -A -o wide shows the nodes and reasons`]),
@@ -247,7 +248,8 @@ function judgeNodes(
     ...more,
   ];
   const others = found.length === 0 ? '' : `Nodes need attention: ${found.join('; ')}`;
-  if (progress?.isLate === true) return isTrue('ProgressDeadlineExceeded', describeLate(progress, reasons, others));
+  if (progress?.isLate === true)
+    return isTrue('ProgressDeadlineExceeded', describeLate(progress, reasons, failed, others));
   if (others !== '') return isTrue('NodesNeedAttention', others);
   if (failed === 0) return isFalse('AsExpected', 'No node needs attention');
   const nodes = failed === 1 ? 'node' : 'nodes';
@@ -279,10 +281,15 @@ function valueOf(value: unknown): string {
   return value === undefined ? 'none' : shorten(typeof value === 'string' ? value : JSON.stringify(value), 100);
 }
 
-function describeLate({ lastProgressAt }: Progress, reasons: ReadonlyMap<Reason, number>, others: string): string {
+function describeLate(
+  { lastProgressAt }: Progress,
+  reasons: ReadonlyMap<Reason, number>,
+  failed: number,
+  others: string,
+): string {
   const late = `No node has succeeded since ${rfc3339(lastProgressAt)}, which is longer than spec.rollout.progressDeadline allows`;
-  const [reason, waiting] = mostFrequent(reasons);
-  const why = reason === undefined ? '' : `; ${waiting} waiting: ${reason}`;
+  const [reason, count] = byFrequency(reasons)[0] ?? [];
+  const why = reason === undefined || count === undefined ? '' : `; ${describeReason(reason, count, failed)}`;
   return others === '' ? `${late}${why}` : `${late}${why}. ${others}`;
 }
 

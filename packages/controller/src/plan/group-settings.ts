@@ -157,7 +157,7 @@ function describeFailed(failed: readonly string[], cannotUnset: readonly string[
   const isLost = failed.some((name) => cannotUnset.includes(name));
   const lost = isLost ? ', except for what had no value before and for secrets that are no longer known' : '';
   const next = 'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
-  return `The settings failed on ${namesOf(failed)}, which have the former ones again${lost}; ${next}`;
+  return `The settings failed on ${namesOf(failed)}, of which the former ones are requested again${lost}; ${next}`;
 }
 
 function whyOthersWait(skipped: readonly string[], waitsFor: string | undefined): string {

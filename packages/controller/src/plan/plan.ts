@@ -335,9 +335,10 @@ function nodeConditions({ managedNode, progressing, change, neverConnected }: De
   if (progressing === undefined || !isPair(managedNode)) return [];
   // The write that cancels an update has its own Event.
   const deadline = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
-  const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waitEvent(managedNode, progressing, now);
   const { node, shadow, group } = managedNode;
   const health = healthOf(progressing, neverConnected === true);
+  const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
+  const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
   return [{ shadow, node, progressing, health, event, group: group?.name ?? '' }];
 }
 

@@ -21,6 +21,7 @@ import { upToDate } from './condition.ts';
 import { statusOf } from './config-status.ts';
 import { groupStatusOf } from './group-status.ts';
 import { plan, type Plan } from './plan.ts';
+import { reconciliationOf } from './reconciliation.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
 const leaves = [...leavesOf({ kubernetes: { 'max-pods': 110 } })].map(([key, value]) => {
@@ -146,6 +147,15 @@ it('the fleet does not count as up to date while settings roll out', () => {
     'True ChangingSettings',
     'True Applying',
   ]);
+});
+
+it('Stalled names the reasons of the nodes that need a user, the most frequent one first', () => {
+  const stuck = new Map([['HostLocked', 1] as const, ['SpecWriteRejected', 2] as const]);
+  const rollout = { ...planOf([]), unconfirmed: ['a', 'b', 'c'], isMoving: false, stuck };
+  const { Stalled } = reconciliationOf(rollout, { generation: 2, isConfirmed: false, isWritten: true }, undefined);
+  expect(Stalled?.message).toBe(
+    'Generation 2 is not confirmed yet by a, b, c, of which need attention: 2 SpecWriteRejected, 1 HostLocked',
+  );
 });
 
 describe('a drain that waits for a pod', () => {

@@ -14,7 +14,7 @@ import { namesOf } from './capacity.ts';
 import type { ProgressingCondition } from './condition.ts';
 import { judgeSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';
-import { type Reason, traitsOf } from './gates/reasons.ts';
+import { countsByReason, type Reason, traitsOf } from './gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
 type Judged = Pick<Condition, 'status' | 'reason' | 'message'>;
@@ -48,7 +48,7 @@ interface Input {
 
 /** @param needsUser - why nothing continues before a user acts */
 export function reconciliationOf(
-  { unconfirmed, isMoving, isStuck }: Rollout,
+  { unconfirmed, isMoving, stuck }: Rollout,
   { generation, isConfirmed, isWritten }: Input,
   needsUser: Judged | undefined,
 ): Reconciliation {
@@ -56,8 +56,11 @@ export function reconciliationOf(
   if (isConfirmed) return {};
   const nodes = unconfirmed.length === 0 ? '' : ` by ${namesOf(unconfirmed)}`;
   const message = `Generation ${generation} is not confirmed yet${nodes}`;
-  if (isMoving || (!isWritten && !isStuck)) return { Reconciling: { status: 'True', reason: 'Applying', message } };
-  return isStuck ? { Stalled: { status: 'True', reason: 'NodesNeedAttention', message } } : {};
+  if (isMoving || (!isWritten && stuck.size === 0))
+    return { Reconciling: { status: 'True', reason: 'Applying', message } };
+  if (stuck.size === 0) return {};
+  const why = `${message}, of which need attention: ${countsByReason(stuck).join(', ')}`;
+  return { Stalled: { status: 'True', reason: 'NodesNeedAttention', message: why } };
 }
 
 /** Why the spec of a group cannot take effect without a user. */

@@ -25,8 +25,8 @@ export interface Rollout {
   readonly unconfirmed: readonly string[];
   /** Of these nodes, one is being changed or is next. */
   readonly isMoving: boolean;
-  /** Of these nodes, one needs a user. */
-  readonly isStuck: boolean;
+  /** Of these nodes, those that need a user, counted by reason. */
+  readonly stuck: ReadonlyMap<Reason, number>;
 }
 
 export interface GroupRollout extends Rollout {
@@ -40,13 +40,18 @@ export interface GroupRollout extends Rollout {
 export function unconfirmedOf(
   decisions: readonly Decision[],
   { waiting }: Grants,
-): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'isStuck'> {
+): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'stuck'> {
   const pending = decisions.filter((decision) => decision.pending === true);
   const paces = new Set(pending.map((decision) => paceOf(decision, waiting)));
+  const stuck = new Map<Reason, number>();
+  for (const decision of pending) {
+    const reason = reasonOf(decision, waiting);
+    if (reason !== undefined && paceOf(decision, waiting) === 'stuck') stuck.set(reason, (stuck.get(reason) ?? 0) + 1);
+  }
   return {
     unconfirmed: pending.map(({ managedNode: { name } }) => name),
     isMoving: paces.has('moves'),
-    isStuck: paces.has('stuck'),
+    stuck,
   };
 }
 
@@ -63,10 +68,14 @@ const MOVING: ReadonlySet<Reason> = new Set([
 ]);
 
 function paceOf(decision: Decision, waiting: Grants['waiting']): 'moves' | 'waits' | 'stuck' {
-  const { change, phase, progressing } = decision;
-  const blocked = blockOf(decision, waiting);
-  if (change !== undefined || phase === 'updating' || blocked?.isUnknown === true) return 'moves';
-  return paceWith(blocked?.reason ?? progressing?.reason);
+  const { change, phase } = decision;
+  const isUnknown = blockOf(decision, waiting)?.isUnknown === true;
+  if (change !== undefined || phase === 'updating' || isUnknown) return 'moves';
+  return paceWith(reasonOf(decision, waiting));
+}
+
+function reasonOf(decision: Decision, waiting: Grants['waiting']): Reason | undefined {
+  return blockOf(decision, waiting)?.reason ?? decision.progressing?.reason;
 }
 
 /** What keeps the settings of a node from being changed. */

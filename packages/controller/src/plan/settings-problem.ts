@@ -37,7 +37,8 @@ function problemOf(facts: SettingsFacts): readonly [reason: Reason, message: str
 }
 
 const FAILED =
-  'The settings of its group failed, and its host has the former ones; an Event SettingsFailed on the Node has the cause. ' +
+  'The settings of its group failed, and the former ones are requested of its host again; status.settings of its ' +
+  'BottlerocketShadow has what is still pending, and an Event SettingsFailed on the Node has the cause. ' +
   'Change spec.settings of the group, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
 const NOT_RESTORED =
   `Its host has not restored the former values within ${CHANGE_LIMIT}, and its agent keeps retrying; ` +

@@ -352,7 +352,7 @@ it('does not try settings again that failed on a node, names it, and tries other
   expect(written(made).map(([name]) => name)).not.toContain('a');
   const [status, reason, message] = condition(made);
   expect([status, reason]).toEqual(['False', 'SettingsFailed']);
-  expect(message).toContain('failed on a, which have the former ones again');
+  expect(message).toContain('failed on a, of which the former ones are requested again');
 });
 
 it('stops when they failed on more nodes than the failure budget allows', () => {

@@ -8,10 +8,10 @@ const HOUR_MS = 3_600_000;
 const CONDITION = { type: 'Progressing', status: 'False', message: '', lastTransitionTime: '' } as const;
 const blocked = (reason: Reason) => waiting({ reason, message: 'why' });
 
-function eventFor(before: Reason, reason: Reason, now = NOW): ReturnType<typeof waitEvent> {
+function eventFor(before: Reason, reason: Reason, now = NOW, isStalled = false): ReturnType<typeof waitEvent> {
   const pair = aManagedNode('a', {}, { progressing: { ...CONDITION, reason: before } });
   if (!isPair(pair)) throw new Error('expected a Node with its shadow');
-  return waitEvent(pair, blocked(reason), now);
+  return waitEvent(pair, blocked(reason), { isStalled, now });
 }
 
 describe('the Event on a shadow', () => {
@@ -37,6 +37,15 @@ describe('the Event on a shadow', () => {
     ['an Event on the Node tells it', 'Updating', 'DeadlineExceeded'],
   ] as const)('is not recorded when %s', (_, before, reason) => {
     expect(eventFor(before, reason)).toBeUndefined();
+  });
+
+  it('says that an agent is not connected only when it has not connected in time', () => {
+    expect(eventFor('UpToDate', 'AgentNotConnected')).toBeUndefined();
+    expect(eventFor('AgentNotConnected', 'UpToDate')).toBeUndefined();
+    expect(eventFor('AgentNotConnected', 'AgentNotConnected', NOW, true)).toMatchObject({
+      reason: 'Waiting',
+      message: 'AgentNotConnected: why',
+    });
   });
 
   it('is the same within an hour, also when the node changes between two reasons', () => {

@@ -17,13 +17,11 @@ const NOT_TOLD: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'Changing
 export function waitEvent(
   { shadow }: NodePair,
   { reason, message }: ProgressingCondition,
-  now: number,
+  { isStalled, now }: { readonly isStalled: boolean; readonly now: number },
 ): EventSource | undefined {
-  const before = shadow.progressing?.reason;
-  if (before === reason) return undefined;
-  const ended = isReason(before) && isTold(before) ? before : '';
-  const begins = isTold(reason);
-  if (!begins && ended === '') return undefined;
+  const ended = toldBefore(shadow);
+  const begins = isTold(reason, isStalled);
+  if (ended === (begins ? reason : '') || (ended === reason && !begins)) return undefined;
   return {
     reason: begins ? WAITING : ENDED,
     warning: begins && traitsOf(reason).needsAttention === true,
@@ -32,6 +30,12 @@ export function waitEvent(
     key: `${reason}/${ended}/${Math.floor(now / HOUR_MS)}`,
     isMinor: true,
   };
+}
+
+function toldBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
+  const before = progressing?.reason;
+  const wasStalled = health.some(({ type, status }) => type === 'Stalled' && status === 'True');
+  return isReason(before) && isTold(before, wasStalled) ? before : '';
 }
 
 /** Of settings that stay on the host although they are no longer requested. The agent says which, so one Event an hour. */
@@ -46,7 +50,9 @@ export function keptEvent(
   return { reason: KEPT, warning: true, about: shadowReference(shadow), message, key, isMinor: true };
 }
 
-function isTold(reason: Reason): boolean {
+/** An agent has a fair time to connect after an installation. */
+function isTold(reason: Reason, isStalled: boolean): boolean {
   const { fleetWide = false, passes } = traitsOf(reason);
+  if (reason === 'AgentNotConnected') return isStalled;
   return !NOT_TOLD.has(reason) && !fleetWide && passes !== 'capacity';
 }

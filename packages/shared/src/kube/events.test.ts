@@ -67,6 +67,26 @@ describe('Events about one object within one second', () => {
   });
 });
 
+it('no more objects are remembered than Events fit in the queue, also when a clock was ahead', async () => {
+  const clock = new FakeClock();
+  const seconds: number[] = [];
+  const request = async ({ body }: { body: { lastTimestamp: string } }) =>
+    await Promise.resolve(seconds.push(Date.parse(body.lastTimestamp) / 1000));
+  const log = { warn: () => undefined } as unknown as ConstructorParameters<typeof Events>[0]['log'];
+  const count = (): void => undefined;
+  const client = { request } as unknown as KubeClient;
+  const events = new Events({ client, clock, log, component: 'test', instance: 'test', count });
+  const record = async (uid: string): Promise<void> => {
+    events.record({ reason: 'Waiting', warning: false, about: { ...ABOUT, uid }, message: '', key: '' });
+    while (events.queued > 0) await new Promise((done) => setImmediate(done));
+  };
+  for (let index = 0; index <= 1_000; index += 1) await record(`${index}`);
+  await record('1000');
+  await record('0');
+  const current = Math.floor(clock.now() / 1000);
+  expect(seconds.slice(-2)).toEqual([current + 1, current]);
+});
+
 it.each(['a', '…', '\u0000', '😀'])('the message of an Event is as long as kube-apiserver accepts: %j', (character) => {
   const message = `Error ${character.repeat(2_000)}`;
   const source: EventSource = { reason: 'UpdateFailed', warning: true, about: ABOUT, message, key: '' };

@@ -91,6 +91,9 @@ export class Events {
     const current = Math.floor(now / 1000);
     for (const [one, second] of this.#seconds) if (second < current) this.#seconds.delete(one);
     const second = Math.max(current, (this.#seconds.get(uid) ?? 0) + 1);
+    // Without this, a clock that was ahead would keep all for as long.
+    const [oldest] = this.#seconds.size < MAX_QUEUE ? [] : this.#seconds.keys();
+    if (oldest !== undefined) this.#seconds.delete(oldest);
     this.#seconds.set(uid, second);
     return second;
   }
