@@ -1,0 +1,56 @@
+import { Registry } from 'prom-client';
+import type { KubeClient } from '@brupop/shared/kube/client';
+import type { EventSource } from '@brupop/shared/kube/events';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { AssumeCache } from '../cluster/assume-cache.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { createMetrics } from '../metrics.ts';
+import { plan } from '../plan/plan.ts';
+import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW, type ShadowParts } from '../testing/objects.ts';
+import { writeConditions } from './shadows.ts';
+import { type ApplyContext, Writer } from './writer.ts';
+
+/** A controller whose writes succeed; `reconcile` returns the Events of one plan that is applied. */
+function setUp() {
+  const clock = new FakeClock(NOW);
+  const assumeCache = new AssumeCache();
+  const log = createLogger({ write: () => undefined });
+  const { signal } = new AbortController();
+  const metrics = createMetrics(new Registry());
+  const recorded: EventSource[] = [];
+  const options = { clock, log, metrics, signal, isLeading: () => true };
+  const context = {
+    ...options,
+    writer: new Writer(options),
+    client: { apply: async () => await Promise.resolve({}) } as unknown as KubeClient,
+    namespace: 'brupop',
+    events: { record: (event: EventSource) => recorded.push(event) } as unknown as ApplyContext['events'],
+    assumeCache,
+    logOf: () => log,
+  };
+  const spec = { state_transition_timestamp: null };
+  const shadowWith = (status: ShadowParts['status']) => aShadow({ node: 'a', spec, status, creationTimestamp: ago(0) });
+  let written: Partial<ShadowView> = {};
+  const reconcile = async (status: ShadowParts['status'] = null): Promise<string[]> => {
+    const now = clock.now();
+    const shadow = { ...shadowWith(status), ...written };
+    await writeConditions(context, plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions);
+    const { progressing, health, group } = assumeCache.view(shadow, now);
+    written = { progressing, health, group };
+    return recorded.splice(0).map(({ reason, message }) => `${reason} ${message.split(':', 1).join('')}`);
+  };
+  return { clock, reconcile };
+}
+
+test('an agent that does not connect in time is an Event once, and its end another one', async () => {
+  const { clock, reconcile } = setUp();
+  expect(await reconcile()).toEqual([]);
+  await clock.advance(4 * MINUTE);
+  expect(await reconcile()).toEqual([]);
+  await clock.advance(2 * MINUTE);
+  expect(await reconcile()).toEqual(['Waiting AgentNotConnected']);
+  await clock.advance(10 * MINUTE);
+  expect(await reconcile()).toEqual([]);
+  expect(await reconcile({})).toEqual([expect.stringContaining('No longer AgentNotConnected. ')]);
+});
