@@ -32,6 +32,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
+import { RateLimit } from '../http/limits.ts';
 import { type Nodes, requireNode } from '../nodes/nodes.ts';
 import { requireOwn, slimShadow, type SlimShadow } from './policy.ts';
 
@@ -40,6 +41,8 @@ const DRAIN_MANAGER = 'brupop-apiserver-drain';
 const SKEW_MANAGER = 'brupop-apiserver-skew';
 const WRITE_ATTEMPTS = 8;
 const WRITE_RETRY = { baseMs: 20, capMs: 500 };
+/** Kubernetes keeps an Event for an hour. The token is rejected until its pod gets another one. */
+const OUTDATED_RATE = { burst: 1, perSecond: 1 / 3_600, keys: 1_000 };
 const apiVersion = `${GROUP}/${SHADOW_VERSION}`;
 
 export interface ShadowsOptions {
@@ -55,7 +58,6 @@ export interface ShadowsOptions {
 /** `docs/runbook.md` explains each. */
 export const SHADOW_EVENT_REASONS = ['AgentTokenOutdated'] as const;
 
-/** One Event an hour, since Kubernetes keeps it for that long: the token is rejected until its pod gets another one. */
 function outdatedToken(shadow: SlimShadow, { node, nodeUID = '?', podName, podUID }: Identity): EventSource {
   const what = `The token of pod ${podName} is for an earlier Node ${node} with the UID ${nodeUID}: the Node was created again while the pod ran`;
   const next = `Delete the pod: kubectl delete pod -n ${shadow.metadata.namespace ?? ''} ${podName}`;
@@ -81,9 +83,12 @@ interface StatusWrite {
 
 export class Shadows {
   readonly #options: ShadowsOptions;
+  /** Events for outdated tokens, by the UIDs of pods. */
+  readonly #outdated: RateLimit;
 
   constructor(options: ShadowsOptions) {
     this.#options = options;
+    this.#outdated = new RateLimit(options.clock, OUTDATED_RATE);
   }
 
   /** Throws KubeError. */
@@ -116,7 +121,8 @@ export class Shadows {
     const node = await nodes.readManaged(byName, signal);
     const shadow = await this.find(identity.node, signal);
     const isOutdated = nodeUID !== undefined && nodeUID !== node.metadata.uid;
-    if (isOutdated && shadow !== undefined) events.record(outdatedToken(shadow, identity));
+    if (isOutdated && shadow !== undefined && this.#outdated.take(identity.podUID))
+      events.record(outdatedToken(shadow, identity));
     requireNode(node, identity);
     const name = shadowName(identity.node);
     if (shadow === undefined)
