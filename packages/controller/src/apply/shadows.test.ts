@@ -7,7 +7,7 @@ import { AssumeCache } from '../cluster/assume-cache.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { createMetrics } from '../metrics.ts';
 import { plan } from '../plan/plan.ts';
-import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW, type ShadowParts } from '../testing/objects.ts';
+import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import { writeConditions } from './shadows.ts';
 import { type ApplyContext, Writer } from './writer.ts';
 
@@ -30,9 +30,9 @@ function setUp() {
     logOf: () => log,
   };
   const spec = { state_transition_timestamp: null };
-  const shadowWith = (status: ShadowParts['status']) => aShadow({ node: 'a', spec, status, creationTimestamp: ago(0) });
+  const shadowWith = (status: object | null) => aShadow({ node: 'a', spec, status, creationTimestamp: ago(0) });
   let written: Partial<ShadowView> = {};
-  const reconcile = async (status: ShadowParts['status'] = null): Promise<string[]> => {
+  const reconcile = async (status: object | null = null): Promise<string[]> => {
     const now = clock.now();
     const shadow = { ...shadowWith(status), ...written };
     await writeConditions(context, plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions);

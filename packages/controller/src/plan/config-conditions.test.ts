@@ -119,6 +119,14 @@ const conditions: Record<string, [string, string | RegExp]> = {
     told(report({ paused: true }, { managedNodes: [aManagedNode('a'), upToDate] }), 'Progressing'),
     'False Paused: 1 of 2 nodes are up to date; 1 waiting: Paused',
   ],
+  'a failed node does not count as one that waits': [
+    told(report({}, { managedNodes: [failed, aManagedNode('b', { ready: false }), upToDate] }), 'Progressing'),
+    /^False NodeNotReady: 1 of 3 nodes are up to date; 1 waiting: NodeNotReady, 1 failed/u,
+  ],
+  'a fleet in which all others failed says why': [
+    told(report({}, { managedNodes: [failed, upToDate] }), 'Progressing'),
+    /^False \w+: 1 of 2 nodes are up to date; 1 failed: \w+/u,
+  ],
   'an empty fleet says so': [
     told(report({}, { managedNodes: [] }), 'Progressing'),
     'False NoNodes: There is no node with the label of managed nodes',

@@ -199,8 +199,11 @@ function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecas
   return { status: open ? 'True' : 'False', reason, message };
 }
 
-function progressing({ counts, forecast: { reasons, completionTime }, policy }: Rollout): Judged {
-  const { managed, upToDate, updating, failed } = counts;
+const NOT_REPORTED = ['Waiting', 'the others have not reported yet'] as const;
+
+function progressing({ counts, forecast, policy }: Rollout): Judged {
+  const { managed, upToDate, updating } = counts;
+  const { completionTime } = forecast;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
   const tally = `${upToDate} of ${managed} nodes are up to date`;
   if (managed === 0) {
@@ -213,14 +216,20 @@ function progressing({ counts, forecast: { reasons, completionTime }, policy }: 
   }
   if (updating > 0) return isTrue('Updating', `${tally}, ${updating} updating${by}`);
   if (upToDate === managed) return isFalse('UpToDate', 'All nodes are up to date');
-  const [reason = 'Waiting', count] = byFrequency(reasons)[0] ?? [];
-  const why = count === undefined ? 'the others have not reported yet' : describeReason(reason, count, failed);
+  const [reason, why] = describeWaiting(counts, forecast) ?? NOT_REPORTED;
   return isFalse(reason, `${tally}; ${why}${by}`);
 }
 
-/** @param failed - nodes that may be among them, since they wait for another attempt */
-function describeReason(reason: string, count: number, failed: number): string {
-  return `${count} ${failed === 0 ? 'waiting' : 'waiting or failed'}: ${reason}`;
+/** The most frequent reason of the nodes that wait; without one, of those that failed. */
+function describeWaiting(
+  { failed }: Rollout['counts'],
+  { waitingReasons, failedReasons }: Rollout['forecast'],
+): [reason: Reason, text: string] | undefined {
+  const [waiting] = byFrequency(waitingReasons);
+  const others = failed === 0 ? '' : `, ${failed} failed`;
+  if (waiting !== undefined) return [waiting[0], `${waiting[1]} waiting: ${waiting[0]}${others}`];
+  const [reason] = byFrequency(failedReasons)[0] ?? [];
+  return reason === undefined ? undefined : [reason, `${failed} failed: ${reason}`];
 }
 
 function degraded(plan: Plan): Judged {
@@ -235,12 +244,13 @@ function degraded(plan: Plan): Judged {
 }
 
 function judgeNodes(
-  { policy: { problem }, counts: { failed }, forecast: { needAttention, reasons }, stuckNodes, lost }: Rollout,
+  { policy: { problem }, counts, forecast, stuckNodes, lost }: Rollout,
   progress: Progress | undefined,
   more: readonly string[],
 ): Judged {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
-  const needed = countsByReason(needAttention);
+  const { failed } = counts;
+  const needed = countsByReason(forecast.needAttention);
   const counted = [...needed, ...(stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : [])].join(', ');
   const found = [
     ...(counted === '' ? [] : [`${counted}; kubectl get brs -A -o wide shows the nodes and reasons`]),
@@ -249,7 +259,7 @@ function judgeNodes(
   ];
   const others = found.length === 0 ? '' : `Nodes need attention: ${found.join('; ')}`;
   if (progress?.isLate === true)
-    return isTrue('ProgressDeadlineExceeded', describeLate(progress, reasons, failed, others));
+    return isTrue('ProgressDeadlineExceeded', describeLate(progress, describeWaiting(counts, forecast), others));
   if (others !== '') return isTrue('NodesNeedAttention', others);
   if (failed === 0) return isFalse('AsExpected', 'No node needs attention');
   const nodes = failed === 1 ? 'node' : 'nodes';
@@ -283,13 +293,11 @@ function valueOf(value: unknown): string {
 
 function describeLate(
   { lastProgressAt }: Progress,
-  reasons: ReadonlyMap<Reason, number>,
-  failed: number,
+  waiting: ReturnType<typeof describeWaiting>,
   others: string,
 ): string {
   const late = `No node has succeeded since ${rfc3339(lastProgressAt)}, which is longer than spec.rollout.progressDeadline allows`;
-  const [reason, count] = byFrequency(reasons)[0] ?? [];
-  const why = reason === undefined || count === undefined ? '' : `; ${describeReason(reason, count, failed)}`;
+  const why = waiting === undefined ? '' : `; ${waiting[1]}`;
   return others === '' ? `${late}${why}` : `${late}${why}. ${others}`;
 }
 

@@ -10,7 +10,7 @@ import { zoneOf } from '../cluster/node.ts';
 import { startedAt } from '../cluster/shadow.ts';
 import type { Calendar, CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Decision } from './assess.ts';
+import type { Decision, NodePhase } from './assess.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { VersionCount } from './facts/versions.ts';
 import type { FleetState } from './fleet.ts';
@@ -38,6 +38,9 @@ export interface Forecast extends Expected {
   /** How long updates took, milliseconds; undefined: none was measured. */
   readonly measuredMs: number | undefined;
   readonly reasons: ReadonlyMap<Reason, number>;
+  /** Of nodes that wait, which are not those that update, have failed, or are up to date. */
+  readonly waitingReasons: ReadonlyMap<Reason, number>;
+  readonly failedReasons: ReadonlyMap<Reason, number>;
   /** How many nodes have a reason that needs a user. */
   readonly needAttention: ReadonlyMap<Reason, number>;
   readonly window: CalendarState;
@@ -100,8 +103,7 @@ export function forecastOf(
     ofGroups: new Map(ofGroups),
     versions: fleetState.versions,
     measuredMs: estimate.measuredMs,
-    reasons: reasonsOf(counted),
-    needAttention: reasonsOf(counted.filter(needsAttention)),
+    ...allReasonsOf(counted),
     window,
     windowEnds: calendarsOf(fleetState).map((calendar) => calendar.at(now).until),
     nextOpenAt: policy.calendar.nextFit(now, 1),
@@ -253,12 +255,24 @@ function expected(
   return end;
 }
 
-export function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {
+function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {
   const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
   return neverConnected === true || (isReason(reason) && traitsOf(reason).needsAttention === true);
 }
 
-export function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
+export function allReasonsOf(
+  counted: readonly Decision[],
+): Pick<Forecast, 'reasons' | 'waitingReasons' | 'failedReasons' | 'needAttention'> {
+  const inPhase = (wanted: NodePhase): Decision[] => counted.filter(({ phase = 'waiting' }) => phase === wanted);
+  return {
+    reasons: reasonsOf(counted),
+    waitingReasons: reasonsOf(inPhase('waiting')),
+    failedReasons: reasonsOf(inPhase('failed')),
+    needAttention: reasonsOf(counted.filter(needsAttention)),
+  };
+}
+
+function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
   const reasons = new Map<Reason, number>();
   for (const { progressing, managedNode } of counted) {
     const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};

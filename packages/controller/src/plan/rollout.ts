@@ -3,7 +3,7 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from './assess.ts';
 import type { FleetState } from './fleet.ts';
-import { type Forecast, needsAttention, reasonsOf } from './forecast.ts';
+import { allReasonsOf, type Forecast } from './forecast.ts';
 import { type Blocked, type Reason, traitsOf } from './gates/reasons.ts';
 import type { AwaitedGroup } from './group-order.ts';
 import { type GroupMetadata, NO_METADATA } from './node-metadata.ts';
@@ -17,7 +17,7 @@ export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
 export interface Rollout {
   readonly policy: UpdatePolicy;
   readonly counts: NodeCounts;
-  readonly forecast: Pick<Forecast, 'queue' | 'completionTime' | 'reasons' | 'needAttention' | 'window' | 'nextOpenAt'>;
+  readonly forecast: Omit<Forecast, 'ofGroups' | 'versions' | 'measuredMs' | 'windowEnds'>;
   /** Names of nodes that hold an update slot past a deadline. */
   readonly stuckNodes: readonly string[];
   readonly lost: readonly LostNode[];
@@ -127,8 +127,7 @@ export function groupRollouts(
       metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
       forecast: {
         ...expected,
-        reasons: reasonsOf(members),
-        needAttention: reasonsOf(members.filter(needsAttention)),
+        ...allReasonsOf(members),
         window: policy.calendar.at(now),
         nextOpenAt: policy.calendar.nextFit(now, 1),
       },
