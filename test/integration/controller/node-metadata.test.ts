@@ -302,6 +302,26 @@ describe('a group', () => {
     expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] });
   });
 
+  it('is not written to a Node whose kubelet poses as it with 60,000 keys, and says so after few reads', async () => {
+    const [node = ''] = await members('gpu', 1);
+    const annotations = Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [i.toString(36), '']));
+    const position = await auditPosition(cluster.auditLogPath);
+    await cluster.api.request(
+      'PATCH',
+      `/api/v1/nodes/${node}?fieldManager=brupop-group-gpu`,
+      { apiVersion: 'v1', kind: 'Node', metadata: { name: node, annotations } },
+      'application/apply-patch+yaml',
+    );
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    const message = await untilCondition('gpu', 'MetadataApplied', 'WriteRejected');
+    expect(message).toContain(`The write of Node "${node}" is rejected: metadata.managedFields names 59800 keys more`);
+    await sleep(QUIET_MS);
+    const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+    const counts = Object.fromEntries(countRequests(requests));
+    expect(counts['brupop-controller get nodes']).toBeLessThanOrEqual(2);
+    expect(counts['brupop-controller patch nodes']).toBeUndefined();
+  });
+
   it('is removed from a Node that is no longer managed', async () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });

@@ -19,7 +19,7 @@ import {
 import type { MetadataNotes } from '../cluster/metadata-notes.ts';
 import { decideMetadata, type MetadataWrite } from '../plan/facts/node-metadata.ts';
 import type { MetadataChange } from '../plan/node-metadata.ts';
-import { type ApplyContext, forEachOf } from './writer.ts';
+import { type ApplyContext, forEachOf, UselessWrite } from './writer.ts';
 
 /** Nodes per reconcile, so that specs never wait long for those of a large fleet. */
 const MAX_NODES = 50;
@@ -166,9 +166,19 @@ function textOf(wanted: MetadataChange['wanted']): string {
   return JSON.stringify(wanted ?? null);
 }
 
+function tooLarge(omitted: number): string {
+  return (
+    `metadata.managedFields names ${omitted} keys more of the managers ${managerOf('*')} than node groups ever apply. Its ` +
+    'kubelet, or whoever applied them, must remove them: see kubectl get node -o yaml --show-managed-fields'
+  );
+}
+
+/** Throws UselessWrite for a Node of which not all is read: an apply would remove the keys that are left out. */
 function judge({ metadata, spec }: LiveNode, { wanted, known }: MetadataChange): ReturnType<typeof decideMetadata> {
   const { labels = {}, annotations = {}, managedFields = [] } = metadata;
-  const state = { labels, annotations, taints: spec?.taints ?? [], applied: appliedKeys(managedFields) };
+  const { applied, omitted } = appliedKeys(managedFields);
+  if (omitted > 0) throw new UselessWrite(tooLarge(omitted));
+  const state = { labels, annotations, taints: spec?.taints ?? [], applied };
   return decideMetadata({
     state,
     wanted,

@@ -18,7 +18,7 @@ import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
 import { lineOf } from './spec-lines.ts';
-import { type ApplyContext, FieldPrunedError, forEachOf } from './writer.ts';
+import { type ApplyContext, forEachOf, UselessWrite } from './writer.ts';
 
 /** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
 const MAX_CREATED = 50;
@@ -87,7 +87,7 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   const answer = readShadow(await client.mergePatch(shadowPath(shadow), patchOf(change), { signal }));
   assumeCache.shadow(answer);
   countTransition(metrics, change);
-  if (!sameSettings(requestedOf(answer), requestedOf({ spec }))) throw new FieldPrunedError(SETTINGS_PRUNED);
+  if (!sameSettings(requestedOf(answer), requestedOf({ spec }))) throw new UselessWrite(SETTINGS_PRUNED);
   const { level, msg, fields } = lineOf(change);
   log[level](msg, { node: node.metadata.name, ...fields });
   record(context, change);

@@ -6,7 +6,7 @@
  *     ready -- the write failed -------------------> backing off, longer each time --> ready
  *           -- conflict, or settle ----------------> waiting for the watch ----------> ready
  *           -- twenty conflicts in a row ----------> backing off
- *           -- the API server pruned the field ----> waiting for a user -------------> ready
+ *           -- UselessWrite -----------------------> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, KubeError } from '@brupop/shared/kube/error';
@@ -78,17 +78,17 @@ const RETRY = { baseMs: 1_000, capMs: 60_000 };
 const WATCH_DELAY_MS = 250;
 /** Retries are forgotten when the plan has not asked for the write for this long. */
 const FORGET_MS = 600_000;
-/** A user must install another CRD first, and each attempt changes the object. */
-const PRUNED_RETRY_MS = 600_000;
+/** For a user to install another CRD, for example. */
+const USELESS_RETRY_MS = 600_000;
 const PARALLEL_WRITES = 10;
 /** Consecutive conflicts after which the writes of an object back off. */
 const MAX_CONFLICTS = 20;
 /** Interval of warnings with the same cause, since one cause may fail the writes of many objects. */
 const WARN_AGAIN_MS = 60_000;
 
-/** The API server accepted a write and dropped a field of it, so repeating it soon is useless. */
-export class FieldPrunedError extends Error {
-  override readonly name = 'FieldPrunedError';
+/** Repeating the write soon is useless: a user must change something else first. */
+export class UselessWrite extends Error {
+  override readonly name = 'UselessWrite';
 }
 
 export class NotLeading extends Error {
@@ -214,9 +214,9 @@ export class Writer {
     if (isConflict) {
       log.debug('object changed since it was read', { kind, key });
       this.#conflicted(kind, key, log);
-    } else if (error instanceof FieldPrunedError) {
-      log.error('the API server dropped a field of a write', { kind, key, error: messageOf(error) });
-      this.#delay(key, backoff(RETRY), PRUNED_RETRY_MS, { kind, writeRejection: messageOf(error) });
+    } else if (error instanceof UselessWrite) {
+      log.error('a write has to wait for a user', { kind, key, error: messageOf(error) });
+      this.#delay(key, backoff(RETRY), USELESS_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#logFailure(kind, key, error, log);
       this.backOff(key, { kind, writeRejection: describeRejection(error) });

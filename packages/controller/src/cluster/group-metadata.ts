@@ -55,23 +55,48 @@ export function managerOf(group: string): string {
   return `${GROUP_MANAGER_PREFIX}${group}`;
 }
 
-export function appliedKeys(managedFields: readonly ManagedFields[] = []): readonly AppliedKeys[] {
-  return managedFields.filter(isOfGroup).map((entry) => ({
+/** Of the groups on a Node, and of each field of one. A group gives at most 32 keys and its record. */
+const MAX_KEYS = 200;
+/** Of the key of a label. */
+const MAX_KEY = 317;
+
+interface Applied {
+  readonly applied: readonly AppliedKeys[];
+  /** How many keys and groups are too many, or too long, to be kept. */
+  readonly omitted: number;
+}
+
+/** A kubelet decides what its Node says that groups have applied: 60,000 keys fit into one. */
+export function appliedKeys(managedFields: readonly ManagedFields[] = []): Applied {
+  const groups = managedFields.filter(isOfGroup);
+  let omitted = Math.max(0, groups.length - MAX_KEYS);
+  const some = (entry: ManagedFields, field: KeyField): string[] => {
+    const all = keysOf(entry, field);
+    const kept = all.filter((key) => key.length <= MAX_KEY).slice(0, MAX_KEYS);
+    omitted += all.length - kept.length;
+    return kept;
+  };
+  const applied = groups.slice(0, MAX_KEYS).map((entry) => ({
     group: (entry.manager ?? '').slice(GROUP_MANAGER_PREFIX.length),
-    labels: keysOf(entry, 'labels'),
-    annotations: keysOf(entry, 'annotations'),
+    labels: some(entry, 'labels'),
+    annotations: some(entry, 'annotations'),
   }));
+  return { applied, omitted };
 }
 
 function isOfGroup({ manager = '', operation, subresource = '' }: ManagedFields): boolean {
   return manager.startsWith(GROUP_MANAGER_PREFIX) && operation === 'Apply' && subresource === '';
 }
 
-export function keysOf({ fieldsV1 }: ManagedFields, field: KeyField): string[] {
+function keysOf(entry: ManagedFields, field: KeyField): string[] {
+  const names = Object.keys(ownedIn(entry, field));
+  return names.filter((name) => name.startsWith('f:')).map((name) => name.slice(2));
+}
+
+function ownedIn({ fieldsV1 }: ManagedFields, field: KeyField): Readonly<Record<string, unknown>> {
   const metadata = fieldsV1?.['f:metadata'];
   const owned = isFields(metadata) ? metadata[`f:${field}`] : undefined;
-  const names = isFields(owned) ? Object.keys(owned) : [];
-  return names.filter((name) => name.startsWith('f:')).map((name) => name.slice(2));
+  return isFields(owned) ? owned : {};
 }
 
 /** The field manager, other than those of groups, that owns a key or the taints; undefined: none does. */
@@ -82,7 +107,9 @@ export function otherOwner(
 ): string | undefined {
   const owns = (entry: ManagedFields): boolean => {
     const spec = entry.fieldsV1?.['f:spec'];
-    return field === 'taints' ? isFields(spec) && spec['f:taints'] !== undefined : keysOf(entry, field).includes(key);
+    return field === 'taints'
+      ? isFields(spec) && spec['f:taints'] !== undefined
+      : Object.hasOwn(ownedIn(entry, field), `f:${key}`);
   };
   return managedFields.find((entry) => !isOfGroup(entry) && owns(entry))?.manager;
 }

@@ -83,6 +83,20 @@ it('a Node that is too large is named as such, stays managed, and stays in its z
   expect(readNode({ metadata: { ...metadata, labels: { [ZONE_LABEL]: 'a' } } }).isLarge).toBe(false);
 });
 
+it('of what a kubelet claims that groups have applied little is kept, soon, and the Node is large', () => {
+  const keys = Array.from({ length: 60_000 }, (_, i) => `k${i}`);
+  const annotations = Object.fromEntries(keys.map((key) => [key, '']));
+  const owned = Object.fromEntries(keys.map((key) => [`f:${key}`, {}]));
+  const managedFields = [
+    { manager: 'brupop-group-x', operation: 'Apply', fieldsV1: { 'f:metadata': { 'f:annotations': owned } } },
+  ];
+  const startedAt = performance.now();
+  const read = readNode({ metadata: { ...metadata, labels: {}, annotations, managedFields } });
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect(JSON.stringify(read).length).toBeLessThan(8 * 1024);
+  expect(read.isLarge).toBe(true);
+});
+
 it('a pod with few needs keeps them, and one with more counts as large', () => {
   const few = { ...pod.spec, nodeSelector: { pool: 'a' }, tolerations: [{ operator: 'Exists' }], containers: [] };
   expect(placedPod({ ...pod, spec: few })).toMatchObject({ isLarge: false, nodeSelector: { pool: 'a' } });

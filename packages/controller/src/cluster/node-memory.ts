@@ -116,8 +116,8 @@ export class NodeMemory {
 
 /** Those that the record of groups on the Node names. */
 function evictingTaints({ taints, metadata: { annotations = {} } }: NodeView): string[] {
-  const given = readTaintsRecord(annotations).map(taintId);
-  const own = taints.filter((taint) => taint.effect === 'NoExecute' && given.includes(taintId(taint)));
+  const given = new Set(readTaintsRecord(annotations).map(taintId));
+  const own = taints.filter((taint) => taint.effect === 'NoExecute' && given.has(taintId(taint)));
   return own.map(({ key, value = '' }) => `${key}=${value}`);
 }
 

@@ -44,7 +44,7 @@ export interface NodeView extends KubernetesObject {
   readonly readySince: string | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
   readonly bootID: string;
-  /** Not all of its labels, taints, conditions and resources are kept. */
+  /** Not all of its labels, taints, conditions, resources and keys of groups are kept. */
   readonly isLarge: boolean;
 }
 
@@ -74,14 +74,14 @@ const ANNOTATIONS = [
 
 /** A kubelet decides on the size of its Node. Real ones have far less. Of labels beyond this, only those of the operator are kept. */
 const MAX_LABEL_CHARS = 65_536;
-/** Of the taints, the conditions, the resources, and what groups have applied. */
+/** Of the taints, the conditions and the resources. */
 const MAX_ITEMS = 200;
 const MAX_NAME = 317;
 
 export function readNode(raw: unknown): NodeView {
   const { metadata, spec = {}, status = {}, isLarge } = reduced(raw as RawNode);
   const { unschedulable = false, taints = [] } = (raw as RawNode).spec ?? {};
-  const applied = appliedKeys(metadata.managedFields).slice(0, MAX_ITEMS);
+  const { applied, omitted } = appliedKeys(metadata.managedFields);
   return {
     metadata: readMetadata(metadata, applied),
     unschedulable,
@@ -95,7 +95,7 @@ export function readNode(raw: unknown): NodeView {
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
     bootID: truncated(status.nodeInfo?.bootID ?? '', MAX_NAME),
-    isLarge,
+    isLarge: isLarge || omitted > 0,
   };
 }
 
@@ -160,7 +160,9 @@ export function pick(
   from: Readonly<Record<string, string>> | undefined,
   keys: readonly string[],
 ): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(from ?? {}).filter(([key]) => keys.includes(key)));
+  if (from === undefined) return {};
+  const found = [...new Set(keys)].filter((key) => Object.hasOwn(from, key));
+  return Object.fromEntries(found.map((key) => [key, from[key] ?? '']));
 }
 
 export function bearsOwnership(node: NodeView): boolean {

@@ -15,7 +15,7 @@ type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof
 export function metadataApplied({ group, metadata }: Pick<GroupRollout, 'group' | 'metadata'>): Judged {
   const { pending, conflicts, rejected, waitsFor } = metadata;
   if (rejected !== undefined) {
-    const message = `The API server rejects the write of Node "${rejected.node}": ${shorten(rejected.message, MAX_MESSAGE)}`;
+    const message = `The write of Node "${rejected.node}" is rejected: ${shorten(rejected.message, MAX_MESSAGE)}`;
     return { status: 'False', reason: 'WriteRejected', message };
   }
   if (conflicts.length > 0) return { status: 'False', reason: 'Conflict', message: describeConflicts(conflicts) };

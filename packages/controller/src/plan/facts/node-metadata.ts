@@ -81,8 +81,8 @@ function adopt({ state, known }: MetadataInput): MetadataWrite[] {
   const keys = record && known.get(record.group);
   if (record === undefined || keys === undefined) return [];
   if (state.applied.some(({ group }) => group === record.group)) return [];
-  const labels = record.labels.filter((key) => keys.labels.has(key));
-  const annotations = record.annotations.filter((key) => keys.annotations.has(key));
+  const given = (field: KeyField): string[] => [...new Set(record[field])].filter((key) => keys[field].has(key));
+  const [labels, annotations] = [given('labels'), given('annotations')];
   const { group } = record;
   return [
     { kind: 'Adopt', groups: [group], keys: { group, labels, annotations: [...annotations, GROUP_KEYS_ANNOTATION] } },
@@ -127,9 +127,10 @@ function applyWanted(input: MetadataInput, conflicts: readonly Conflict[]): Meta
 /** The record may have been written when another manager still owned the same. */
 function hasApplied(keys: readonly string[], wanted: KeyValues, found: KeyValues): boolean {
   const names = Object.keys(wanted);
+  const applied = new Set(keys);
   return (
     names.length === keys.length &&
-    names.every((key) => keys.includes(key) && (key === GROUP_KEYS_ANNOTATION || found[key] === wanted[key]))
+    names.every((key) => applied.has(key) && (key === GROUP_KEYS_ANNOTATION || found[key] === wanted[key]))
   );
 }
 
