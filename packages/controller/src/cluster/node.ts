@@ -107,16 +107,22 @@ function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
   const { conditions = [] } = status;
   const allocatable = Object.entries(status.allocatable ?? {});
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS;
-  const named = conditions.filter(({ type }) => type.length <= MAX_NAME);
+  const named = conditions.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME);
+  const resources = allocatable.filter(([resource]) => resource.length <= MAX_NAME);
+  const kept = {
+    taints: taints.slice(0, MAX_ITEMS),
+    conditions: named.slice(0, MAX_ITEMS),
+    allocatable: resources.slice(0, MAX_ITEMS),
+  };
   return {
     metadata: { ...metadata, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
-    spec: { taints: taints.slice(0, MAX_ITEMS) },
-    status: {
-      ...status,
-      conditions: named.slice(0, MAX_ITEMS),
-      allocatable: Object.fromEntries(allocatable.slice(0, MAX_ITEMS)),
-    },
-    isLarge: hasManyLabels || [taints, conditions, allocatable].some(({ length }) => length > MAX_ITEMS),
+    spec: { taints: kept.taints },
+    status: { ...status, conditions: kept.conditions, allocatable: Object.fromEntries(kept.allocatable) },
+    isLarge:
+      hasManyLabels ||
+      kept.taints.length < taints.length ||
+      kept.conditions.length < conditions.length ||
+      kept.allocatable.length < allocatable.length,
   };
 }
 
