@@ -9,6 +9,7 @@ import {
   type DrainFilter,
   type DrainPod,
   isTerminating,
+  MAX_CHARS_OF_NODE,
   MAX_PODS_OF_NODE,
   podKey,
   slimPod,
@@ -16,9 +17,10 @@ import {
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import { type List, readList } from '@brupop/shared/kube/list';
-import { Reflector } from '@brupop/shared/kube/reflector';
+import { charsOf, type List, readList } from '@brupop/shared/kube/list';
+import { Reflector, type StoreLimits } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
 import type { PassContext } from './context.ts';
@@ -61,6 +63,9 @@ const LIST_LIMIT_MS = DRAIN_PASS_LIMIT_MS - 2_000;
 /** For what a pass needs later. */
 const SYNC_LIMIT_MS = 5_000;
 
+/** What is bound to the node meanwhile and does not fit is left out: the last read of a drain fails with it. */
+const POD_LIMITS = { maxPerNamespace: MAX_CHARS_OF_NODE, maxTotal: MAX_CHARS_OF_NODE, weightOf: charsOf };
+
 export class DrainView {
   readonly changes: Changes;
   readonly volumes: Volumes;
@@ -84,7 +89,13 @@ export class DrainView {
     this.#attachments = attachments;
     this.changes = new Changes(clock);
     this.volumes = new Volumes(client);
-    this.#pods = this.#reflector('pods', corePath('pods'), `spec.nodeName=${node}`, (raw) => slimPod(raw, namespace));
+    this.#pods = this.#reflector(
+      'pods',
+      corePath('pods'),
+      `spec.nodeName=${node}`,
+      (raw) => slimPod(raw, namespace),
+      POD_LIMITS,
+    );
     this.#nodes = this.#reflector('node', corePath('nodes'), `metadata.name=${node}`, slimNode);
   }
 
@@ -149,7 +160,7 @@ export class DrainView {
       const found = await client.find(groupPath('apps/v1', 'daemonsets', { namespace, name }), signal);
       this.#daemonSets.set(key, found !== undefined);
     };
-    await Promise.all(unknown.map(learn));
+    await forEachOf(unknown, learn);
   }
 
   /**
@@ -176,21 +187,23 @@ export class DrainView {
   }
 
   /**
-   * Looks up these volumes for `isHeld`, and those of the pods on the node. Throws KubeError, and
+   * Looks up these volumes for `held`, and those of the pods on the node. Throws KubeError, and
    * ApiError `Unavailable` at the limit.
    */
   async needVolumes(volumes: readonly string[]): Promise<void> {
     const { signal } = this.#context;
     if (volumes.length === 0) return;
-    await Promise.all([this.volumes.learn(volumes, signal), ...this.pods().map((pod) => this.volumes.of(pod, signal))]);
+    await this.volumes.learn(volumes, signal);
+    await this.volumes.learnClaims(this.pods(), signal);
     const attached = this.#attachments.watch();
     if (attached !== this.#attached) this.#follow(attached);
     await this.#synced(attached);
   }
 
-  /** True while a volume is attached to the node and no pod on it uses it. */
-  isHeld(volume: string): boolean {
-    return this.#isAttached(volume) && !this.pods().some((pod) => this.volumes.known(pod).includes(volume));
+  /** Which volumes are attached to the node now although no pod on it uses them. */
+  held(): (volume: string) => boolean {
+    const used = new Set(this.pods().flatMap((pod) => this.volumes.known(pod)));
+    return (volume) => this.#isAttached(volume) && !used.has(volume);
   }
 
   /** True while a VolumeAttachment binds the volume to the node, or the Node's status names it. */
@@ -232,10 +245,16 @@ export class DrainView {
     path: string,
     fieldSelector: string,
     slim: (raw: unknown) => T,
+    kept?: StoreLimits<T>,
   ): Reflector<T> {
     const { client, clock, log } = this.#context;
     const query = { fieldSelector };
-    const limits = { listLimitMs: LIST_LIMIT_MS, maxItems: MAX_PODS_OF_NODE };
+    const limits = {
+      listLimitMs: LIST_LIMIT_MS,
+      maxItems: MAX_PODS_OF_NODE,
+      maxChars: MAX_CHARS_OF_NODE,
+      ...(kept && { limits: kept }),
+    };
     const reflector = new Reflector({ client, path, query, slim, clock, log, name, ...limits });
     reflector.subscribe(() => this.changes.notify());
     return reflector;

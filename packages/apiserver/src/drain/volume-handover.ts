@@ -170,7 +170,6 @@ export class VolumeHandovers {
 
   #handoverView({ pod }: Handover): HandoverView {
     const view = this.#view;
-    const isHeld = (volume: string): boolean => view.isHeld(volume);
-    return { pods: view.pods(), isHeld, replacement: view.pod(pod), now: this.#context.clock.now() };
+    return { pods: view.pods(), isHeld: view.held(), replacement: view.pod(pod), now: this.#context.clock.now() };
   }
 }

@@ -4,6 +4,8 @@ import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { ApiError } from '../errors.ts';
 import type { DrainContext } from './context.ts';
 
 interface Claim {
@@ -16,12 +18,16 @@ interface Volume {
 
 /** Of a PersistentVolume. */
 const MAX_NAME = 253;
+/** Anyone may bind pods to a node that name claims which do not exist; real nodes attach far fewer. */
+const MAX_CLAIMS_OF_NODE = 1_000;
 
 /** Looks up PersistentVolumes and remembers the answers. All methods throw KubeError. */
 export class Volumes {
   readonly #client: KubeClient;
   /** By claim, as `namespace/name`; empty: none. */
   readonly #volumes = new Map<string, string>();
+  /** The requests under way, by claim. */
+  readonly #asked = new Map<string, Promise<void>>();
   readonly #namesOnNodes = new Map<string, string | undefined>();
 
   constructor(client: KubeClient) {
@@ -30,8 +36,25 @@ export class Volumes {
 
   /** The PersistentVolumes of a pod's claims; a claim that is gone or not bound has none. */
   async of(pod: DrainPod, signal: AbortSignal): Promise<readonly string[]> {
-    await Promise.all(pod.claims.map((claim) => this.#learnClaim(claimKey(pod, claim), signal)));
+    await this.learnClaims([pod], signal);
     return this.known(pod);
+  }
+
+  /** Looks up what `known` returns for these pods. Throws ApiError `Unavailable` if they have too many claims. */
+  async learnClaims(pods: readonly DrainPod[], signal: AbortSignal): Promise<void> {
+    const keys = new Set<string>();
+    for (const pod of pods) for (const claim of pod.claims) keys.add(claimKey(pod, claim));
+    if (keys.size > MAX_CLAIMS_OF_NODE) throw new ApiError('Unavailable', tooManyClaims([...keys]));
+    await forEachOf(
+      [...keys].filter((key) => !this.#volumes.has(key)),
+      (key) => this.#learnOnce(key, signal),
+    );
+  }
+
+  async #learnOnce(key: string, signal: AbortSignal): Promise<void> {
+    const asked = this.#asked.get(key) ?? this.#learnClaim(key, signal).finally(() => this.#asked.delete(key));
+    this.#asked.set(key, asked);
+    await asked;
   }
 
   /** The same, of what `of` has looked up before. */
@@ -40,7 +63,6 @@ export class Volumes {
   }
 
   async #learnClaim(key: string, signal: AbortSignal): Promise<void> {
-    if (this.#volumes.has(key)) return;
     const [namespace = '', name = ''] = key.split('/');
     const path = corePath('persistentvolumeclaims', { namespace, name });
     const { volumeName = '' } = (await this.#client.find<Claim>(path, signal))?.spec ?? {};
@@ -55,13 +77,22 @@ export class Volumes {
       const csi = (await this.#client.find<Volume>(corePath('persistentvolumes', { name }), signal))?.spec?.csi;
       this.#namesOnNodes.set(name, csi && `kubernetes.io/csi/${csi.driver}^${csi.volumeHandle}`);
     };
-    await Promise.all(unknown.map(learnOne));
+    await forEachOf(unknown, learnOne);
   }
 
   /** The name in `node.status.volumesAttached` (pkg/volume/util/util.go of Kubernetes); undefined: none or not learnt. */
   nameOnNode(volume: string): string | undefined {
     return this.#namesOnNodes.get(volume);
   }
+}
+
+function tooManyClaims(keys: readonly string[]): string {
+  const counts = [...Map.groupBy(keys, (key) => key.split('/')[0] ?? '')];
+  const [most = '', { length } = []] = counts.toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
+  return (
+    `expected at most ${MAX_CLAIMS_OF_NODE} PersistentVolumeClaims of the pods on the node, found ${keys.length}, ` +
+    `${length} of them in the namespace "${most}"`
+  );
 }
 
 function claimKey({ metadata: { namespace = '' } }: DrainPod, claim: string): string {

@@ -20,7 +20,8 @@ import type { CheckWork, NodeJobs } from '../plan/check-work.ts';
 import type { JobRun } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 import { shadowPath } from './shadows.ts';
-import { type ApplyContext, forEachOf } from './writer.ts';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { type ApplyContext } from './writer.ts';
 
 const SWEEP_MS = 600_000;
 const SWEEP_KEY = 'jobs/sweep';

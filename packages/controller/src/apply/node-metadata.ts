@@ -19,7 +19,8 @@ import {
 import type { MetadataNotes } from '../cluster/metadata-notes.ts';
 import { decideMetadata, type MetadataWrite } from '../plan/facts/node-metadata.ts';
 import type { MetadataChange } from '../plan/node-metadata.ts';
-import { type ApplyContext, forEachOf, UselessWrite } from './writer.ts';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { type ApplyContext, UselessWrite } from './writer.ts';
 
 /** Nodes per reconcile, so that specs never wait long for those of a large fleet. */
 const MAX_NODES = 50;

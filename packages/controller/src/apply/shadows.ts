@@ -18,7 +18,8 @@ import type { NodeCondition } from '../plan/plan.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
 import { lineOf } from './spec-lines.ts';
-import { type ApplyContext, forEachOf, UselessWrite } from './writer.ts';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { type ApplyContext, UselessWrite } from './writer.ts';
 
 /** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
 const MAX_CREATED = 50;

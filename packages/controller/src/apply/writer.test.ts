@@ -3,7 +3,8 @@ import { KubeError } from '@brupop/shared/kube/error';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { createMetrics } from '../metrics.ts';
-import { forEachOf, NotLeading, Writer } from './writer.ts';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { NotLeading, Writer } from './writer.ts';
 
 interface Parts {
   readonly writer: Writer;

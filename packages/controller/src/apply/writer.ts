@@ -80,7 +80,6 @@ const WATCH_DELAY_MS = 250;
 const FORGET_MS = 600_000;
 /** For a user to install another CRD, for example. */
 const USELESS_RETRY_MS = 600_000;
-const PARALLEL_WRITES = 10;
 /** Consecutive conflicts after which the writes of an object back off. */
 const MAX_CONFLICTS = 20;
 /** Interval of warnings with the same cause, since one cause may fail the writes of many objects. */
@@ -270,15 +269,4 @@ function describeRejection(error: unknown): string | undefined {
   return isOfRBAC
     ? `the controller lacks a permission, so compare its RBAC with that of this release: ${message}`
     : message;
-}
-
-/** Rejects with the first error, once all work under way has ended. */
-export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  const worker = async (): Promise<void> => {
-    for (const item of queue) await work(item);
-  };
-  const results = await Promise.allSettled(Array.from({ length: PARALLEL_WRITES }, worker));
-  const failed = results.find((result) => result.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
 }

@@ -3,10 +3,11 @@
  * whose pods it needs (`lookUps`), and the next snapshots have them until a plan no longer uses them
  * ({@link PodLookups.retain}). A list that fails is retried with a backoff.
  */
+import { getHeapStatistics } from 'node:v8';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { readList } from '@brupop/shared/kube/list';
+import { readList, Sizes } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -19,16 +20,21 @@ interface PodLookupsOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly logOf: NodeLog;
+  /** Of the pods of all nodes, as JSON. Default: a quarter of the heap. */
+  readonly maxChars?: number;
 }
 
 /** For all pages of one node. */
 const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
+const HEAP_PARTS = 4;
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
 export class PodLookups {
   readonly #options: PodLookupsOptions;
   readonly #known = new Map<string, PodsOfNode>();
+  /** By name of the node. */
+  readonly #chars = new Map<string, number>();
   readonly #retries = new Map<string, Backoff>();
   /** By the UID of the Node. */
   readonly #sightings = new Map<string, PodSightings>();
@@ -52,6 +58,7 @@ export class PodLookups {
       if (names.has(name)) continue;
       this.#sightings.delete(this.#known.get(name)?.nodeUID ?? '');
       this.#known.delete(name);
+      this.#chars.delete(name);
       this.#retries.delete(name);
     }
   }
@@ -59,6 +66,23 @@ export class PodLookups {
   /** True if a listed pod is in the namespace. */
   hasPodsIn(namespace: string): boolean {
     return [...this.#known.values()].some(({ namespaces }) => namespaces.has(namespace));
+  }
+
+  /** Throws for a node whose pods are more than fit, and than its equal share: one that has few loses none to others. */
+  #limitTotal(name: string, pods: readonly DrainPod[]): void {
+    const { maxChars = getHeapStatistics().heap_size_limit / HEAP_PARTS } = this.#options;
+    const sizes = new Sizes();
+    const chars = sizes.add(pods);
+    this.#chars.delete(name);
+    const total = [...this.#chars.values()].reduce((sum, one) => sum + one, chars);
+    if (total > maxChars && chars > maxChars / (this.#chars.size + 1)) {
+      // The former ones are too many as well.
+      this.#known.delete(name);
+      throw new Error(
+        `the pods of all nodes have ${total} characters, more than ${maxChars}, on this node most in the namespace "${sizes.largest()}"`,
+      );
+    }
+    this.#chars.set(name, chars);
   }
 
   async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
@@ -72,9 +96,11 @@ export class PodLookups {
         // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
         query: { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' },
         signal: AbortSignal.any([signal, limit.signal]),
-        slim: (raw) => slimPod(raw),
+        slim: withoutClaims,
         maxItems: MAX_PODS_OF_NODE,
+        maxChars: MAX_CHARS_OF_NODE,
       });
+      this.#limitTotal(name, items);
       const seenAt = clock.now();
       const sightings = podSightingsOf(items, this.#sightings.get(uid), seenAt);
       this.#sightings.set(uid, sightings);
@@ -95,4 +121,9 @@ export class PodLookups {
       cancel();
     }
   }
+}
+
+/** Only a drain asks for the volumes of a pod. */
+function withoutClaims(raw: unknown): DrainPod {
+  return { ...slimPod(raw), claims: [] };
 }

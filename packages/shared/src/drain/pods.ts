@@ -95,6 +95,8 @@ interface RawPod {
 
 /** A node with more pods is not drained: a kubelet may create any number of mirror pods. */
 export const MAX_PODS_OF_NODE = 5_000;
+/** Nor one of which more is kept: 250 ordinary pods take a twentieth of it. */
+export const MAX_CHARS_OF_NODE = 4 * 1024 * 1024;
 
 /** Of most names in Kubernetes. */
 const MAX_NAME = 253;
@@ -108,13 +110,14 @@ const DEFAULT_GRACE_SECONDS = 30;
 export function slimPod(raw: unknown, namespace?: string): DrainPod {
   const { metadata, spec = {}, status = {} } = raw as RawPod;
   const { nodeName: node = '', priority = 0, volumes = [], tolerations = [] } = spec;
+  const finished = isFinished(status);
   return {
-    ...fromMetadata(metadata),
+    ...fromMetadata(metadata, finished),
     own: namespace !== undefined && isReplica(metadata, namespace),
     ...fromOwner(metadata),
     ...fromStatus(status),
     node,
-    claims: volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(metadata.name, volume)),
+    claims: finished ? [] : volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(metadata.name, volume)),
     emptyDir: volumes.some((volume) => volume.emptyDir !== undefined),
     priority,
     graceSeconds: spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
@@ -127,12 +130,13 @@ const MAX_LABEL_CHARS = 8_192;
 const MAX_FINALIZERS = 5;
 const MAX_CLAIMS = 200;
 
-function fromMetadata(metadata: ObjectMeta) {
+/** Any number of finished pods may be on a node: no budget, and no volume, counts for them. */
+function fromMetadata(metadata: ObjectMeta, finished: boolean) {
   const { creationTimestamp = '', labels = {}, annotations = {}, finalizers = [] } = metadata;
   const isSmall =
     Object.entries(labels).reduce((sum, [key, value]) => sum + key.length + value.length, 0) <= MAX_LABEL_CHARS;
   return {
-    metadata: { ...slimMetadata(metadata), creationTimestamp, labels: isSmall ? labels : {} },
+    metadata: { ...slimMetadata(metadata), creationTimestamp, labels: isSmall && !finished ? labels : {} },
     finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME)),
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
@@ -169,11 +173,15 @@ const FAILING: readonly (string | undefined)[] = [
   'RunContainerError',
 ];
 
+function isFinished({ phase }: NonNullable<RawPod['status']>): boolean {
+  return phase === 'Succeeded' || phase === 'Failed';
+}
+
 function fromStatus(status: NonNullable<RawPod['status']>) {
   const { phase, conditions = [], containerStatuses = [], initContainerStatuses = [] } = status;
   const ready = conditions.find(({ type }) => type === 'Ready');
   return {
-    finished: phase === 'Succeeded' || phase === 'Failed',
+    finished: isFinished(status),
     pending: phase === 'Pending',
     ready: ready?.status === 'True',
     readyChanged: ready?.lastTransitionTime,
@@ -211,8 +219,8 @@ export function isTerminating({ metadata }: KubernetesObject): boolean {
 }
 
 /** True for a pod whose volumes must be detached from the node before another pod may use them. */
-export function hasVolumes({ claims, finished }: DrainPod): boolean {
-  return claims.length > 0 && !finished;
+export function hasVolumes({ claims }: DrainPod): boolean {
+  return claims.length > 0;
 }
 
 export interface DrainFilter {

@@ -6,6 +6,7 @@
  * A list with a field selector, or one that is said to be narrow, has few objects, so it is first read in one request:
  * kube-apiserver up to 1.33 serves a list with a `limit` from etcd, where it reads all objects of the kind.
  */
+import type { KubernetesObject } from '../api/meta.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
 import { isTooLarge, KubeError } from './error.ts';
 import { type ListPage, readPage } from './watch-protocol.ts';
@@ -17,6 +18,8 @@ interface ListOptions<T> extends Pick<KubeRequest, 'path' | 'query' | 'signal' |
   readonly isNarrow?: boolean;
   /** A collection with more objects is rejected. */
   readonly maxItems?: number;
+  /** A collection of which more is kept, as JSON, is rejected. */
+  readonly maxChars?: number;
   readonly onPage?: (() => void) | undefined;
 }
 
@@ -34,9 +37,15 @@ const SMALLER_PAGE_SIZE = 16;
 /** Of a page with several objects, since lists are read in parallel. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
-/** Throws KubeError, also `ResponseTooLarge` for a single object, or for more objects than `maxItems`. */
+/** How much memory an object takes, about, of which anyone may decide the size. */
+export function charsOf(object: unknown): number {
+  return JSON.stringify(object).length;
+}
+
+/** Throws KubeError, also `ResponseTooLarge` for a single object, or for more than `maxItems` or `maxChars`. */
 export async function readList<T>(client: Pick<KubeClient, 'request'>, options: ListOptions<T>): Promise<List<T>> {
-  const { path, slim, maxItems = Infinity, onPage } = options;
+  const { path, slim, maxItems = Infinity, maxChars, onPage } = options;
+  const sizes = new Sizes();
   const items: T[] = [];
   let read = 0;
   let resourceVersion = '';
@@ -45,10 +54,40 @@ export async function readList<T>(client: Pick<KubeClient, 'request'>, options: 
     read += page.items.length;
     if (read > maxItems)
       throw new KubeError(0, 'ResponseTooLarge', `GET ${path}: expected at most ${maxItems} objects, found more`);
-    items.push(...page.items.map((raw) => slim(raw)).filter((object) => object !== undefined));
+    const kept = page.items.map((raw) => slim(raw)).filter((object) => object !== undefined);
+    items.push(...kept);
+    if (maxChars !== undefined && sizes.add(kept) > maxChars)
+      throw new KubeError(0, 'ResponseTooLarge', `GET ${path}: ${tooManyChars(maxChars, sizes)}`);
     resourceVersion = page.resourceVersion;
   }
   return { items, omitted: read - items.length, resourceVersion };
+}
+
+/** How many characters the objects of each namespace have. */
+export class Sizes {
+  readonly #byNamespace = new Map<string, number>();
+  #total = 0;
+
+  /** Returns the total. */
+  add(objects: readonly unknown[]): number {
+    for (const object of objects) {
+      const chars = charsOf(object);
+      const { namespace = '' } = (object as Partial<KubernetesObject>).metadata ?? {};
+      this.#total += chars;
+      this.#byNamespace.set(namespace, (this.#byNamespace.get(namespace) ?? 0) + chars);
+    }
+    return this.#total;
+  }
+
+  /** The namespace that has most of them. */
+  largest(): string {
+    const [name = ''] = [...this.#byNamespace].toSorted(([, a], [, b]) => b - a)[0] ?? [];
+    return name;
+  }
+}
+
+function tooManyChars(maxChars: number, sizes: Sizes): string {
+  return `expected at most ${maxChars} characters, found more, most of them in the namespace "${sizes.largest()}"`;
 }
 
 async function* readPages(

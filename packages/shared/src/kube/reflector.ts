@@ -48,8 +48,9 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly idleLimitMs?: number;
   /** For each page of the list. Default 60 s. */
   readonly listLimitMs?: number;
-  /** The list fails with more objects. */
+  /** The list fails with more objects, or more characters of what is kept of them. */
   readonly maxItems?: number;
+  readonly maxChars?: number;
   /** More objects are omitted; `overfull` names their namespaces. */
   readonly limits?: StoreLimits<T>;
   /** Called when a list or watch has failed and is retried. */
@@ -178,9 +179,10 @@ export class Reflector<T extends KubernetesObject> {
 
   /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
   async readAll(signal: AbortSignal, onPage?: () => void): Promise<List<T>> {
-    const { client, path, query = {}, maxItems = Infinity, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
+    const { client, path, query = {}, maxItems, maxChars, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
     const slim = (raw: unknown): T | undefined => this.#slim(raw);
-    return readList(client, { path, query, slim, maxItems, timeoutMs, signal, onPage });
+    const limits = { ...(maxItems !== undefined && { maxItems }), ...(maxChars !== undefined && { maxChars }) };
+    return readList(client, { path, query, slim, ...limits, timeoutMs, signal, onPage });
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {

@@ -1,0 +1,73 @@
+/** How much the controller keeps of the pods on nodes, to which anyone who may create pods can bind some. */
+import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { aNode } from '../testing/objects.ts';
+import { PodLookups } from './pods.ts';
+
+const CLAIMS = Array.from({ length: 200 }, (_, i) => ({
+  name: `v${i}`,
+  persistentVolumeClaim: { claimName: `${i}`.padEnd(253, 'c') },
+}));
+const labels = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`${i}`.padEnd(63, 'k'), 'v'.repeat(63)]));
+
+interface Bound {
+  readonly count: number;
+  readonly namespace: string;
+  readonly phase?: string;
+}
+
+function podsOf(node: string, all: readonly Bound[]): object[] {
+  return all.flatMap(({ count, namespace, phase = 'Running' }) =>
+    Array.from({ length: count }, (_, i) => ({
+      metadata: { name: `p${i}`, namespace, uid: `${namespace}-${i}`, resourceVersion: '1', labels },
+      spec: { nodeName: node, volumes: CLAIMS },
+      status: { phase },
+    })),
+  );
+}
+
+/** With these pods on each node. */
+function lookupsOf(byNode: Readonly<Record<string, readonly Bound[]>>, maxChars?: number): PodLookups {
+  const request = async ({ query = {} }: KubeRequest): Promise<unknown> => {
+    const node = String(query['fieldSelector']).replace('spec.nodeName=', '');
+    return { items: podsOf(node, byNode[node] ?? []), metadata: { resourceVersion: '1' } };
+  };
+  const client = { request } as unknown as KubeClient;
+  const log = { info: () => undefined, warn: () => undefined };
+  const logOf = (() => log) as never;
+  return new PodLookups({ client, clock: new FakeClock(), logOf, ...(maxChars !== undefined && { maxChars }) });
+}
+
+async function knownOf(lookups: PodLookups, ...names: string[]) {
+  for (const name of names) await lookups.list([aNode({ name })], new AbortController().signal);
+  return names.map((name) => lookups.known.get(name));
+}
+
+it('keeps no claims of pods, and no labels of those that have finished', async () => {
+  const bound = [
+    { count: 10, namespace: 'apps' },
+    { count: 1_000, namespace: 'batch', phase: 'Failed' },
+  ];
+  const [known] = await knownOf(lookupsOf({ a: bound }), 'a');
+  expect(known?.pods).toHaveLength(1_010);
+  expect(known?.pods.every(({ claims }) => claims.length === 0)).toBe(true);
+  expect(JSON.stringify(known?.pods).length).toBeLessThan(1_000_000);
+});
+
+it('fails for a node whose pods are too large, and names the namespace that has most', async () => {
+  const bound = [
+    { count: 30, namespace: 'apps' },
+    { count: 600, namespace: 'hostile' },
+  ];
+  const [known] = await knownOf(lookupsOf({ a: bound }), 'a');
+  expect(known?.pods).toEqual([]);
+  expect(known?.problem).toContain('most of them in the namespace "hostile"');
+});
+
+it('fails for the nodes with most when all together are too large, and for no other', async () => {
+  const many = [{ count: 100, namespace: 'hostile' }];
+  const lookups = lookupsOf({ a: many, b: [{ count: 5, namespace: 'apps' }], c: many, d: many }, 1_500_000);
+  const known = await knownOf(lookups, 'a', 'b', 'c', 'd');
+  expect(known.map((one) => one?.problem === undefined)).toEqual([true, true, false, false]);
+  expect(known[3]?.problem).toContain('on this node most in the namespace "hostile"');
+});
