@@ -22,12 +22,14 @@ import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/no
 import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/budgets';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
+import { instantOf, wallTimeOf } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
 import { Budgets } from './budgets.ts';
 import { differs } from './change.ts';
 import type { CheckLookups } from './checks.ts';
+import { ClockSteps } from './clock-steps.ts';
 import type { ClusterOptions } from './options.ts';
 import { ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
 import { ClusterProbe, type DependentsView } from './dependents.ts';
@@ -81,11 +83,13 @@ export class Cluster {
   readonly #cluster: ClusterProbe;
   /** Called when Leases or Secrets may make a plan differ. */
   readonly #onProbe = new Set<() => void>();
-  /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed. */
+  /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed, on the monotonic clock. */
   readonly #missingSince = new Map<string, number>();
   readonly #memory = new NodeMemory();
   readonly #policies: Policies;
+  /** On the monotonic clock. */
   readonly #startedAt: number;
+  readonly #steps: ClockSteps;
 
   constructor(options: ClusterOptions) {
     const { client, clock, log, namespace, onWatchRestart = () => undefined } = options;
@@ -98,7 +102,8 @@ export class Cluster {
       new Reflector({ client, clock, log, name, path, slim, ...(limits && { limits }), onRestart: onWatchRestart });
     this.#options = options;
     this.checks = options.checks;
-    this.#startedAt = clock.now();
+    this.#startedAt = clock.monotonic();
+    this.#steps = new ClockSteps(clock);
     this.lookups = new PodLookups({ client, clock, logOf: this.logOf });
     this.allPods = new AllPodsLookup({ client, clock, log });
     this.members = new MemberPodsLookup({ client, clock, log });
@@ -112,7 +117,7 @@ export class Cluster {
     this.#indexedBudgets = new Budgets(this.#budgets, log);
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease);
-    this.#leases.subscribe((event) => this.#guard.observe(event, { wall: clock.now(), monotonic: clock.monotonic() }));
+    this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
     const parts = { ...caches, guard: this.#guard, isUsed: options.dependents.length > 0 };
@@ -126,7 +131,7 @@ export class Cluster {
           { node: name },
         );
       this.#recordMissing(type, name);
-      this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), clock.now());
+      this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), instantOf(clock));
       if (type !== 'Deleted') return;
       this.#memory.forget(object);
       this.metadataNotes.forget(object.metadata.uid);
@@ -215,6 +220,7 @@ export class Cluster {
   /** Throws while a cache is not synced. */
   snapshot(rejectionOf: RejectionOf): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
+    if (this.#steps.wasSetBack()) this.#forgetAnswers();
     const managedNodes = this.#managedNodes(rejectionOf);
     const connectivity = this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
     const clockSkewMs = this.#options.client.clockSkewMs();
@@ -291,17 +297,13 @@ export class Cluster {
 
   #now(): ProbeTime {
     const { clock } = this.#options;
-    const [wall, monotonic] = [clock.now(), clock.monotonic()];
-    return {
-      wall,
-      monotonic,
-      silentMs: this.#leases.idleForMs(),
-      isStale: staleResources(this.watchLags()).length > 0,
-    };
+    const isStale = staleResources(this.watchLags()).length > 0;
+    return { ...instantOf(clock), silentMs: this.#leases.idleForMs(), isStale };
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
-    const time = { monotonic: this.#options.clock.monotonic(), silentMs: this.#leases.idleForMs() };
+    const now = instantOf(this.#options.clock);
+    const time = { monotonic: now.monotonic, silentMs: this.#leases.idleForMs() };
     const pairs = this.#nodes
       .list()
       .map((node) => ({ node: this.#memory.asObserved(node), shadow: this.#shadowOf(node.metadata.name) }));
@@ -319,9 +321,9 @@ export class Cluster {
         node,
         shadow,
         ...rulesFor({ node, shadow }, this.#policies),
-        missingSince,
+        missingSince: wallTimeOf(missingSince, now),
         leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, time),
-        ...this.#memory.of(name),
+        ...this.#memory.of(name, now),
         ...(writeRejection !== undefined && { writeRejection }),
       };
     });
@@ -338,14 +340,23 @@ export class Cluster {
 
   #remember(type: ReflectorEvent<ShadowView>['type'], shadow: ShadowView): void {
     const name = nodeOf(shadow);
-    const now = this.#options.clock.now();
+    const now = instantOf(this.#options.clock);
     if (type === 'Deleted') this.#memory.shadowDeleted(name, shadow, now);
     else if (type === 'Added' && this.synced) this.#memory.shadowAdded(name, this.#nodes.get(name), now);
   }
 
+  /** Those of before a step of the clock are dated later than now, and would count, or be waited for, until then. */
+  #forgetAnswers(): void {
+    this.#options.log.warn('the clock was set back: pods, checks and Nodes are looked up again');
+    this.lookups.retain(new Set());
+    this.allPods.clear();
+    this.checks.clear();
+    this.metadataNotes.clear();
+  }
+
   #recordMissing(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {
     const other = this.#nodes.get(name) ?? this.#shadowOf(name);
-    if (type === 'Deleted' && other !== undefined) this.#missingSince.set(name, this.#options.clock.now());
+    if (type === 'Deleted' && other !== undefined) this.#missingSince.set(name, this.#options.clock.monotonic());
     else if (type !== 'Modified') this.#missingSince.delete(name);
   }
 

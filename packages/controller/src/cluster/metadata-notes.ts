@@ -40,6 +40,10 @@ export class MetadataNotes {
     return JSON.stringify([before?.conflicts, before?.rejection]) !== JSON.stringify([conflicts, rejection]);
   }
 
+  clear(): void {
+    this.#notes.clear();
+  }
+
   forget(uid: string): void {
     this.#notes.delete(uid);
   }

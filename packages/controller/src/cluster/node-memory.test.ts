@@ -1,14 +1,18 @@
 import {
   CORDONED_ANNOTATION,
+  GROUP_TAINTS_ANNOTATION,
   REBOOT_REQUESTED_ANNOTATION,
   UPDATE_STARTED_ANNOTATION,
   ZONE_LABEL,
 } from '@brupop/shared/api/names';
-import { ago, aNode, aShadow, MINUTE, NOW } from '../testing/objects.ts';
+import type { Instant } from '@brupop/shared/runtime/clock';
+import { ago, aNode, aShadow, instantAt, MINUTE, NOW } from '../testing/objects.ts';
+import { taintsRecord } from './group-metadata.ts';
 import { zoneOf } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 
 const HOUR = 60 * MINUTE;
+const LATER = instantAt(NOW + 26 * HOUR);
 const inZone = (zone: string, uid = 'uid-a') => aNode({ name: 'a', uid, labels: { [ZONE_LABEL]: zone } });
 const cordoned = aNode({ name: 'a', unschedulable: true });
 const young = aShadow({ node: 'a', creationTimestamp: ago(0) });
@@ -16,9 +20,9 @@ const young = aShadow({ node: 'a', creationTimestamp: ago(0) });
 describe('the zone of a Node', () => {
   it('is the zone in which the Node was first observed', () => {
     const memory = new NodeMemory();
-    memory.node('a', aNode({ name: 'a' }), undefined, NOW);
-    memory.node('a', inZone('x'), undefined, NOW);
-    memory.node('a', inZone('y'), undefined, NOW);
+    memory.node('a', aNode({ name: 'a' }), undefined, instantAt(NOW));
+    memory.node('a', inZone('x'), undefined, instantAt(NOW));
+    memory.node('a', inZone('y'), undefined, instantAt(NOW));
     expect(zoneOf(memory.asObserved(inZone('y')))).toBe('x');
     expect(zoneOf(memory.asObserved(inZone('y', 'another')))).toBe('y');
   });
@@ -27,36 +31,36 @@ describe('the zone of a Node', () => {
 describe('the time under a cordon', () => {
   it('adds up over several cordons', () => {
     const memory = new NodeMemory();
-    memory.node('a', cordoned, young, NOW);
-    memory.node('a', aNode({ name: 'a' }), young, NOW + 10 * HOUR);
-    expect(memory.of('a').cordonedSince).toBeUndefined();
-    memory.node('a', cordoned, young, NOW + 11 * HOUR);
-    expect(memory.of('a').cordonedSince).toBe(NOW + HOUR);
+    memory.node('a', cordoned, young, instantAt(NOW));
+    memory.node('a', aNode({ name: 'a' }), young, instantAt(NOW + 10 * HOUR));
+    expect(memory.of('a', LATER).cordonedSince).toBeUndefined();
+    memory.node('a', cordoned, young, instantAt(NOW + 11 * HOUR));
+    expect(memory.of('a', LATER).cordonedSince).toBe(NOW + HOUR);
   });
 
   it('restarts after a day without a cordon', () => {
     const memory = new NodeMemory();
-    memory.node('a', cordoned, young, NOW);
-    memory.node('a', aNode({ name: 'a' }), young, NOW + HOUR);
-    memory.node('a', cordoned, young, NOW + 25 * HOUR);
-    expect(memory.of('a').cordonedSince).toBe(NOW + 25 * HOUR);
+    memory.node('a', cordoned, young, instantAt(NOW));
+    memory.node('a', aNode({ name: 'a' }), young, instantAt(NOW + HOUR));
+    memory.node('a', cordoned, young, instantAt(NOW + 25 * HOUR));
+    expect(memory.of('a', LATER).cordonedSince).toBe(NOW + 25 * HOUR);
   });
 
   it('continues after a kubelet deletes and registers its Node again', () => {
     const memory = new NodeMemory();
-    memory.node('a', cordoned, young, NOW);
-    memory.node('a', undefined, young, NOW + HOUR);
-    memory.node('a', cordoned, young, NOW + HOUR);
-    expect(memory.of('a').cordonedSince).toBe(NOW);
+    memory.node('a', cordoned, young, instantAt(NOW));
+    memory.node('a', undefined, young, instantAt(NOW + HOUR));
+    memory.node('a', cordoned, young, instantAt(NOW + HOUR));
+    expect(memory.of('a', LATER).cordonedSince).toBe(NOW);
   });
 
   it('excludes the cordon of an update', () => {
     const memory = new NodeMemory();
     const ours = aNode({ name: 'a', unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } });
-    memory.node('a', ours, aShadow({ node: 'a', spec: { state: 'RebootedIntoUpdate' } }), NOW);
-    expect(memory.of('a').cordonedSince).toBeUndefined();
-    memory.node('a', ours, young, NOW);
-    expect(memory.of('a').cordonedSince).toBe(NOW);
+    memory.node('a', ours, aShadow({ node: 'a', spec: { state: 'RebootedIntoUpdate' } }), instantAt(NOW));
+    expect(memory.of('a', LATER).cordonedSince).toBeUndefined();
+    memory.node('a', ours, young, instantAt(NOW));
+    expect(memory.of('a', LATER).cordonedSince).toBe(NOW);
   });
 });
 
@@ -68,24 +72,45 @@ describe('a shadow', () => {
 
   it('is new if the process observed its creation', () => {
     const memory = new NodeMemory();
-    expect(memory.of('a').former).toBeUndefined();
-    memory.shadowAdded('a', aNode({ name: 'a' }), NOW);
-    expect(memory.of('a').former?.slotUntil).toBe(NOW);
+    expect(memory.of('a', LATER).former).toBeUndefined();
+    memory.shadowAdded('a', aNode({ name: 'a' }), instantAt(NOW));
+    expect(memory.of('a', LATER).former?.slotUntil).toBe(NOW);
   });
 
   it('may have been recreated if the Node has the operator’s cordon', () => {
     const memory = new NodeMemory();
-    memory.shadowAdded('a', aNode({ name: 'a', annotations: { [CORDONED_ANNOTATION]: ago(0) } }), NOW);
-    expect(memory.of('a').former).toBeUndefined();
+    memory.shadowAdded('a', aNode({ name: 'a', annotations: { [CORDONED_ANNOTATION]: ago(0) } }), instantAt(NOW));
+    expect(memory.of('a', LATER).former).toBeUndefined();
   });
 
   it('holds a slot for at most an hour after its deletion during an update, also if its successors are deleted', () => {
     const memory = new NodeMemory();
-    memory.shadowDeleted('a', updated, NOW);
+    memory.shadowDeleted('a', updated, instantAt(NOW));
     for (const minutes of [10, 20, 30]) {
-      memory.shadowAdded('a', aNode({ name: 'a' }), NOW + minutes * MINUTE);
-      memory.shadowDeleted('a', young, NOW + (minutes + 5) * MINUTE);
+      memory.shadowAdded('a', aNode({ name: 'a' }), instantAt(NOW + minutes * MINUTE));
+      memory.shadowDeleted('a', young, instantAt(NOW + (minutes + 5) * MINUTE));
     }
-    expect(memory.of('a').former).toEqual({ startedAt: NOW - MINUTE, slotUntil: NOW + HOUR });
+    expect(memory.of('a', LATER).former).toEqual({ startedAt: NOW - MINUTE, slotUntil: NOW + HOUR });
+  });
+});
+
+describe('a clock that is hours ahead at the start of the process, and is set back', () => {
+  const AHEAD = 6 * HOUR;
+  const early: Instant = { wall: NOW + AHEAD, monotonic: 0 };
+  const corrected: Instant = { wall: NOW + MINUTE, monotonic: MINUTE };
+  const taint = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoExecute' } as const;
+  const record = { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'gpu', ...taint }]) ?? '' };
+
+  it('changes neither since when a node is cordoned, nor since when it has a taint', () => {
+    const memory = new NodeMemory();
+    const node = { ...aNode({ name: 'a', unschedulable: true, annotations: record }), taints: [taint] };
+    memory.node('a', node, young, early);
+    expect(memory.of('a', corrected)).toMatchObject({ cordonedSince: NOW, evictedSince: NOW });
+  });
+
+  it('does not let a new shadow hold a slot', () => {
+    const memory = new NodeMemory();
+    memory.shadowAdded('b', aNode({ name: 'b' }), early);
+    expect(memory.of('b', corrected).former?.slotUntil).toBe(NOW);
   });
 });

@@ -2,11 +2,12 @@
  * What this process remembers about nodes in addition to their objects. A kubelet may cordon its Node,
  * change the label of its zone, date its conditions by a wrong clock, and cause its shadow to be deleted and recreated by removing the
  * managed label. The memory limits the effects: {@link Cluster} adds it to each snapshot. It starts
- * empty in a new process, so each of these limits starts again.
+ * empty in a new process, so each of these limits starts again. What it dates itself, it dates by the monotonic clock: the
+ * other one may be hours ahead when a process starts, and be set back.
  */
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { type Instant, parseTime, wallTimeOf } from '@brupop/shared/runtime/clock';
 import { taintId } from '@brupop/shared/api/node-metadata';
 import { readTaintsRecord } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
@@ -23,15 +24,16 @@ const MAX_NAMES = 20_000;
 
 interface Cordon {
   readonly isOn: boolean;
-  /** Start of the cordon, later by the time without one; epoch milliseconds. */
+  /** Start of the cordon, later by the time without one; on the monotonic clock, as the next. */
   readonly since: number;
   readonly endedAt: number;
 }
 
 export class NodeMemory {
+  /** `slotUntil` is on the monotonic clock. */
   readonly #former = new Map<string, FormerShadow>();
   readonly #cordons = new Map<string, Cordon>();
-  /** By name, the taints of groups that evict pods. */
+  /** By name, the taints of groups that evict pods; `since` is on the monotonic clock. */
   readonly #evicting = new Map<string, { readonly taints: readonly string[]; readonly since: number }>();
   /** By UID: a zone never changes. */
   readonly #zones = new Map<string, string>();
@@ -40,15 +42,15 @@ export class NodeMemory {
   /** Nodes as {@link asObserved} returns them: each change of a Node is another object. */
   readonly #observed = new WeakMap<NodeView, NodeView>();
 
-  /** `node` is undefined after its deletion; times are epoch milliseconds. */
-  node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: number): void {
+  /** `node` is undefined after its deletion. */
+  node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: Instant): void {
     const ours = node !== undefined && ownedByUs(node) && shadow !== undefined && isUnderWay(shadow);
-    this.#cordon(name, node?.unschedulable === true && !ours, now);
-    this.#evict(name, node === undefined ? [] : evictingTaints(node), now);
+    this.#cordon(name, node?.unschedulable === true && !ours, now.monotonic);
+    this.#evict(name, node === undefined ? [] : evictingTaints(node), now.monotonic);
     if (node === undefined) return;
     const { uid } = node.metadata;
     if (zoneOf(node) !== '' && !this.#zones.has(uid)) remember(this.#zones, uid, zoneOf(node));
-    remember(this.#sightings, uid, sightingsOf(node, this.#sightings.get(uid), now));
+    remember(this.#sightings, uid, sightingsOf(node, this.#sightings.get(uid), now.wall));
   }
 
   forget({ metadata: { uid } }: NodeView): void {
@@ -57,25 +59,26 @@ export class NodeMemory {
   }
 
   /** Call for each shadow that this process observes for the first time: the node is new, unless it has the operator's cordon. */
-  shadowAdded(name: string, node: NodeView | undefined, now: number): void {
+  shadowAdded(name: string, node: NodeView | undefined, { monotonic: now }: Instant): void {
     if (this.#former.has(name) || (node !== undefined && ownedByUs(node))) return;
     remember(this.#former, name, { startedAt: undefined, slotUntil: now });
   }
 
-  shadowDeleted(name: string, shadow: ShadowView, now: number): void {
+  shadowDeleted(name: string, shadow: ShadowView, { wall, monotonic: now }: Instant): void {
     const before = this.#former.get(name);
-    const createdAt = parseTime(shadow.metadata.creationTimestamp) ?? now;
-    const known = before?.slotUntil ?? createdAt + FORMER_SLOT_MS;
+    const ageMs = wall - (parseTime(shadow.metadata.creationTimestamp) ?? wall);
+    const known = before?.slotUntil ?? now - ageMs + FORMER_SLOT_MS;
     const slotUntil = mayBeInUpdate(shadow) ? now + FORMER_SLOT_MS : known;
     remember(this.#former, name, { startedAt: startedAt(shadow) ?? before?.startedAt, slotUntil });
   }
 
-  of(name: string): Pick<ManagedNode, 'former' | 'cordonedSince' | 'evictedSince'> {
-    const cordon = this.#cordons.get(name);
+  /** Times are epoch milliseconds. */
+  of(name: string, now: Instant): Pick<ManagedNode, 'former' | 'cordonedSince' | 'evictedSince'> {
+    const [former, cordon, evicting] = [this.#former.get(name), this.#cordons.get(name), this.#evicting.get(name)];
     return {
-      former: this.#former.get(name),
-      cordonedSince: cordon?.isOn === true ? cordon.since : undefined,
-      evictedSince: this.#evicting.get(name)?.since,
+      former: former && { ...former, slotUntil: wallTimeOf(former.slotUntil, now) },
+      cordonedSince: cordon?.isOn === true ? wallTimeOf(cordon.since, now) : undefined,
+      evictedSince: evicting && wallTimeOf(evicting.since, now),
     };
   }
 

@@ -1,6 +1,6 @@
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aPod } from '@brupop/shared/testing/pods';
-import { ago, aNode, MINUTE, NOW } from '../testing/objects.ts';
+import { ago, aNode, MINUTE, NOW, instantAt } from '../testing/objects.ts';
 import type { NodeView } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { podAsSighted, podSightingsOf } from './sightings.ts';
@@ -19,9 +19,9 @@ describe.each(clocks)('a kubelet whose clock is %s', (_, skew) => {
 
   it('reports a Node that became Ready now: it counts from when that was seen', () => {
     const memory = new NodeMemory();
-    memory.node('a', node(false, NOW - MINUTE), undefined, NOW - MINUTE);
-    memory.node('a', node(true, NOW), undefined, NOW);
-    memory.node('a', node(true, NOW), undefined, NOW + MINUTE);
+    memory.node('a', node(false, NOW - MINUTE), undefined, instantAt(NOW - MINUTE));
+    memory.node('a', node(true, NOW), undefined, instantAt(NOW));
+    memory.node('a', node(true, NOW), undefined, instantAt(NOW + MINUTE));
     expect(memory.asObserved(node(true, NOW))).toMatchObject({
       readySince: at(NOW),
       clearedAt: { DiskPressure: at(NOW) },
@@ -46,17 +46,17 @@ describe('a process that has just started', () => {
   ])('takes a time that is reported %s, at the latest its start', (_, readySince, expected) => {
     const memory = new NodeMemory();
     const node = { ...aNode({}), readySince };
-    memory.node('a', node, undefined, NOW);
+    memory.node('a', node, undefined, instantAt(NOW));
     expect(memory.asObserved(node).readySince).toBe(expected);
   });
 
   it('learns nothing of a Node from an earlier one of that name', () => {
     const memory = new NodeMemory();
     const before = aNode({ uid: 'former', readySince: ago(MINUTE) });
-    memory.node('a', before, undefined, NOW - MINUTE);
+    memory.node('a', before, undefined, instantAt(NOW - MINUTE));
     memory.forget(before);
     const node = aNode({ readySince: ago(2 * MINUTE) });
-    memory.node('a', node, undefined, NOW);
+    memory.node('a', node, undefined, instantAt(NOW));
     expect(memory.asObserved(node).readySince).toBe(ago(2 * MINUTE));
   });
 });
@@ -64,11 +64,11 @@ describe('a process that has just started', () => {
 it('what was seen while the own clock was ahead counts from when the clock was right again', () => {
   const memory = new NodeMemory();
   const changed = aNode({ ready: true, readySince: at(NOW) });
-  memory.node('a', aNode({ ready: false, readySince: ago(MINUTE) }), undefined, NOW - MINUTE);
-  memory.node('a', changed, undefined, NOW + HOUR);
-  memory.node('a', changed, undefined, NOW + MINUTE);
+  memory.node('a', aNode({ ready: false, readySince: ago(MINUTE) }), undefined, instantAt(NOW - MINUTE));
+  memory.node('a', changed, undefined, instantAt(NOW + HOUR));
+  memory.node('a', changed, undefined, instantAt(NOW + MINUTE));
   expect(memory.asObserved(changed).readySince).toBe(at(NOW + MINUTE));
-  memory.node('a', changed, undefined, NOW + 2 * MINUTE);
+  memory.node('a', changed, undefined, instantAt(NOW + 2 * MINUTE));
   expect(memory.asObserved({ ...changed }).readySince).toBe(at(NOW + MINUTE));
 });
 

@@ -14,6 +14,7 @@ import {
   NOW,
   OLD,
   withGroups,
+  instantAt,
 } from '../testing/objects.ts';
 import { aMember, DB, withMembers } from '../testing/quorums.ts';
 import { metadataApplied } from './metadata-condition.ts';
@@ -136,11 +137,11 @@ it('a node that has just got it holds a slot, so no update starts meanwhile', ()
 it('this process remembers since when a node has them', () => {
   const memory = new NodeMemory();
   const node = { ...aNode({ name: 'a', annotations: { [GROUP_TAINTS_ANNOTATION]: RECORD } }), taints: [TAINT] };
-  memory.node('a', { ...node, taints: [] }, undefined, NOW);
-  expect(memory.of('a').evictedSince).toBeUndefined();
-  memory.node('a', node, undefined, NOW + 1);
-  memory.node('a', node, undefined, NOW + 2);
-  expect(memory.of('a').evictedSince).toBe(NOW + 1);
-  memory.node('a', { ...node, taints: [] }, undefined, NOW + 3);
-  expect(memory.of('a').evictedSince).toBeUndefined();
+  memory.node('a', { ...node, taints: [] }, undefined, instantAt(NOW));
+  expect(memory.of('a', instantAt(NOW + MINUTE)).evictedSince).toBeUndefined();
+  memory.node('a', node, undefined, instantAt(NOW + 1));
+  memory.node('a', node, undefined, instantAt(NOW + 2));
+  expect(memory.of('a', instantAt(NOW + MINUTE)).evictedSince).toBe(NOW + 1);
+  memory.node('a', { ...node, taints: [] }, undefined, instantAt(NOW + 3));
+  expect(memory.of('a', instantAt(NOW + MINUTE)).evictedSince).toBeUndefined();
 });

@@ -3,7 +3,7 @@ import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } f
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { type Instant, rfc3339 } from '@brupop/shared/runtime/clock';
 import { NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import type { ChecksView } from '../cluster/checks.ts';
 import { CONNECTED } from '../cluster/connectivity.ts';
@@ -318,4 +318,9 @@ export function annotated(
 ): Record<string, string> {
   const merged = Object.entries({ ...annotations, ...patch });
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
+}
+
+/** That time on both clocks of a process that started at NOW. */
+export function instantAt(wall: number): Instant {
+  return { wall, monotonic: wall - NOW };
 }

@@ -12,6 +12,21 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void;
 }
 
+/** One time on both clocks. */
+export interface Instant {
+  readonly wall: number;
+  readonly monotonic: number;
+}
+
+export function instantOf(clock: Clock): Instant {
+  return { wall: clock.now(), monotonic: clock.monotonic() };
+}
+
+/** Epoch milliseconds, by the clock as it is now, of a time that was kept on the monotonic clock. */
+export function wallTimeOf(monotonic: number, now: Instant): number {
+  return now.wall - (now.monotonic - monotonic);
+}
+
 /** The longest delay of a timer (2^31-1 ms); a longer one is cut to it. */
 const MAX_TIMER_MS = 2_147_483_647;
 
