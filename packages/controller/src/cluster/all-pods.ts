@@ -12,30 +12,16 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
-import { type Amounts, type RawPodSpec, requestsOf } from './requests.ts';
+import { NeedsOfPods, type PodNeeds, type RawNeeds } from './pod-needs.ts';
 
 /** A pod, reduced to where it may run and what it needs. */
-export interface PlacedPod extends Pick<
-  DrainPod,
-  'ready' | 'mirror' | 'healthIgnored' | 'drainPolicy' | 'daemonSet' | 'controller'
-> {
+export interface PlacedPod
+  extends Pick<DrainPod, 'ready' | 'mirror' | 'healthIgnored' | 'drainPolicy' | 'daemonSet' | 'controller'>, PodNeeds {
   /** `namespace/name` */
   readonly key: string;
   /** Empty before it is scheduled. */
   readonly node: string;
   readonly isTerminating: boolean;
-  readonly requests: Amounts;
-  readonly nodeSelector: Readonly<Record<string, string>>;
-  readonly tolerations: readonly Toleration[];
-  /** What it requests, selects and tolerates is more than is kept: it counts as a pod that fits on no node. */
-  readonly isLarge: boolean;
-}
-
-export interface Toleration {
-  readonly key?: string;
-  readonly operator?: string;
-  readonly value?: string;
-  readonly effect?: string;
 }
 
 export interface AllPods {
@@ -76,6 +62,7 @@ export class AllPodsLookup {
   readonly #listeners = new Set<() => void>();
   #known = NO_PODS_LISTED;
   readonly #problem: RetriedProblem;
+  #overfull: ReadonlySet<string> = new Set();
   #isBusy = false;
   #lists = 0;
 
@@ -111,6 +98,17 @@ export class AllPodsLookup {
     this.#lists = 0;
   }
 
+  /** Once for each namespace until it is no longer so. */
+  #reportOmitted({ omitted }: NeedsOfPods): void {
+    for (const [namespace, pods] of omitted) {
+      if (this.#overfull.has(namespace)) continue;
+      const message =
+        'what the pods of a namespace request, select and tolerate is too much: they count as fitting on no node';
+      this.#options.log.warn(message, { namespace, pods });
+    }
+    this.#overfull = new Set(omitted.keys());
+  }
+
   async #list(signal: AbortSignal): Promise<void> {
     const { client, clock, log } = this.#options;
     const startedAt = clock.monotonic();
@@ -118,15 +116,17 @@ export class AllPodsLookup {
     const limit = new AbortController();
     const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
+    const needs = new NeedsOfPods();
     try {
       const { items: pods } = await readList(client, {
         path: corePath('pods'),
         signal: AbortSignal.any([signal, limit.signal]),
-        slim: placedPod,
+        slim: (raw) => placedPod(raw, needs),
         maxItems: MAX_PODS,
       });
       if (signal.aborted) return;
       this.#problem.ended();
+      this.#reportOmitted(needs);
       this.#lists += 1;
       const longerMs = Math.min(MAX_PAUSE_MS, PAUSE_MS * this.#lists);
       const pauseMs = Math.max(longerMs, PAUSE_FACTOR * (clock.monotonic() - startedAt));
@@ -144,28 +144,11 @@ export class AllPodsLookup {
 
 interface RawPod {
   readonly metadata: ObjectMeta;
-  readonly spec?: RawPodSpec & {
-    readonly nodeSelector?: Readonly<Record<string, string>>;
-    readonly tolerations?: readonly Toleration[];
-  };
-}
-
-/** Anyone who may create pods decides on the size of what they request, select and tolerate; it is far less in practice. */
-const MAX_NEEDS_CHARS = 4_096;
-
-function needsOf(
-  spec: NonNullable<RawPod['spec']>,
-): Pick<PlacedPod, 'requests' | 'nodeSelector' | 'tolerations' | 'isLarge'> {
-  const { nodeSelector = {}, tolerations = [] } = spec;
-  const requests = requestsOf(spec);
-  const isLarge = JSON.stringify([requests, nodeSelector, tolerations]).length > MAX_NEEDS_CHARS;
-  if (!isLarge) return { requests, nodeSelector, tolerations, isLarge };
-  const { cpu = 0, memory = 0, pods = 1 } = requests;
-  return { requests: { cpu, memory, pods }, nodeSelector: {}, tolerations: [], isLarge };
+  readonly spec?: RawNeeds;
 }
 
 /** Undefined for a pod that has finished. */
-export function placedPod(raw: unknown): PlacedPod | undefined {
+export function placedPod(raw: unknown, needs: NeedsOfPods): PlacedPod | undefined {
   const { spec = {}, metadata } = raw as RawPod;
   const { finished, node, ready, mirror, healthIgnored, drainPolicy, daemonSet, controller } = slimPod(raw);
   if (finished) return undefined;
@@ -179,6 +162,6 @@ export function placedPod(raw: unknown): PlacedPod | undefined {
     controller,
     ...(daemonSet !== undefined && { daemonSet }),
     isTerminating: metadata.deletionTimestamp !== undefined,
-    ...needsOf(spec),
+    ...needs.of(metadata.namespace ?? '', spec),
   };
 }

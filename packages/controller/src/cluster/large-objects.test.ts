@@ -5,6 +5,7 @@ import { slimPod } from '@brupop/shared/drain/pods';
 import { placedPod } from './all-pods.ts';
 import { readLease } from './connectivity.ts';
 import { isManaged, readNode, zoneOf } from './node.ts';
+import { NeedsOfPods } from './pod-needs.ts';
 
 const MANY = 10_000;
 const LONG = 'x'.repeat(1_000_000);
@@ -69,7 +70,7 @@ const lease = { metadata, spec: { holderIdentity: LONG, renewTime: '2026-01-01T0
 
 it.each<[string, unknown, number]>([
   ['a pod on a node', slimPod(pod), 64 * 1024],
-  ['a pod of the cluster', placedPod(pod), 8 * 1024],
+  ['a pod of the cluster', placedPod(pod, new NeedsOfPods()), 8 * 1024],
   ['a Node', readNode(node), 64 * 1024],
   ['a disruption budget', slimBudget(budget), 2 * 1024],
   ['a Lease', readLease(lease), 1_024],
@@ -122,8 +123,11 @@ it.each<[string, object]>([
 
 it('a pod with few needs keeps them, and one with more counts as large', () => {
   const few = { ...pod.spec, nodeSelector: { pool: 'a' }, tolerations: [{ operator: 'Exists' }], containers: [] };
-  expect(placedPod({ ...pod, spec: few })).toMatchObject({ isLarge: false, nodeSelector: { pool: 'a' } });
-  expect(placedPod(pod)).toMatchObject({ isLarge: true, nodeSelector: {}, tolerations: [] });
+  expect(placedPod({ ...pod, spec: few }, new NeedsOfPods())).toMatchObject({
+    isLarge: false,
+    nodeSelector: { pool: 'a' },
+  });
+  expect(placedPod(pod, new NeedsOfPods())).toMatchObject({ isLarge: true, nodeSelector: {}, tolerations: [] });
 });
 
 it.each([

@@ -53,15 +53,21 @@ export function amountsOf(quantities: Quantities = {}): Amounts {
  * more; plus the overhead. What is requested for the whole pod replaces that of its containers.
  */
 export function requestsOf({ containers = [], initContainers = [], overhead, resources }: RawPodSpec): Amounts {
-  let sidecars: Amounts = {};
-  let most: Amounts = {};
+  // Each container is read once: there may be thousands, each with resources of its own.
+  const sidecars = new Map<string, number>();
+  const most = new Map<string, number>();
   for (const { restartPolicy, resources: own } of initContainers) {
-    const together = plus(sidecars, amountsOf(own?.requests));
-    if (restartPolicy === 'Always') sidecars = together;
-    most = larger(most, together);
+    for (const [resource, amount] of Object.entries(amountsOf(own?.requests))) {
+      const together = (sidecars.get(resource) ?? 0) + amount;
+      if (restartPolicy === 'Always') sidecars.set(resource, together);
+      most.set(resource, Math.max(most.get(resource) ?? 0, together));
+    }
   }
-  const running = containers.reduce((sum, one) => plus(sum, amountsOf(one.resources?.requests)), sidecars);
-  const ofPod = { ...larger(most, running), ...amountsOf(resources?.requests) };
+  const running = new Map(sidecars);
+  for (const { resources: own } of containers)
+    for (const [resource, amount] of Object.entries(amountsOf(own?.requests)))
+      running.set(resource, (running.get(resource) ?? 0) + amount);
+  const ofPod = { ...larger(Object.fromEntries(most), Object.fromEntries(running)), ...amountsOf(resources?.requests) };
   return { ...plus(ofPod, amountsOf(overhead)), pods: 1 };
 }
 

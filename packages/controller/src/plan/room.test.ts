@@ -67,7 +67,11 @@ test('a pod whose needs are too large to be kept fits on no node, and is named',
   const made = planned([aManagedNode('a'), aManagedNode('b')], [big('vast', 'a', 0, { isLarge: true })]);
   expect(started(made)).toEqual(['b']);
   expect(waiting(made)).toEqual([
-    ['a', 'NoRoom', expect.stringContaining('tolerations of the pod shop/vast exceed 4 KiB')],
+    [
+      'a',
+      'NoRoom',
+      expect.stringContaining('tolerations of the pod shop/vast, or those of its namespace, are too large'),
+    ],
   ]);
 });
 

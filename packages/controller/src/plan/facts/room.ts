@@ -10,7 +10,8 @@
  * A pod may run on a node that is Ready and not cordoned, whose taints it tolerates and whose labels its
  * nodeSelector wants. Affinity, topology spread and volumes are not looked at: the scheduler knows them.
  */
-import type { PlacedPod, Toleration } from '../../cluster/all-pods.ts';
+import type { PlacedPod } from '../../cluster/all-pods.ts';
+import type { Toleration } from '../../cluster/pod-needs.ts';
 import type { NodeTaint } from '../../cluster/group-metadata.ts';
 import { isBeingRemoved, type NodeView } from '../../cluster/node.ts';
 import { type Amounts, plus } from '../../cluster/requests.ts';

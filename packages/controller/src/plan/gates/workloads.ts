@@ -27,7 +27,7 @@ export const hasRoom: Gate = ({ node, policy, room, workloads, now }) => {
   if (found === 'unknown' || (found === undefined && !workloads.counts)) return notListed('NoRoom', workloads, now);
   if (found === undefined) return undefined;
   if (found.isLarge) {
-    const message = `The requests, node selector and tolerations of the pod ${found.key} exceed 4 KiB, so it counts as a pod that fits on no node`;
+    const message = `The requests, node selector and tolerations of the pod ${found.key}, or those of its namespace, are too large, so it counts as a pod that fits on no node`;
     return { reason: 'NoRoom', message };
   }
   const { cpu = 0, memory = 0 } = found.requests;
