@@ -21,7 +21,7 @@ import type { JobRun } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 import { shadowPath } from './shadows.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { type ApplyContext } from './writer.ts';
+import type { ApplyContext } from './writer.ts';
 
 const SWEEP_MS = 600_000;
 const SWEEP_KEY = 'jobs/sweep';

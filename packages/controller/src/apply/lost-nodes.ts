@@ -11,7 +11,7 @@ import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
 import { type LostNode, mayTaint, type OutOfServiceChange } from '../plan/lost-nodes.ts';
 import type { Taint, TaintedNode } from './nodes.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { type ApplyContext } from './writer.ts';
+import type { ApplyContext } from './writer.ts';
 
 interface ReportContext {
   readonly logOf: NodeLog;

@@ -15,7 +15,7 @@ import { groupStatusOf } from '../plan/group-status.ts';
 import type { GroupFinalizer, NodeMetadataPlan } from '../plan/node-metadata.ts';
 import type { GroupRollout } from '../plan/rollout.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { type ApplyContext } from './writer.ts';
+import type { ApplyContext } from './writer.ts';
 
 /** Pause between two writes of one group; the latest status is always written. */
 const MIN_GAP_MS = 1_000;

@@ -18,7 +18,7 @@ import { orphanedAnnotations } from '../plan/facts/deadlines.ts';
 import type { TaintChange } from '../plan/plan.ts';
 import { deleteShadow } from './shadows.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { type ApplyContext } from './writer.ts';
+import type { ApplyContext } from './writer.ts';
 
 /** Taints per reconcile, so that specs never wait long for the taints of a large fleet. */
 const MAX_TAINTS = 50;

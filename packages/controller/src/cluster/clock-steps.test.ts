@@ -1,3 +1,4 @@
+import { instantOf } from '@brupop/shared/runtime/clock';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { ClockSteps } from './clock-steps.ts';
 
@@ -8,8 +9,9 @@ it.each([
   ['it is corrected by a second', 0, -1_000, false],
 ])('a clock was set back, or not: %s', async (_, passesMs, stepMs, expected) => {
   const clock = new FakeClock();
-  const steps = new ClockSteps(clock);
+  const steps = new ClockSteps();
+  steps.wasSetBack(instantOf(clock));
   await clock.advance(passesMs);
   clock.step(stepMs);
-  expect([steps.wasSetBack(), steps.wasSetBack()]).toEqual([expected, false]);
+  expect([steps.wasSetBack(instantOf(clock)), steps.wasSetBack(instantOf(clock))]).toEqual([expected, false]);
 });

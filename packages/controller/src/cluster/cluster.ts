@@ -22,7 +22,7 @@ import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/no
 import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/budgets';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
-import { instantOf, wallTimeOf } from '@brupop/shared/runtime/clock';
+import { instantOf } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
@@ -83,13 +83,9 @@ export class Cluster {
   readonly #cluster: ClusterProbe;
   /** Called when Leases or Secrets may make a plan differ. */
   readonly #onProbe = new Set<() => void>();
-  /** By node name: when the Node or the shadow of a pair was deleted while the other one stayed, on the monotonic clock. */
-  readonly #missingSince = new Map<string, number>();
   readonly #memory = new NodeMemory();
   readonly #policies: Policies;
-  /** On the monotonic clock. */
-  readonly #startedAt: number;
-  readonly #steps: ClockSteps;
+  readonly #steps = new ClockSteps();
 
   constructor(options: ClusterOptions) {
     const { client, clock, log, namespace, onWatchRestart = () => undefined } = options;
@@ -102,8 +98,6 @@ export class Cluster {
       new Reflector({ client, clock, log, name, path, slim, ...(limits && { limits }), onRestart: onWatchRestart });
     this.#options = options;
     this.checks = options.checks;
-    this.#startedAt = clock.monotonic();
-    this.#steps = new ClockSteps(clock);
     this.lookups = new PodLookups({ client, clock, logOf: this.logOf });
     this.allPods = new AllPodsLookup({ client, clock, log });
     this.members = new MemberPodsLookup({ client, clock, log });
@@ -220,7 +214,7 @@ export class Cluster {
   /** Throws while a cache is not synced. */
   snapshot(rejectionOf: RejectionOf): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
-    if (this.#steps.wasSetBack()) this.#forgetAnswers();
+    if (this.#steps.wasSetBack(this.#now())) this.#forgetAnswers();
     const managedNodes = this.#managedNodes(rejectionOf);
     const connectivity = this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
     const clockSkewMs = this.#options.client.clockSkewMs();
@@ -296,14 +290,12 @@ export class Cluster {
   }
 
   #now(): ProbeTime {
-    const { clock } = this.#options;
     const isStale = staleResources(this.watchLags()).length > 0;
-    return { ...instantOf(clock), silentMs: this.#leases.idleForMs(), isStale };
+    return { ...instantOf(this.#options.clock), silentMs: this.#leases.idleForMs(), isStale };
   }
 
   #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
-    const now = instantOf(this.#options.clock);
-    const time = { monotonic: now.monotonic, silentMs: this.#leases.idleForMs() };
+    const now = this.#now();
     const pairs = this.#nodes
       .list()
       .map((node) => ({ node: this.#memory.asObserved(node), shadow: this.#shadowOf(node.metadata.name) }));
@@ -315,14 +307,12 @@ export class Cluster {
     ].map(({ node, shadow }) => {
       const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
       const writeRejection = rejectionOf(name, shadow);
-      const missingSince = this.#missingSince.get(name) ?? this.#startedAt;
       return {
         name,
         node,
         shadow,
         ...rulesFor({ node, shadow }, this.#policies),
-        missingSince: wallTimeOf(missingSince, now),
-        leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, time),
+        leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
         ...this.#memory.of(name, now),
         ...(writeRejection !== undefined && { writeRejection }),
       };
@@ -349,15 +339,12 @@ export class Cluster {
   #forgetAnswers(): void {
     this.#options.log.warn('the clock was set back: pods, checks and Nodes are looked up again');
     this.lookups.retain(new Set());
-    this.allPods.clear();
-    this.checks.clear();
-    this.metadataNotes.clear();
+    for (const answers of [this.allPods, this.checks, this.metadataNotes]) answers.clear();
   }
 
   #recordMissing(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {
-    const other = this.#nodes.get(name) ?? this.#shadowOf(name);
-    if (type === 'Deleted' && other !== undefined) this.#missingSince.set(name, this.#options.clock.monotonic());
-    else if (type !== 'Modified') this.#missingSince.delete(name);
+    const hasOther = (this.#nodes.get(name) ?? this.#shadowOf(name)) !== undefined;
+    if (type !== 'Modified') this.#memory.missing(name, type === 'Deleted' && hasOther, this.#now());
   }
 
   #isRelevant({ object, old }: ReflectorEvent<NodeView>): boolean {

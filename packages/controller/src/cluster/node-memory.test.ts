@@ -108,6 +108,12 @@ describe('a clock that is hours ahead at the start of the process, and is set ba
     expect(memory.of('a', corrected)).toMatchObject({ cordonedSince: NOW, evictedSince: NOW });
   });
 
+  it('changes nothing of since when a shadow is missing', () => {
+    const memory = new NodeMemory();
+    memory.missing('a', true, early);
+    expect(memory.of('a', corrected).missingSince).toBe(NOW);
+  });
+
   it('does not let a new shadow hold a slot', () => {
     const memory = new NodeMemory();
     memory.shadowAdded('b', aNode({ name: 'b' }), early);

@@ -20,6 +20,8 @@ const HOUR_MS = 60 * 60_000;
 const FORMER_SLOT_MS = HOUR_MS;
 /** The times of several cordons add up, unless the Node was without one for this long. */
 const CORDON_MEMORY_MS = 24 * HOUR_MS;
+/** Where the monotonic clock begins. */
+const PROCESS_START = 0;
 const MAX_NAMES = 20_000;
 
 interface Cordon {
@@ -32,6 +34,8 @@ interface Cordon {
 export class NodeMemory {
   /** `slotUntil` is on the monotonic clock. */
   readonly #former = new Map<string, FormerShadow>();
+  /** When the Node or the shadow of a pair was deleted while the other one stayed, on the monotonic clock. */
+  readonly #missing = new Map<string, number>();
   readonly #cordons = new Map<string, Cordon>();
   /** By name, the taints of groups that evict pods; `since` is on the monotonic clock. */
   readonly #evicting = new Map<string, { readonly taints: readonly string[]; readonly since: number }>();
@@ -51,6 +55,12 @@ export class NodeMemory {
     const { uid } = node.metadata;
     if (zoneOf(node) !== '' && !this.#zones.has(uid)) remember(this.#zones, uid, zoneOf(node));
     remember(this.#sightings, uid, sightingsOf(node, this.#sightings.get(uid), now.wall));
+  }
+
+  /** Whether one of the Node and the shadow is missing now. */
+  missing(name: string, isMissing: boolean, { monotonic }: Instant): void {
+    if (isMissing) this.#missing.set(name, monotonic);
+    else this.#missing.delete(name);
   }
 
   forget({ metadata: { uid } }: NodeView): void {
@@ -73,10 +83,11 @@ export class NodeMemory {
   }
 
   /** Times are epoch milliseconds. */
-  of(name: string, now: Instant): Pick<ManagedNode, 'former' | 'cordonedSince' | 'evictedSince'> {
+  of(name: string, now: Instant): Pick<ManagedNode, 'former' | 'missingSince' | 'cordonedSince' | 'evictedSince'> {
     const [former, cordon, evicting] = [this.#former.get(name), this.#cordons.get(name), this.#evicting.get(name)];
     return {
       former: former && { ...former, slotUntil: wallTimeOf(former.slotUntil, now) },
+      missingSince: wallTimeOf(this.#missing.get(name) ?? PROCESS_START, now),
       cordonedSince: cordon?.isOn === true ? wallTimeOf(cordon.since, now) : undefined,
       evictedSince: evicting && wallTimeOf(evicting.since, now),
     };

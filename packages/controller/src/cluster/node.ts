@@ -118,12 +118,12 @@ function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
     metadata: { ...metadata, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
     spec: { taints: kept.taints },
     status: { ...status, conditions: kept.conditions, allocatable: Object.fromEntries(kept.allocatable) },
-    isLarge:
-      hasManyLabels ||
-      kept.taints.length < taints.length ||
-      kept.conditions.length < conditions.length ||
-      kept.allocatable.length < allocatable.length,
+    isLarge: hasManyLabels || countOf(kept) < countOf({ taints, conditions, allocatable }),
   };
+}
+
+function countOf(lists: Readonly<Record<string, readonly unknown[]>>): number {
+  return Object.values(lists).reduce((sum, { length }) => sum + length, 0);
 }
 
 type Conditions = NonNullable<RawNode['status']>['conditions'];

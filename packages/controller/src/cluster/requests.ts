@@ -56,19 +56,26 @@ export function requestsOf({ containers = [], initContainers = [], overhead, res
   // Each container is read once: there may be thousands, each with resources of its own.
   const sidecars = new Map<string, number>();
   const most = new Map<string, number>();
-  for (const { restartPolicy, resources: own } of initContainers) {
-    for (const [resource, amount] of Object.entries(amountsOf(own?.requests))) {
-      const together = (sidecars.get(resource) ?? 0) + amount;
-      if (restartPolicy === 'Always') sidecars.set(resource, together);
-      most.set(resource, Math.max(most.get(resource) ?? 0, together));
+  for (const container of initContainers) {
+    for (const [resource, amount] of requestsIn(container)) {
+      const together = amountIn(sidecars, resource) + amount;
+      if (container.restartPolicy === 'Always') sidecars.set(resource, together);
+      most.set(resource, Math.max(amountIn(most, resource), together));
     }
   }
   const running = new Map(sidecars);
-  for (const { resources: own } of containers)
-    for (const [resource, amount] of Object.entries(amountsOf(own?.requests)))
-      running.set(resource, (running.get(resource) ?? 0) + amount);
+  for (const [resource, amount] of containers.flatMap(requestsIn))
+    running.set(resource, amountIn(running, resource) + amount);
   const ofPod = { ...larger(Object.fromEntries(most), Object.fromEntries(running)), ...amountsOf(resources?.requests) };
   return { ...plus(ofPod, amountsOf(overhead)), pods: 1 };
+}
+
+function requestsIn({ resources }: RawContainer): [string, number][] {
+  return Object.entries(amountsOf(resources?.requests));
+}
+
+function amountIn(amounts: ReadonlyMap<string, number>, resource: string): number {
+  return amounts.get(resource) ?? 0;
 }
 
 export function plus(a: Amounts, b: Amounts): Amounts {
