@@ -8,7 +8,7 @@ import { readyStatus } from '../../framework/fleet/compromised-node.ts';
 import { setReady } from '../../framework/fleet/daemon-pods.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { configStatus } from '../../framework/fleet/reports.ts';
-import { awayOf, createMembers, staticMember, staticQuorum } from '../../framework/fleet/static-members.ts';
+import { awayOf, createMembers, DATABASES, staticMember, staticQuorum } from '../../framework/fleet/static-members.ts';
 import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(900_000);
@@ -26,19 +26,22 @@ const progressing = ({ fleet }: FleetContext, name: string) =>
   fleet.shadow(name)?.status?.conditions?.find(({ type }) => type === 'Progressing');
 const reboots = ({ fleet }: FleetContext, names: readonly string[]): number[] =>
   names.map((name) => fleet.node(name).host.reboots);
-const memberOn = (name: string) => ({ metadata: { name: `etcd-${name}` } });
+const setMemberReady = async (context: FleetContext, node: string, ready: boolean): Promise<void> =>
+  await setReady({ ...context, namespace: DATABASES }, { metadata: { name: `etcd-${node}` } }, ready);
 
 /** Creates a member on a node that is not selected, as whoever has the credentials of its kubelet. */
 async function forgeMember({ cluster }: FleetContext, status: 'True' | 'False'): Promise<void> {
   const kubelet = cluster.api.as(cluster.tokens['kubelet-of-compromised']);
   const node = await cluster.api.get<V1Node>('/api/v1/nodes/compromised');
   const { metadata } = await kubelet.create<{ metadata: { name: string } }>(
-    '/api/v1/namespaces/shop/pods',
+    `/api/v1/namespaces/${DATABASES}/pods`,
     staticMember(node, 'etcd'),
   );
   const ready = readyStatus('10.0.0.9') as { conditions: { type: string }[] };
   const conditions = ready.conditions.map((one) => (one.type === 'Ready' ? { ...one, status, reason: 'Forged' } : one));
-  await kubelet.patch(`/api/v1/namespaces/shop/pods/${metadata.name}/status`, { status: { ...ready, conditions } });
+  await kubelet.patch(`/api/v1/namespaces/${DATABASES}/pods/${metadata.name}/status`, {
+    status: { ...ready, conditions },
+  });
 }
 
 const WITH_COMPROMISED = [...fleetNodes(3), { name: 'compromised', zone: 'zone-a' }];
@@ -64,7 +67,7 @@ it('no member goes while another one is not Ready, and a forged one does not sta
   const before = async (context: FleetContext): Promise<void> => {
     await createMembers(context, 'etcd', VOTERS);
     await forgeMember(context, 'True');
-    await setReady(context, memberOn('node-3'), false);
+    await setMemberReady(context, 'node-3', false);
   };
   await withFleet({ nodes: WITH_COMPROMISED, config: ETCD, ...TOGETHER, before }, async (context) => {
     const { fleet } = context;
@@ -73,12 +76,12 @@ it('no member goes while another one is not Ready, and a forged one does not sta
       for (const name of ['node-1', 'node-2']) {
         expect(progressing(context, name)).toMatchObject({
           reason: 'QuorumAtRisk',
-          message: expect.stringContaining('shop/etcd-node-3 on node-3') as string,
+          message: expect.stringContaining('databases/etcd-node-3 on node-3') as string,
         });
       }
     });
     expect(reboots(context, ['node-1', 'node-2'])).toEqual([0, 0]);
-    await setReady(context, memberOn('node-3'), true);
+    await setMemberReady(context, 'node-3', true);
     const away = awayOf(context, VOTERS);
     await fleet.untilAllRun(NEW);
     expect(away.most).toBe(1);
@@ -142,7 +145,7 @@ it('no second member goes when the first one is not Ready on the new version', a
       },
       { limitMs: 120_000, pauseMs: 20 },
     );
-    await setReady(context, memberOn(first), false);
+    await setMemberReady(context, first, false);
     await eventually(
       async () =>
         expect((await configStatus(context)).failedNodes).toMatchObject([{ name: first, code: 'NotHealthy' }]),
@@ -150,12 +153,12 @@ it('no second member goes when the first one is not Ready on the new version', a
     );
     const others = VOTERS.filter((name) => name !== first);
     expect(progressing(context, first)?.message).toContain(
-      `the member shop/etcd-${first} of the quorum etcd is not Ready`,
+      `the member databases/etcd-${first} of the quorum etcd is not Ready`,
     );
     await sleep(15_000);
     expect(reboots(context, others)).toEqual([0, 0]);
     expect(others.map((name) => fleet.node(name).host.version)).toEqual([OLD, OLD]);
-    await setReady(context, memberOn(first), true);
+    await setMemberReady(context, first, true);
     await fleet.untilAllRun(NEW);
   });
 });

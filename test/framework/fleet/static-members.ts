@@ -6,6 +6,9 @@ import { eventually } from '../eventually.ts';
 import { mirrorPod } from './compromised-node.ts';
 import type { FleetContext } from './with-fleet.ts';
 
+/** The namespace of the members. */
+export const DATABASES = 'databases';
+const PODS = `/api/v1/namespaces/${DATABASES}/pods`;
 /** Kubelets cannot set it. */
 const MEMBER_LABEL = 'node-restriction.kubernetes.io/quorum';
 
@@ -15,7 +18,7 @@ type Quorum = NonNullable<NonNullable<BrupopConfigSpec['quorums']>[number]>;
 export function staticQuorum(name: string, members: number, more: Partial<Quorum> = {}): Quorum {
   return {
     name,
-    namespace: 'shop',
+    namespace: DATABASES,
     podSelector: { matchLabels: { app: name } },
     nodeSelector: { matchLabels: { [MEMBER_LABEL]: name } },
     members,
@@ -26,11 +29,11 @@ export function staticQuorum(name: string, members: number, more: Partial<Quorum
 /** What the kubelet of the node creates for a static pod. */
 export function staticMember(node: V1Node, quorum: string, labels: Readonly<Record<string, string>> = {}): V1Pod {
   const name = node.metadata?.name ?? '';
-  const { annotations, ownerReferences } = mirrorPod(node, { namespace: 'shop' }).metadata ?? {};
+  const { annotations, ownerReferences } = mirrorPod(node, { namespace: DATABASES }).metadata ?? {};
   return {
     metadata: {
       name: `${quorum}-${name}`,
-      namespace: 'shop',
+      namespace: DATABASES,
       labels: { app: quorum, ...labels },
       ...(annotations && { annotations }),
       ...(ownerReferences && { ownerReferences }),
@@ -47,16 +50,23 @@ export async function createMembers(
   labelsOf: (node: string) => Readonly<Record<string, string>> = () => ({}),
 ): Promise<void> {
   const { api } = cluster;
+  await createNamespaceOnce(api);
   for (const name of nodes) {
     await api.patch(`/api/v1/nodes/${name}`, { metadata: { labels: { [MEMBER_LABEL]: quorum } } });
     const node = await api.get<V1Node>(`/api/v1/nodes/${name}`);
-    await api.create('/api/v1/namespaces/shop/pods', staticMember(node, quorum, labelsOf(name)));
+    await api.create(PODS, staticMember(node, quorum, labelsOf(name)));
   }
   for (const name of nodes) await eventually(async () => expect(await isReady(api, `${quorum}-${name}`)).toBe(true));
 }
 
+async function createNamespaceOnce(api: Api): Promise<void> {
+  const { items } = await api.get<{ items: { metadata: { name: string } }[] }>('/api/v1/namespaces');
+  if (items.some(({ metadata }) => metadata.name === DATABASES)) return;
+  await api.create('/api/v1/namespaces', { metadata: { name: DATABASES } });
+}
+
 async function isReady(api: Api, pod: string): Promise<boolean> {
-  const { status } = await api.get<V1Pod>(`/api/v1/namespaces/shop/pods/${pod}`);
+  const { status } = await api.get<V1Pod>(`${PODS}/${pod}`);
   return status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true;
 }
 
