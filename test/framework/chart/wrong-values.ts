@@ -16,12 +16,6 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'dependents: { targets: [{ kind: DaemonSet, namespace: kube-system, name: repair }] }',
     '/dependents/targets/0/kind',
   ],
-  'a dependent of the release itself': [
-    'dependents: { targets: [{ kind: Deployment, namespace: brupop-bottlerocket-aws, name: brupop-controller }] }',
-    'dependents.targets',
-  ],
-  'a namespace of recovery that is none': ['recovery: { namespaces: [Shop_1] }', '/recovery/namespaces/0'],
-  'a namespace of recovery twice': ['recovery: { namespaces: [shop, shop] }', '/recovery/namespaces'],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
   'an address of Prometheus with a password': [
