@@ -11,8 +11,8 @@ import { type FleetContext, withFleet } from '../../framework/fleet/with-fleet.t
 jest.setTimeout(480_000);
 
 const NAME = 'autoscaler';
-const PATH = `/apis/apps/v1/namespaces/shop/deployments/${NAME}`;
-const TARGET = { kind: 'Deployment', namespace: 'shop' } as const;
+const PATH = `/apis/apps/v1/namespaces/repair/deployments/${NAME}`;
+const TARGET = { kind: 'Deployment', namespace: 'repair' } as const;
 const UNINSTALL = 'helm uninstall bottlerocket-update-operator --namespace brupop-bottlerocket-aws --timeout 3m';
 
 /** As `2`, or `0 (2)` with what is recorded. */
@@ -23,6 +23,7 @@ async function scale({ cluster }: FleetContext): Promise<string> {
 }
 
 async function deploy({ cluster }: FleetContext): Promise<void> {
+  await cluster.api.create('/api/v1/namespaces', { metadata: { name: TARGET.namespace } });
   const labels = { app: NAME };
   const container = { name: NAME, image: 'registry.example/app:1' };
   const template = { metadata: { labels }, spec: { containers: [container] } };

@@ -84,9 +84,10 @@ describe.each([
 
   it('lets the controller scale it to 0 with its replicas recorded, and back', async () => {
     const read = async () => readTarget(await cluster.api.get<RawTarget>(object));
-    expect(await patch(downPatch(await read()))).toBe('');
+    // The controllers of Kubernetes write the status meanwhile.
+    await eventually(async () => expect(await patch(downPatch(await read()))).toBe(''));
     expect(await read()).toMatchObject({ state: 'Down', replicas: 0, restored: 3 });
-    expect(await patch(upPatch(await read()))).toBe('');
+    await eventually(async () => expect(await patch(upPatch(await read()))).toBe(''));
     expect(await read()).toMatchObject({ state: 'Up', replicas: 3 });
   });
 

@@ -24,6 +24,11 @@ beforeAll(async () => {
 });
 afterAll(async () => await cluster.close());
 
+const DEPENDENTS = [
+  { kind: 'Deployment', namespace: 'kube-system', name: 'autoscaler' },
+  { kind: 'StatefulSet', namespace: 'kube-system', name: 'repair' },
+];
+
 const components = [
   [AGENT, 'DaemonSet'],
   [CONTROLLER, 'Deployment'],
@@ -102,9 +107,9 @@ describe('the chart', () => {
         verbs.split(', ').map((verb) => `${account} ${verb} ${codeOf(resource)}`),
       ),
     );
-    const granted = grantedRights(
-      await renderChart(cluster, '--set', 'drain.allowForce=true,checks.enabled=true,recovery.namespaces={shop}'),
-    );
+    const features = 'drain.allowForce=true,checks.enabled=true,recovery.namespaces={shop}';
+    const args = ['--set', features, '--set-json', `dependents.targets=${JSON.stringify(DEPENDENTS)}`];
+    const granted = grantedRights(await renderChart(cluster, ...args));
     expect(rights.toSorted()).toEqual([...granted].toSorted());
   });
 
@@ -307,6 +312,25 @@ describe('the controller', () => {
     await expect(renderChart(cluster, ...inItsOwn)).rejects.toThrow(
       /expected another namespace than that of the release/u,
     );
+  });
+
+  it('may scale dependents by their names alone, and before an uninstallation a Job scales them back', async () => {
+    const targets = (list: readonly object[]): string[] => ['--set-json', `dependents.targets=${JSON.stringify(list)}`];
+    const rendered = await renderChart(cluster, ...targets(DEPENDENTS));
+    expect(find(rendered, 'Role', 'brupop-controller-dependents')).toMatchObject({
+      metadata: { namespace: 'kube-system' },
+      rules: [
+        { apiGroups: ['apps'], resources: ['deployments'], resourceNames: ['autoscaler'], verbs: ['get', 'patch'] },
+        { apiGroups: ['apps'], resources: ['statefulsets'], resourceNames: ['repair'], verbs: ['get', 'patch'] },
+      ],
+    });
+    const listed = 'Deployment kube-system/autoscaler,StatefulSet kube-system/repair';
+    expect(envOf(podOf(find(rendered, 'Deployment', CONTROLLER)))).toMatchObject({ DEPENDENTS: listed });
+    const job = find(rendered, 'Job', 'brupop-restore-dependents');
+    expect(job.metadata.annotations).toMatchObject({ 'helm.sh/hook': 'pre-delete' });
+    expect(envOf(podOf(job))).toMatchObject({ DEPENDENTS: listed, RESTORE_DEPENDENTS: 'true' });
+    const own = { kind: 'Deployment', namespace: releaseNamespace, name: CONTROLLER };
+    await expect(renderChart(cluster, ...targets([own]))).rejects.toThrow(/cannot scale itself back/u);
   });
 
   it('refuses to mount the private key as a setting of hosts', async () => {
