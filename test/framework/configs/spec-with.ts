@@ -17,7 +17,6 @@ export const ITEMS: Readonly<Record<string, object>> = {
   before: { name: 'standby', job: { cronJob: 'enter-standby' } },
   after: { name: 'standby', job: { cronJob: 'exit-standby' } },
   services: { name: 'db', namespace: 'shop', service: 'db', podSelectors: [{ matchLabels: { app: 'api' } }] },
-  dependents: { name: 'ca', kind: 'Deployment', namespace: 'kube-system', target: 'cluster-autoscaler' },
   podSelectors: { matchLabels: { app: 'api' } },
   dependents: { name: 'ca', namespace: 'kube-system', kind: 'Deployment', target: 'cluster-autoscaler' },
   quorums: { name: 'db', namespace: 'db', podSelector: { matchLabels: { app: 'db' } }, members: 99 },
