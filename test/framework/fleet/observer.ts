@@ -33,6 +33,8 @@ import { shadowPath } from '../apiserver/shadow.ts';
 import { eventually } from '../eventually.ts';
 import { recordingLogger } from '../recording-logger.ts';
 
+const PODS_LATE_MS = 2_000;
+
 type Observed<T> = T & KubernetesObject;
 
 /** State of a host at the start of a boot. */
@@ -210,10 +212,15 @@ export class Observer {
     if (budget.metadata.namespace === this.#options.operatorNamespace) return;
     const { name, uid } = budget.metadata;
     if (isWell(budget)) this.#seenHealthy.add(uid);
-    const missing = shortfall(budget) - this.#shortBefore(budget) - this.#markedNotReady(budget);
-    const isShort = missing > 0 && this.#seenHealthy.has(uid) && !this.hostsFail;
+    const missing = shortfall(budget) - this.#shortBefore(budget);
+    const isShort = this.#seenHealthy.has(uid) && !this.hostsFail && missing > this.#markedNotReady(budget);
     if (isShort && !this.#short.has(uid)) {
-      this.#violated(`disruption budget ${name} is short of ${missing} pods: ${this.#pods(budget)}`);
+      // The watch of pods may be behind that of budgets.
+      const seen = this.#pods(budget);
+      setTimeout(() => {
+        const evicted = missing - this.#markedNotReady(budget);
+        if (evicted > 0) this.#violated(`disruption budget ${name} is short of ${evicted} pods: ${seen}`);
+      }, PODS_LATE_MS).unref();
     }
     if (isShort) this.#short.add(uid);
     else this.#short.delete(uid);
