@@ -96,6 +96,29 @@ describe('a drain of a node on which a budget holds the primary', () => {
     await node.drainWhole(apiserver);
   });
 
+  it('asks first for the primary only, also if budgets hold pods that are to go last', async () => {
+    const { primary, others } = await primaryAndOthers();
+    const last = await node.pod({ labels: { app: 'last' }, annotations: { 'brupop.bottlerocket.aws/drain': 'last' } });
+    const ownerReferences = [
+      { apiVersion: 'longhorn.io/v1beta2', kind: 'InstanceManager', name: 'im', uid: 'im', controller: true },
+    ];
+    const server = await node.pod({ labels: { app: 'im' }, ownerReferences });
+    for (const app of ['last', 'im'])
+      await createBudget(suite.cluster, node.namespace, app, { app }, { minAvailable: 1 });
+    expect(await node.drain()).toMatchObject({ evicted: 0, remaining: 5 });
+    expect(await node.status()).toMatchObject({ held: true, blockedBy: [{ podDisruptionBudgets: ['pg'] }] });
+    await suite.cluster.api.delete(`${budgetPath()}/pg`);
+    await eventually(async () => {
+      await node.drain();
+      expect(await podNames(suite.cluster, node.namespace)).toEqual(sorted([last, server]));
+    });
+    expect(await node.status()).toMatchObject({ evicted: 3, blockedBy: [{ podDisruptionBudgets: ['last'] }] });
+    for (const app of ['last', 'im']) await suite.cluster.api.delete(`${budgetPath()}/${app}`);
+    await node.drainWhole();
+    expect(node.accepted()).toEqual([primary, ...others, last, server].map(() => expect.any(String) as string));
+    expect(node.accepted().slice(3)).toEqual([last, server]);
+  });
+
   it('evicts the others within the time limit with Wait, and with Force deletes the primary at its end', async () => {
     await suite.configure(suite.cluster, { drain: { blockedBudgets: 'Wait' } });
     const { primary } = await primaryAndOthers();

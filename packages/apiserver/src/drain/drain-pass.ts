@@ -9,7 +9,8 @@
  *    node is not cordoned.
  * 3. The node is cordoned, and the watches start. If disruption budgets hold pods at the start of the drain, these are
  *    asked for before any other pod: an operator may move a primary, or open its budget, once it sees the cordon. A drain
- *    whose pods are not let go in time ends as Blocked.
+ *    whose pods are not let go in time ends as Blocked. Pods that go last are not among them: their budgets may open only
+ *    when the others are gone.
  * 4. The loop evicts pods in order until none is left, none can be evicted, another actor uncordons
  *    the node, the spec changes, or the time of the pass is over. It also ends, and the drain with it,
  *    when pods are to be deleted and this account may not.
@@ -20,7 +21,7 @@ import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { budgetsOf, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { exhaustedBudgets, isHeld, mayBeOpened } from '@brupop/shared/drain/budgets';
 import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
-import { cameBack, type DrainPod, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
+import { cameBack, type DrainPod, goesLast, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { Semaphore } from '../http/limits.ts';
@@ -118,18 +119,20 @@ export class DrainPass {
     const budgets = mayHold ? await evictor.budgetsFor(pods) : undefined;
     const isTried = (pod: DrainPod): boolean => {
       const [budget, ...more] = budgets === undefined ? [] : exhaustedBudgets(pod, budgetsOf(pod, budgets));
-      return budget !== undefined && more.length === 0 && mayBeOpened(budget);
+      return budget !== undefined && more.length === 0 && mayBeOpened(budget) && !goesLast(pod);
     };
     await record.start(pods.length, pods.some(isTried));
     return record.current.held === true ? budgets : undefined;
   }
 
-  /** Requests the evictions of the pods that budgets hold, and of no other pod. */
+  /** Requests the evictions of the pods that budgets hold and that go first, and of no other pod. */
   async #askFor(budgets: IndexedBudgets): Promise<PassOutcome> {
     const { settings, clock, signal } = this.#context;
     const { view, record } = this.#parts;
     const held = (): readonly DrainPod[] =>
-      this.#remaining(view.pods(), view.node(), false).filter((pod) => isHeld(pod, budgetsOf(pod, budgets)));
+      this.#remaining(view.pods(), view.node(), false).filter(
+        (pod) => !goesLast(pod) && isHeld(pod, budgetsOf(pod, budgets)),
+      );
     const handovers = new VolumeHandovers(this.#context, view, record);
     const { evicted, blockedBy } = await this.#loop({ pods: held, force: false, handovers }).run(signal);
     const remaining = this.#remaining(view.pods(), view.node(), false);

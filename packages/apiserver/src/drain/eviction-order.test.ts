@@ -53,6 +53,19 @@ describe('the eviction order', () => {
     expect(names(after({ high: {}, last: {}, own: {} }).next(pods))).toEqual(['self']);
   });
 
+  it('goes on to pods that serve volumes when all others have left, also those with the drain policy last', () => {
+    const pods = [
+      aPod('server', { servesVolumes: true, priority: -9 }),
+      aPod('last', { drainPolicy: 'last', ...volume }),
+      aPod('own', { own: true }),
+      aPod('db', volume),
+    ];
+    expect(names(after().next(pods))).toEqual(['db']);
+    expect(names(after({ db: {} }).next(pods))).toEqual(['last']);
+    expect(names(after({ db: {}, last: {} }).next(pods))).toEqual(['server']);
+    expect(names(after({ db: {}, last: {}, server: {} }).next(pods))).toEqual(['own']);
+  });
+
   it('stays with a rank while a budget blocks one of its pods', () => {
     const pods = [aPod('a'), aPod('b', volume)];
     expect(names(after({ a: held }).next(pods))).toEqual(['a']);

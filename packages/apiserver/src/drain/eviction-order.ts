@@ -2,9 +2,9 @@
  * The order in which a pass evicts the pods of a node.
  *
  * - Finished pods go first, then lower priorities before higher ones and, within a priority, pods
- *   without volumes before those with. Pods with the drain policy `last` follow, then the operator's
- *   own Deployments, and at the very end the replica that drains: its eviction ends the pass, and
- *   another replica continues.
+ *   without volumes before those with. Pods with the drain policy `last` follow, then those
+ *   that serve volumes of the pods before, then the operator's own Deployments, and at the very end
+ *   the replica that drains: its eviction ends the pass, and another replica continues.
  * - All pods of one rank go together, those with volumes one at a time. The next rank waits until
  *   every pod before is terminating, so a budget that blocks the first leaves the later ones alone.
  */
@@ -131,9 +131,13 @@ export class EvictionOrder {
 
   #rank(pod: DrainPod): readonly number[] {
     if (pod.finished) return [0, 0, 0];
-    const last = podKey(pod) === this.#self ? 4 : 3;
-    const group = pod.drainPolicy === 'last' ? 2 : 1;
-    return [pod.own ? last : group, pod.priority, hasVolumes(pod) ? 1 : 0];
+    return [this.#group(pod), pod.priority, hasVolumes(pod) ? 1 : 0];
+  }
+
+  #group(pod: DrainPod): number {
+    if (pod.own) return podKey(pod) === this.#self ? 5 : 4;
+    if (pod.servesVolumes) return 3;
+    return pod.drainPolicy === 'last' ? 2 : 1;
   }
 }
 

@@ -74,6 +74,18 @@ describe('a node whose pods are held by a budget that its cordon may open', () =
     expect(saidOf(made, 'a')).toContain(`cordoned again after ${ago(-30 * MINUTE)}`);
   });
 
+  it('waits for the same time after a drain that failed, since the budget of a pod that goes last stayed closed', () => {
+    const startedMsAgo = (msAgo: number): string[] => {
+      const status = {
+        crash_count: 1,
+        lastOperation: failure('DrainTimedOut', { lastUpdateTime: ago(msAgo - 30 * MINUTE) }),
+      };
+      const node = aManagedNode('a', {}, { ...tried(2, msAgo), status });
+      return started(plan(fleet([node], ['a']), NOW));
+    };
+    expect([startedMsAgo(110 * MINUTE), startedMsAgo(130 * MINUTE)]).toEqual([[], ['a']]);
+  });
+
   it('does not hold the slot while it waits, nor the pods of the others', () => {
     const nodes = [aManagedNode('a', {}, tried(3, MINUTE)), aManagedNode('b')];
     expect(started(plan(fleet(nodes, ['a']), NOW))).toEqual(['b']);

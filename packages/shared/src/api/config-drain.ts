@@ -29,8 +29,9 @@ export const DRAIN = {
         'What happens to a node while a disruption budget allows no disruption although all of its pods are healthy. Some operators ' +
           'open such a budget when the node is cordoned. TryLast: after all nodes that can be drained, the node is cordoned for up to 5 ' +
           'minutes, and no longer than timeout, and only the eviction of these pods is tried. If their budgets do not allow it, nothing ' +
-          'else is evicted, and the node is uncordoned and tried again after a wait that doubles from 1 to 24 hours. Wait: it ' +
-          'is not cordoned. A budget that can never allow one (maxUnavailable 0 or 0%, minAvailable 100%) always waits.',
+          'else is evicted, and the node is uncordoned and tried again after a wait that doubles from 1 to 24 hours. Pods that are ' +
+          'to be evicted last, also the instance managers of Longhorn, do not hold the others back: their drain has the whole timeout. ' +
+          'Wait: it is not cordoned. A budget that can never allow one (maxUnavailable 0 or 0%, minAvailable 100%) always waits.',
         { default: 'TryLast', absent: 'Wait' },
       ),
       emptyDirPods: field(

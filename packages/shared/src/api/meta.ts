@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import * as s from './schema.ts';
 
-interface OwnerReference {
+export interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;

@@ -90,7 +90,8 @@ const drain = s.object({
   ),
   held: s.optional(
     s.flag(),
-    'True: disruption budgets block the eviction of pods of the node, and no other pod is evicted until they allow it.',
+    'True: disruption budgets block the eviction of pods of the node that are not to be evicted last, and no other pod is ' +
+      'evicted until they allow it.',
   ),
   returned: s.optional(
     s.list(podName, 20),

@@ -1,5 +1,5 @@
 import { aPod } from '../testing/pods.ts';
-import { type DrainPod, podKey, podsToEvict, slimPod } from './pods.ts';
+import { type DrainPod, goesLast, podKey, podsToEvict, slimPod } from './pods.ts';
 
 describe('the pods that a drain must see gone', () => {
   const staying = { orphaned: new Set(['apps/gone']), needed: new Set(['agent']) };
@@ -120,6 +120,16 @@ describe('a pod of the API', () => {
     ],
   ])('%s is known for it', (_what, more, rest, expected) => {
     expect(slimPod({ metadata: { ...metadata, ...more }, ...rest })).toMatchObject(expected);
+  });
+
+  it.each([
+    ['an instance manager of Longhorn', 'longhorn.io/v1beta2', 'InstanceManager', true],
+    ['an instance manager of another API', 'example.com/v1', 'InstanceManager', false],
+    ['another controller of Longhorn', 'longhorn.io/v1beta2', 'ShareManager', false],
+  ])('controlled by %s serves volumes and goes last, or not', (_what, apiVersion, kind, expected) => {
+    const owner = { apiVersion, kind, name: 'one', uid: 'o', controller: true };
+    const pod = slimPod({ metadata: { ...metadata, ownerReferences: [owner] } });
+    expect([pod.servesVolumes, goesLast(pod)]).toEqual([expected, expected]);
   });
 
   it('belongs to the operator in its namespace only', () => {

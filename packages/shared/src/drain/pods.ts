@@ -1,5 +1,5 @@
 import { DRAIN_KEY, HEALTH_KEY } from '../api/names.ts';
-import { type KubernetesObject, type ObjectMeta, slimMetadata } from '../api/meta.ts';
+import { type KubernetesObject, type ObjectMeta, type OwnerReference, slimMetadata } from '../api/meta.ts';
 import { isReplica } from '../node/operator-pods.ts';
 import { parseTime } from '../runtime/clock.ts';
 import { truncated } from '../runtime/errors.ts';
@@ -32,6 +32,8 @@ export interface DrainPod extends KubernetesObject {
   /** A controller may recreate it on a cordoned node. */
   readonly toleratesCordon: boolean;
   readonly drainPolicy: DrainPolicy | undefined;
+  /** It serves the volumes of other pods on its node, and cannot go before these have. */
+  readonly servesVolumes: boolean;
   /** Of the operator's Deployments. */
   readonly own: boolean;
   /** Its readiness does not count for its node. */
@@ -153,8 +155,14 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
         ? ''
         : `${truncated(controller.kind, MAX_NAME)} ${namespace}/${truncated(controller.name, MAX_NAME)}`,
     stateful: controller?.kind === 'StatefulSet',
+    servesVolumes: controller !== undefined && isInstanceManager(controller),
     ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${truncated(controller.name, MAX_NAME)}` }),
   };
+}
+
+/** Of Longhorn, which deletes the budget of such a pod once its node is cordoned and no volume is attached there. */
+function isInstanceManager({ apiVersion, kind }: OwnerReference): boolean {
+  return kind === 'InstanceManager' && apiVersion.startsWith('longhorn.io/');
 }
 
 /** Undefined also for another value. */
@@ -221,6 +229,11 @@ export function isTerminating({ metadata }: KubernetesObject): boolean {
 /** True for a pod whose volumes must be detached from the node before another pod may use them. */
 export function hasVolumes({ claims }: DrainPod): boolean {
   return claims.length > 0;
+}
+
+/** True for a pod that is evicted after the others of its node, so a budget may hold it until these are gone. */
+export function goesLast({ drainPolicy, servesVolumes }: DrainPod): boolean {
+  return drainPolicy === 'last' || servesVolumes;
 }
 
 export interface DrainFilter {

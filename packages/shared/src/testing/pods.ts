@@ -35,6 +35,7 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     graceSeconds: 30,
     toleratesCordon: false,
     drainPolicy: undefined,
+    servesVolumes: false,
     own: false,
     ...rest,
   };

@@ -1,0 +1,185 @@
+/** Whole drains of a node on which budgets hold pods; their owner opens a budget when it sees what it waits for. */
+import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
+import { indexedBudgets } from '@brupop/shared/drain/budget-index';
+import type { Budget } from '@brupop/shared/drain/budgets';
+import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
+import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { aBudget, aPod } from '@brupop/shared/testing/pods';
+import { Changes, type DrainView } from './cluster-view.ts';
+import type { PassContext } from './context.ts';
+import { DrainPass } from './drain-pass.ts';
+import { DrainRecord } from './drain-record.ts';
+import type { Evictor } from './evictor.ts';
+
+const MINUTE = 60_000;
+const PASS_MS = 8_000;
+
+const budgetOf = (pod: string): Budget =>
+  aBudget(pod, { selector: { matchLabels: { app: pod } }, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1 });
+
+/** What the owner of a budget sees when it decides whether to delete it. */
+type Opens = (pods: readonly string[]) => boolean;
+
+/** A node whose drain begins now. */
+class HeldNode {
+  readonly clock = new FakeClock();
+  readonly evicted: string[] = [];
+  drain: DrainStatus | undefined;
+  readonly #changes = new Changes(this.clock);
+  readonly #opens: Readonly<Record<string, Opens>>;
+  readonly #startedAt = this.clock.now();
+  #pods: readonly DrainPod[];
+  #isCordoned = false;
+
+  /** @param opens - by pod, when the owner of its budget deletes it on the cordoned node */
+  constructor(pods: readonly DrainPod[], opens: Readonly<Record<string, Opens>>) {
+    this.#pods = pods;
+    this.#opens = opens;
+  }
+
+  get minutes(): number {
+    return Math.round((this.clock.now() - this.#startedAt) / MINUTE);
+  }
+
+  /** Runs passes as an agent requests them, until the drain has a result; at most for two hours. */
+  async run(): Promise<DrainStatus | undefined> {
+    while (this.drain?.result === undefined && this.minutes < 120) {
+      const context = this.#context();
+      const record = new DrainRecord(context);
+      const parts = { view: this.#view(), record, evictor: this.#evictor() };
+      const pass = new DrainPass(context, parts, this.clock.monotonic() + PASS_MS).run();
+      await this.clock.advance(PASS_MS + 1_000);
+      await record.finish(await pass);
+    }
+    return this.drain;
+  }
+
+  #budgets(): readonly Budget[] {
+    const names = this.#pods.map(({ metadata }) => metadata.name);
+    const isOpen = (name: string): boolean => this.#isCordoned && this.#opens[name]?.(names) === true;
+    return Object.keys(this.#opens).flatMap((name) => (isOpen(name) ? [] : [budgetOf(name)]));
+  }
+
+  #evict(pod: DrainPod): EvictionOutcome {
+    const { name } = pod.metadata;
+    if (this.#budgets().some(({ metadata }) => metadata.name === name))
+      return { kind: 'blocked', block: { reason: 'DisruptionBudget', message: 'held' }, retryAfterMs: 0 };
+    this.evicted.push(name);
+    this.#pods = this.#pods.filter((one) => podKey(one) !== podKey(pod));
+    this.#changes.notify();
+    return { kind: 'accepted' };
+  }
+
+  #evictor(): Evictor {
+    return {
+      mayDelete: true,
+      budgetsFor: () => Promise.resolve(indexedBudgets(this.#budgets())),
+      evict: (pod: DrainPod) => Promise.resolve(this.#evict(pod)),
+    } as unknown as Evictor;
+  }
+
+  #node() {
+    const metadata = { name: 'node-a', uid: 'n', resourceVersion: '1' };
+    return { metadata, unschedulable: this.#isCordoned, annotations: {}, volumesAttached: [] };
+  }
+
+  #view(): DrainView {
+    const nothing = (): Promise<void> => Promise.resolve();
+    return {
+      changes: this.#changes,
+      volumes: { of: () => Promise.resolve([]) },
+      load: nothing,
+      learnReplicas: nothing,
+      learnDaemonSets: nothing,
+      needVolumes: nothing,
+      watch: () => undefined,
+      node: () => this.#node(),
+      pods: () => this.#pods,
+      filter: () => ({ orphaned: new Set() }),
+      held: () => () => false,
+      pod: () => undefined,
+      read: () => Promise.resolve({ pods: this.#pods, node: this.#node() }),
+    } as unknown as DrainView;
+  }
+
+  #context(): PassContext {
+    const shadow = {
+      metadata: { name: 'brs-node-a', uid: 's', resourceVersion: '1', generation: 1 },
+      drain: this.drain,
+    };
+    const metric = { inc: () => undefined, observe: () => undefined };
+    return {
+      shadow,
+      clock: this.clock,
+      log: createLogger({ level: 'error', write: () => undefined }),
+      namespace: 'brupop',
+      podName: 'apiserver-1',
+      signal: new AbortController().signal,
+      identity: { node: 'node-a', nodeUID: 'n' },
+      settings: { ...DRAIN_DEFAULTS, blockedBudgets: 'TryLast' },
+      nodes: { cordon: () => Promise.resolve(this.#cordon()) },
+      shadows: {
+        cached: () => undefined,
+        writeDrain: (_node: unknown, next: DrainStatus) => Promise.resolve(void (this.drain = next)),
+      },
+      events: { record: () => undefined },
+      metrics: { drainBlocks: metric, drainDuration: metric },
+    } as unknown as PassContext;
+  }
+
+  #cordon(): string {
+    this.#isCordoned = true;
+    return 'Cordoned';
+  }
+}
+
+const never: Opens = () => false;
+/** As Longhorn does: when the pods whose volumes were attached to the node are gone. */
+const without =
+  (...others: readonly string[]): Opens =>
+  (pods) =>
+    !others.some((name) => pods.includes(name));
+
+const database = aPod('database', { claims: ['data'] });
+const server = aPod('server', { servesVolumes: true });
+const primary = aPod('primary', { priority: 1_000 });
+
+describe('a drain of a node on which a budget holds', () => {
+  it('a pod that serves volumes evicts the pods that use them, and then that one', async () => {
+    const node = new HeldNode([aPod('web'), server, database], { server: without('database') });
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 3 });
+    expect(node.evicted).toEqual(['web', 'database', 'server']);
+  });
+
+  it('a pod with the drain policy last evicts the others, and then that one', async () => {
+    const last = aPod('storage', { drainPolicy: 'last' });
+    const node = new HeldNode([last, aPod('web')], { storage: without('web') });
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 2 });
+    expect(node.evicted).toEqual(['web', 'storage']);
+  });
+
+  it('a pod that serves volumes ends at the time limit if that budget stays closed', async () => {
+    const node = new HeldNode([server, database], { server: never });
+    const { result, evicted, remaining, blockedBy } = (await node.run()) ?? {};
+    expect({ result, evicted, remaining }).toEqual({ result: 'TimedOut', evicted: 1, remaining: 1 });
+    expect(blockedBy).toMatchObject([{ pod: 'apps/server', reason: 'DisruptionBudget' }]);
+    expect(node.minutes).toBe(30);
+  });
+
+  it('another pod, too, evicts nothing until this one is let go', async () => {
+    const opens = { server: without('database'), primary: never };
+    const node = new HeldNode([server, database, primary], opens);
+    expect(await node.run()).toMatchObject({ result: 'Blocked', evicted: 0, remaining: 3 });
+    expect(node.minutes).toBe(5);
+  });
+
+  it('another pod, too, goes on to the others in their order once this one is let go', async () => {
+    const opens = { server: without('database', 'primary'), primary: () => true };
+    const node = new HeldNode([server, database, primary], opens);
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 3 });
+    expect(node.evicted).toEqual(['primary', 'database', 'server']);
+  });
+});
