@@ -22,6 +22,8 @@ export interface ContainerOptions {
   readonly log: Logger;
   readonly watchdog: Watchdog;
   readonly backOffScale: number;
+  /** False: the pod ends with it (`restartPolicy: Never`). */
+  readonly restarts: boolean;
   /** Recreated for each start. May throw NotYet (tried again) or Unsupported (final). */
   readonly command: () => Promise<Command>;
   readonly logPath: (restart: number) => string;
@@ -69,12 +71,13 @@ export class Container {
     return this.#process?.pid;
   }
 
-  /** Runs until `terminate` or `powerOff`; resolves when no process is left. Throws Unsupported. */
+  /** Runs until `terminate` or `powerOff`, or once; resolves when no process is left. Throws Unsupported. */
   async run(): Promise<void> {
     while (!this.#ending.signal.aborted) {
       const command = await this.#nextCommand();
       if (command === undefined || this.#isEnding()) return;
       await this.#runOnce(command);
+      if (!this.#options.restarts) return;
       if (!this.#isEnding()) await this.#backOffAfterExit();
     }
   }

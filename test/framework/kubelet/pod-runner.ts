@@ -161,6 +161,8 @@ export class PodRunner {
       await Promise.all(
         this.#containers.map(async (one) => await one.run().catch((error: unknown) => this.#refuse(error))),
       );
+      if (this.#pod.spec.restartPolicy === 'Never' && !this.#ending.signal.aborted) this.#ended = true;
+      this.#report();
     } catch (error) {
       if (!this.#ending.signal.aborted) this.#refuse(error);
     }
@@ -173,6 +175,7 @@ export class PodRunner {
       ...surroundings,
       spec: containerNamed(pod, name),
       host: localAddress(podIP),
+      restarts: pod.spec.restartPolicy !== 'Never',
       graceMs: () => this.#graceMs(),
       command: async () => await this.#sandbox.command(this.#pod, name),
       logPath: (restart) =>

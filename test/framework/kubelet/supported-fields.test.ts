@@ -51,7 +51,7 @@ describe('the pod spec fields that the stand-in kubelet supports', () => {
   test.each<[string, object, string]>([
     ['initContainers', pod({ initContainers: [container] }), 'spec.initContainers:'],
     ['hostNetwork', pod({ hostNetwork: true }), 'spec.hostNetwork: true'],
-    ['restartPolicy Never', pod({ restartPolicy: 'Never' }), 'spec.restartPolicy: "Never"'],
+    ['restartPolicy OnFailure', pod({ restartPolicy: 'OnFailure' }), 'spec.restartPolicy: "OnFailure"'],
     ['readinessGates', pod({ readinessGates: [] }), 'spec.readinessGates:'],
     ['hostAliases', pod({ hostAliases: [] }), 'spec.hostAliases:'],
     ['a field that Kubernetes does not have yet', pod({ fromTheFuture: 1 }), 'spec.fromTheFuture: 1'],

@@ -138,7 +138,7 @@ const volume = fields({
 const podSpec = fields({
   containers: list(container),
   volumes: list(volume),
-  restartPolicy: only('Always'),
+  restartPolicy: only('Always', 'Never'),
   terminationGracePeriodSeconds: any,
   nodeName: any,
   serviceAccountName: any,
