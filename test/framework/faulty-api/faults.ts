@@ -50,6 +50,8 @@ export type Answer =
 export interface Fault {
   readonly match?: Match;
   readonly answer: Answer;
+  /** Number of requests that match and pass before; default none. */
+  readonly after?: number;
   /** Number of requests that get it; default all until `clear`. */
   readonly times?: number;
 }

@@ -19,9 +19,10 @@ export class FaultyApi {
   readonly #target: Pick<Connection, 'url'>;
   readonly #agent: Agent;
   #certificate: ServingCertificate;
-  readonly #faults: { fault: Fault; left: number }[] = [];
+  readonly #faults: { fault: Fault; passing: number; left: number }[] = [];
   readonly #requests: SeenRequest[] = [];
   readonly #open = new Set<Exchange>();
+  #replaced = 0;
 
   private constructor(
     target: Pick<Connection, 'url' | 'ca'>,
@@ -62,13 +63,18 @@ export class FaultyApi {
     return this.#requests;
   }
 
+  /** The number of responses that faults have replaced; of those that are lost, once the API server has answered. */
+  get replaced(): number {
+    return this.#replaced;
+  }
+
   count(verb: Verb, path?: RegExp): number {
     return this.#requests.filter((request) => matches({ verbs: [verb], ...(path && { path }) }, request)).length;
   }
 
   /** Adds a fault for later requests. The first added fault that matches applies. */
   set(fault: Fault): void {
-    this.#faults.push({ fault, left: fault.times ?? Infinity });
+    this.#faults.push({ fault, passing: fault.after ?? 0, left: fault.times ?? Infinity });
   }
 
   /** Removes all faults. Responses that have started stay faulty. */
@@ -115,11 +121,16 @@ export class FaultyApi {
     this.#open.add(exchange);
     response.once('close', () => this.#open.delete(exchange));
     await exchange.answer(answer).catch(() => response.destroy());
+    if (answer !== undefined) this.#replaced += 1;
   }
 
   #answerFor(request: SeenRequest): Answer | undefined {
     const found = this.#faults.find(({ fault, left }) => left > 0 && matches(fault.match ?? {}, request));
     if (found === undefined) return undefined;
+    if (found.passing > 0) {
+      found.passing -= 1;
+      return undefined;
+    }
     found.left -= 1;
     return found.fault.answer;
   }

@@ -1,0 +1,163 @@
+/**
+ * Leaders that are killed at any request while they scale dependents, on a real kube-apiserver: before the API server gets
+ * the request, or before its response arrives. The kubelets of most nodes are played by the test, so that a loss begins and
+ * ends when it wants.
+ */
+import { mkdtempSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+import type { V1Node } from '@kubernetes/client-node';
+import { targetKey } from '../../../packages/shared/src/api/config-dependents.ts';
+import {
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  CONTROLLER,
+  GROUP,
+} from '../../../packages/shared/src/api/names.ts';
+import { releaseNamespace } from '../../framework/chart.ts';
+import { CUT_OFF_ANNOTATION, LEASES } from '../../framework/control-plane/node-leases.ts';
+import { createNode } from '../../framework/control-plane/nodes.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { type ControllerProcess, spawnController } from '../../framework/controller/process.ts';
+import {
+  dependentsByLevel,
+  DOWN,
+  NAMESPACE,
+  ScaledTargets,
+  TARGETS,
+  TARGETS_VALUE,
+  UP,
+} from '../../framework/controller/scaled-targets.ts';
+import { eventually } from '../../framework/eventually.ts';
+import { Random } from '../../framework/faults/random.ts';
+import { presentCredentials } from '../../framework/faulty-api/access.ts';
+import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
+import { startWatchdog, type Watchdog } from '../../framework/watchdog.ts';
+
+jest.setTimeout(3_600_000);
+
+// oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
+const { BRUPOP_KILLS = '20', BRUPOP_FUZZ_SEED = '20261126' } = process.env;
+
+const CONFIGS = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+const LEADER = `/apis/coordination.k8s.io/v1/namespaces/${releaseNamespace}/leases/${CONTROLLER}`;
+const SILENT = [1, 2, 3, 4, 5, 6, 7].map((index) => `node-${index}`);
+const OTHERS = ['node-8', 'node-9', 'node-10'];
+/** Leases expire after three quarters of it, so none does while the test renews it. */
+const nodeMonitorGracePeriod = '40m';
+const LOST_FOR_MS = 45 * 60_000;
+/** Requests by which a leader scales, and shows that it has: at least this many in each direction. */
+const REQUESTS = 15;
+const OF_SCALING = /\/(?:deployments\/|brupopconfigs\/cluster\/status|events)/u;
+
+let cluster: ControlPlane;
+let api: FaultyApi;
+let targets: ScaledTargets;
+let serviceAccountDir = '';
+let watchdog: Watchdog;
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  await cluster.api.create('/api/v1/namespaces', { metadata: { name: NAMESPACE } });
+  const values = ['--set-json', `dependents.targets=${JSON.stringify(TARGETS_VALUE)}`];
+  const account = await installForController(cluster, ...values);
+  api = await FaultyApi.start(cluster);
+  serviceAccountDir = mkdtempSync(join(tmpdir(), 'brupop-killed-'));
+  watchdog = startWatchdog(serviceAccountDir);
+  await presentCredentials(serviceAccountDir, { token: await readFile(join(account, 'token'), 'utf8'), ca: api.ca });
+  for (const [index, name] of [...SILENT, ...OTHERS].entries()) {
+    const annotations = { ...(SILENT.includes(name) && { [CUT_OFF_ANNOTATION]: 'true' }) };
+    await createNode(cluster, { name, zone: index % 2 === 0 ? 'a' : 'b', annotations });
+  }
+  await cluster.api.create(CONFIGS, {
+    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
+    kind: 'BrupopConfig',
+    metadata: { name: CONFIG_NAME },
+    spec: { connectivity: { nodeMonitorGracePeriod, dependents: dependentsByLevel('1s') } },
+  });
+  targets = await ScaledTargets.deploy(cluster);
+  // Leases count when their nodes are older than a minute.
+  await eventually(
+    async () => {
+      const { metadata } = await cluster.api.get<V1Node>('/api/v1/nodes/node-10');
+      if (Date.now() - new Date(metadata?.creationTimestamp ?? 0).getTime() < 61_000) throw new Error('too young');
+    },
+    { limitMs: 90_000, pauseMs: 1_000 },
+  );
+});
+
+afterAll(async () => {
+  await watchdog.release();
+  await api.stop();
+  await cluster.stop();
+});
+
+/** What kubelets that are connected, or are not, have written by now. */
+async function setLost(lost: boolean): Promise<void> {
+  const renewTime = new Date(Date.now() - (lost ? LOST_FOR_MS : 0)).toISOString().replace('Z', '000Z');
+  for (const name of SILENT) {
+    const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime };
+    const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name }, spec };
+    const path = `${LEASES}/${name}?fieldManager=kubelet&force=true`;
+    await cluster.api.request('PATCH', path, lease, 'application/apply-patch+yaml');
+  }
+}
+
+/** A process, which leads at once. */
+async function start(): Promise<ControllerProcess> {
+  return await spawnController(watchdog, api.url, serviceAccountDir, { DEPENDENTS: TARGETS.map(targetKey).join(',') });
+}
+
+/** As when its Lease has expired, which takes 16 seconds. */
+async function kill(leader: ControllerProcess): Promise<void> {
+  await leader.kill();
+  await cluster.api.patch(LEADER, { spec: { holderIdentity: '', leaseDurationSeconds: 1 } });
+}
+
+async function killAt(request: number, kind: 'silent' | 'lost'): Promise<void> {
+  const before = api.replaced;
+  api.set({
+    match: { verbs: ['get', 'patch', 'update', 'create'], path: OF_SCALING },
+    answer: { kind },
+    after: request,
+    times: 1,
+  });
+  const leader = await start();
+  await eventually(
+    () => {
+      if (api.replaced > before) return;
+      throw new Error(`expected at least ${request + 1} requests, found fewer: ${leader.log()}`);
+    },
+    { limitMs: 60_000, pauseMs: 5 },
+  );
+  await kill(leader);
+  api.clear();
+}
+
+it(`leaders that are killed at any request leave nothing at 0 and lose no number, ${BRUPOP_KILLS} times`, async () => {
+  const random = new Random(Number(BRUPOP_FUZZ_SEED));
+  for (let killed = 0; killed < Number(BRUPOP_KILLS); killed += 1) {
+    const lost = killed % 2 === 0;
+    await setLost(lost);
+    const request = random.whole(0, REQUESTS - 1);
+    const kind = random.pick(['silent', 'lost'] as const);
+    await killAt(request, kind);
+    for (const [index, scale] of (await targets.scales()).entries()) expect([UP[index], DOWN[index]]).toContain(scale);
+    const next = await start();
+    await eventually(
+      async () =>
+        expect({ killed, request, kind, scales: await targets.scales() }).toEqual({
+          killed,
+          request,
+          kind,
+          scales: lost ? DOWN : UP,
+        }),
+      { limitMs: 60_000, pauseMs: 100 },
+    );
+    await kill(next);
+  }
+});
