@@ -1,8 +1,9 @@
 /**
  * `make demo`: shows a rollout on a real control plane with six nodes with stand-in hosts,
  * workloads and the chart.
- * Options: `--keep` leaves everything running at the end, and each Enter publishes the next version, `--nodes N` makes the fleet larger, `--dashboards` adds a real
- * Prometheus and the dashboards, and goes on with what may go wrong; `--pictures FOLDER` takes pictures of them at the end.
+ * Options: `--keep` leaves everything running at the end, and each Enter publishes the next version; `--nodes N` makes
+ * the fleet larger; `--dashboards` adds a real Prometheus and the dashboards, and goes on with what may go wrong;
+ * `--pictures FOLDER` takes pictures of them at the end.
  */
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';

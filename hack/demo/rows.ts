@@ -42,11 +42,20 @@ function isIdle(shadow: BottlerocketShadow | undefined): boolean {
 
 function stateOf(node: V1Node, shadow: BottlerocketShadow | undefined, goal: string): string {
   if (shadow?.status === undefined) return 'starting';
-  if (node.status?.conditions?.find(({ type }) => type === 'Ready')?.status !== 'True') return 'down';
   const { spec, status } = shadow;
+  if (!isReady(node) && !isRebooting(shadow)) return 'down';
   if (status.current_state === 'ErrorReset') return 'failed';
   if (spec.state === 'Idle') return status.current_version === goal ? 'up to date' : 'waiting';
   return stepOf(spec, status);
+}
+
+function isReady({ status }: V1Node): boolean {
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True';
+}
+
+/** Its Node is not Ready for a while, as expected. */
+function isRebooting({ spec, status }: BottlerocketShadow): boolean {
+  return spec.state !== 'Idle' && status?.lastOperation?.operation === 'Reboot';
 }
 
 function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {

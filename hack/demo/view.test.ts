@@ -1,11 +1,39 @@
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
-import type { Row } from './rows.ts';
+import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
+import { type Row, rowOf } from './rows.ts';
 import { renderProgress, seconds } from './view.ts';
 
 function row(node: string, state: string, waitsFor = ''): Row {
   return { node, zone: 'a', state, version: '1.26.0', waitsFor, done: state === 'up to date' };
 }
+
+function stateOf(operation: 'Drain' | 'Reboot'): string {
+  const metadata = { name: 'node-1', uid: '', resourceVersion: '' };
+  const node = { metadata, status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } };
+  const times = { startTime: '2026-01-02T03:04:05Z', lastUpdateTime: '2026-01-02T03:04:05Z' };
+  const lastOperation = { operation, state: 'Processing', version: '1.27.0', bootID: '', ...times } as const;
+  const shadow: BottlerocketShadow = {
+    metadata,
+    spec: { state: 'RebootedIntoUpdate', version: '1.27.0' },
+    status: {
+      current_state: 'StagedAndPerformedUpdate',
+      current_version: '1.26.0',
+      target_version: '1.27.0',
+      crash_count: 0,
+      observedGeneration: 1,
+      bootID: '',
+      lastOperation,
+    },
+  };
+  return rowOf(node, shadow, '1.27.0').state;
+}
+
+describe('a node that is not Ready', () => {
+  it('is rebooting if its agent reboots it', () => expect(stateOf('Reboot')).toBe('rebooting'));
+
+  it('is down otherwise', () => expect(stateOf('Drain')).toBe('down'));
+});
 
 describe('the table of the demo', () => {
   const rows = [
