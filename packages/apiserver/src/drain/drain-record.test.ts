@@ -1,6 +1,6 @@
 import type { DrainBlock, DrainStatus } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { afterPass, cancelled, continued, newBlocks, type PassOutcome } from './drain-record.ts';
+import { afterPass, cancelled, continued, levelOfEnd, newBlocks, type PassOutcome } from './drain-record.ts';
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const LATER = NOW + 60_000;
@@ -14,6 +14,16 @@ const outcome = (changes: Partial<PassOutcome> = {}): PassOutcome => ({
   handover: undefined,
   result: undefined,
   ...changes,
+});
+
+describe('the log line of the end of a drain', () => {
+  it.each(['Drained', 'Forced', 'Blocked'] as const)('is no warning with the result %s', (result) =>
+    expect(levelOfEnd(result)).toBe('info'),
+  );
+
+  it.each(['TimedOut', 'CordonRemoved'] as const)('is a warning with the result %s', (result) =>
+    expect(levelOfEnd(result)).toBe('warn'),
+  );
 });
 
 describe('a drain', () => {

@@ -125,7 +125,7 @@ export class DrainRecord {
     if (result === undefined) return;
     const { clock, log, metrics } = this.#context;
     const fields = { result, evicted, remaining, code: failure?.code, error: failure?.message };
-    log[isSuccess(result) ? 'info' : 'warn']('the drain ends', fields);
+    log[levelOfEnd(result)]('the drain ends', fields);
     const seconds = (clock.now() - (parseTime(startTime) ?? clock.now())) / 1000;
     metrics.drainDuration.observe({ result }, Math.max(0, seconds));
   }
@@ -155,6 +155,11 @@ function isOpen(drain: DrainStatus | undefined): drain is DrainStatus {
 
 export function isSuccess(result: DrainResultName | undefined): boolean {
   return result === 'Drained' || result === 'Forced';
+}
+
+/** Blocked is no failure: no pod was evicted, and the node waits for its next turn. */
+export function levelOfEnd(result: DrainResultName): 'info' | 'warn' {
+  return isSuccess(result) || result === 'Blocked' ? 'info' : 'warn';
 }
 
 /**
