@@ -55,7 +55,6 @@ async function createCluster(context: FleetContext): Promise<void> {
 /** Moves the primary when its node is cordoned, as the operators of databases do. Returns how to stop it. */
 function movePrimary({ fleet, cluster, namespace }: FleetContext): { stop: () => void; moves: string[] } {
   const moves: string[] = [];
-  let busy = false;
   const move = async (): Promise<void> => {
     const pods = fleet.observer.pods.list().filter(({ metadata }) => metadata.labels?.['app'] === 'pg');
     const isCordoned = ({ spec }: (typeof pods)[number]): boolean =>
@@ -68,14 +67,40 @@ function movePrimary({ fleet, cluster, namespace }: FleetContext): { stop: () =>
     await cluster.api.patch(`${path}/${next.metadata.name}`, { metadata: { labels: { role: 'primary' } } });
     moves.push(primary.spec?.nodeName ?? '');
   };
+  return { moves, stop: again(move) };
+}
+
+/** Acts twice a second, as a controller that tries again after an error. Returns how to stop it. */
+function again(act: () => Promise<void>): () => void {
+  let busy = false;
   const timer = setInterval(() => {
     if (busy) return;
     busy = true;
-    void move()
+    void act()
       .catch(() => undefined)
       .finally(() => (busy = false));
   }, 500);
-  return { moves, stop: () => clearInterval(timer) };
+  return () => clearInterval(timer);
+}
+
+const INSTANCE_MANAGER = {
+  apiVersion: 'longhorn.io/v1beta2',
+  kind: 'InstanceManager',
+  name: 'server',
+  uid: '6f9619ff-8b86-4d01-b42d-00cf4fc964ff',
+  controller: true,
+};
+
+/**
+ * As Longhorn does: deletes the budget of the pod that serves the volumes of HELD once HELD is cordoned and the pod that uses
+ * one is gone. Returns how to stop it.
+ */
+function openWithoutVolumes({ fleet, cluster, namespace }: FleetContext): () => void {
+  return again(async () => {
+    const isUsed = fleet.observer.pods.list().some(({ metadata }) => metadata.name === 'user');
+    if (isUsed || fleet.observer.nodes.get(HELD)?.spec?.unschedulable !== true) return;
+    await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/pg`);
+  });
 }
 
 /** The names of nodes in the order in which they were first cordoned, and how often each was. */
@@ -119,6 +144,42 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       expect(cordons.at(-1)).toBe(HELD);
       expect(actor.moves).toEqual([HELD]);
       expect(NAMES.map((name) => fleet.shadow(name)?.status?.crash_count)).toEqual([0, 0, 0]);
+      expect(fleet.shadow(HELD)?.metadata.annotations).not.toHaveProperty([BLOCKED_DRAINS_ANNOTATION]);
+    });
+  });
+
+  it('is opened when the other pods of the last node are gone, as for the volumes of Longhorn', async () => {
+    const evictions = new Evictions();
+    const before = async (context: FleetContext): Promise<void> => {
+      evictions.follow(context.fleet);
+      const { cluster, namespace } = context;
+      await createPod(cluster, {
+        namespace,
+        node: HELD,
+        name: 'server',
+        labels: PRIMARY,
+        ownerReferences: [INSTANCE_MANAGER],
+      });
+      await createPod(cluster, { namespace, node: HELD, name: 'user' });
+      await requireOne(context, PRIMARY);
+    };
+    await withFleet({ nodes: fleetNodes(3), config: { paused: true }, before }, async (context) => {
+      const { fleet, namespace } = context;
+      const cordons = cordonsOf(fleet);
+      const stop = openWithoutVolumes(context);
+      try {
+        await untilAllReported(fleet);
+        await fleet.configure({});
+        await fleet.untilAllRun(NEW);
+      } finally {
+        stop();
+      }
+      expect(cordons.toSorted()).toEqual(NAMES);
+      expect(cordons.at(-1)).toBe(HELD);
+      expect(await evictions.all(fleet)).toEqual(
+        expect.arrayContaining([`${namespace}/user`, `${namespace}/server`]) as string[],
+      );
+      expect(fleet.shadow(HELD)?.status).toMatchObject({ crash_count: 0, drain: { result: 'Drained' } });
       expect(fleet.shadow(HELD)?.metadata.annotations).not.toHaveProperty([BLOCKED_DRAINS_ANNOTATION]);
     });
   });
