@@ -138,7 +138,11 @@ const checks: Record<string, InvalidSpec> = {
   'a check asks something': check({}),
   'a check asks one thing': check({ job: { cronJob: 'smoke' }, prometheus: { query: 'up' } }),
   'a check has a name': check({ name: undefined, job: { cronJob: 'smoke' } }, /Required value/u),
-  'a check has a phase': check({ when: [], job: { cronJob: 'smoke' } }, /at least 1 items/u, 'when'),
+  'a check has a phase': {
+    spec: { health: { checks: [{ name: 'smoke', when: [], job: { cronJob: 'smoke' } }] } },
+    field: 'spec.health',
+    message: /must have in checks\[\]\.when at least one phase/u,
+  },
   'a check is before or after': check({ when: ['Never'], job: { cronJob: 'x' } }, /"Before", "After"/u, 'when[0]'),
   'an ignored namespace has a name': wrong('health.ignoredNamespaces[0]', 'Sand box', /should match/u),
   'a query is not empty': check({ prometheus: { query: '' } }, /at least 1 chars long/u, 'prometheus.query'),

@@ -113,6 +113,10 @@ export const validSpecs: Readonly<Record<string, object>> = {
       matchExpressions: [{ key: 'node-role.kubernetes.io/worker', operator: 'DoesNotExist' }],
     },
   }),
+  'a check of a set may have no phase': {
+    ...quorum({ checks: ['leader'] }),
+    health: { checks: [{ name: 'leader', when: [], prometheus: { query: 'up' } }] },
+  },
   'there may be 20 sets': {
     quorums: Array.from({ length: 20 }, (_, i) => ({ ...ITEMS['quorums'], name: `db-${i}` })),
   },

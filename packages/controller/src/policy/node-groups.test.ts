@@ -16,6 +16,22 @@ const one = (spec: object, config: object = {}): NodeGroup => {
   return group;
 };
 
+it('a group may have other checks than those that sets of the configuration ask for', () => {
+  const query = (name: string, when: readonly string[]): object => ({ name, when, prometheus: { query: 'up' } });
+  const config = {
+    quorums: [
+      { name: 'db', namespace: 'db', podSelector: { matchLabels: { app: 'db' } }, members: 3, checks: ['leader'] },
+    ],
+    health: { checks: [query('leader', [])] },
+    hooks: { before: [{ name: 'snapshot', job: { cronJob: 'snapshot' }, quorum: 'db' }] },
+  };
+  expect(one({ nodeSelector: {} }, config).problem).toBeUndefined();
+  const group = one({ nodeSelector: {}, health: { checks: [query('errors', ['Before'])] } }, config);
+  expect(group.problem).toBeUndefined();
+  expect(group.policy.health.checks.map(({ name }) => name)).toEqual(['errors']);
+  expect(one({ nodeSelector: {}, health: { checks: [query('errors', [])] } }, config).problem).toContain('spec.health');
+});
+
 describe('a node', () => {
   const all = { nodeSelector: {} };
 

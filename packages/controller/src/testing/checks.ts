@@ -2,7 +2,7 @@
 import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
 import { keyOf, type Probe } from '../cluster/probes.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { probesOf, templatesOf } from '../plan/facts/evaluations.ts';
+import { probesNamed, templatesOf } from '../plan/facts/evaluations.ts';
 import { NO_CHECKS_KNOWN } from './objects.ts';
 
 export const PASSED: Pick<Evaluation, 'passed' | 'found'> = { passed: true, found: 'all is well' };
@@ -13,7 +13,8 @@ export function answered(
   now: number,
   answerOf: (probe: Probe) => Partial<Evaluation> = () => ({}),
 ): ChecksView['evaluations'] {
-  const probes = [...probesOf(policy, 'Before'), ...probesOf(policy, 'After'), ...templatesOf(policy)];
+  const names = policy.health.checks.map(({ name }) => name);
+  const probes = [...probesNamed(policy, names), ...templatesOf(policy)];
   return new Map(probes.map((probe) => [keyOf(probe), { ...PASSED, at: now, since: now, ...answerOf(probe) }]));
 }
 

@@ -202,7 +202,10 @@ const statusSchema = object({
       object({
         name: described(text(30), 'The name of the set in spec.quorums.'),
         members: total('Its members: as many as the spec says, or as were found if these are more.'),
-        ready: total('Those that are Ready, on a node that is neither down nor updating.'),
+        ready: optional(
+          count(),
+          'Those that are Ready, on a node that is neither down nor updating; none if that is not known.',
+        ),
         message: optional(text(500), 'Who is away, or why the members are not known.'),
         since: described(time(), 'When this was first seen so.'),
       }),

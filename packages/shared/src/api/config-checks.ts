@@ -55,9 +55,10 @@ const check = fields(
   {
     name: described(shortName, 'The name of the check, once in this list.'),
     when: described(
-      v.pipe(listOf(oneOf(PHASES), 2, 'set'), v.minLength(1, 'at least one phase')),
+      listOf(oneOf(PHASES), 2, 'set'),
       'Before: a node is drained only when the check has passed; a query or an alert also keeps nodes from starting. After: the ' +
-        'update of a node succeeds only when the check has passed on the new version.',
+        'update of a node succeeds only when the check has passed on the new version. Empty only for a query or an alert that quorums[].checks names: it is asked ' +
+        'only before a node with a member goes.',
     ),
     job: field(job, 'A Job, which passes when it completes, once for each node and attempt.'),
     prometheus: field(prometheus, "A query of the Prometheus of the chart's value checks.prometheus.url."),

@@ -118,7 +118,9 @@ export const quorums = field(
 interface OfSpec {
   readonly quorums: readonly Quorum[];
   readonly hooks: { readonly before: readonly { readonly quorum?: string | undefined }[] };
-  readonly health: { readonly checks: readonly { readonly name: string; readonly job?: unknown }[] };
+  readonly health: {
+    readonly checks: readonly { readonly name: string; readonly when: readonly string[]; readonly job?: unknown }[];
+  };
 }
 
 /** What quorums have in common with the rest of the spec. */
@@ -131,6 +133,13 @@ export const QUORUM_RULES = [
         checks.every((name) => health.checks.some((one) => one.name === name && one.job === undefined)),
       ),
     ({ quorums: all }) => all.flatMap(({ checks }) => checks).join(', '),
+  ),
+  requireThat<OfSpec>(
+    'health',
+    'in checks[].when at least one phase, except for the checks of quorums',
+    ({ quorums: all, health }) =>
+      health.checks.every(({ name, when }) => when.length > 0 || all.some(({ checks }) => checks.includes(name))),
+    ({ health }) => health.checks.flatMap(({ name, when }) => (when.length === 0 ? [name] : [])).join(', '),
   ),
   requireThat<OfSpec>(
     'hooks',

@@ -237,10 +237,20 @@ export function overridden(spec: Fields, given: unknown): Fields {
   const both = (group: string, list: string): readonly unknown[] => [
     ...new Set([spec, own].flatMap((from) => listIn(from[group], list))),
   ];
-  return merged(merged(spec, own), {
+  const overriding = merged(spec, own);
+  return merged(overriding, {
+    ...quorumsOf(overriding),
     maintenance: { blackouts: both('maintenance', 'blackouts') },
     versions: { deny: both('versions', 'deny') },
   });
+}
+
+/** The sets, and their checks, are those of the fleet: a group that has other checks makes no mistake by that. */
+function quorumsOf({ quorums: all, health }: Fields): Fields {
+  if (!Array.isArray(all)) return {};
+  const names = listIn(health, 'checks').map((one) => isFields(one) && one['name']);
+  const known = (one: Fields): readonly unknown[] => listIn(one, 'checks').filter((name) => names.includes(name));
+  return { quorums: all.map((one: unknown) => (isFields(one) ? { ...one, checks: known(one) } : one)) };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
