@@ -252,7 +252,7 @@ function decide(
   const spec = startSpec(candidate.version, policy, fleetState.now, settings);
   const isBlocked = mayOpen(candidate, fleetState);
   const { node, group } = candidate;
-  const members = fleetState.quorums.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
+  const members = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
   const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };
@@ -274,11 +274,15 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
   const waits = blocked.get(managedNode.name);
   const isChanging = decision.phase === 'upToDate' && decision.progressing?.reason === 'ChangingSettings';
   if (waits !== undefined && isChanging)
-    return { ...decision, progressing: waits.isUnknown === true ? undefined : waiting(waits) };
+    return { ...decision, ...needsPodsFor(waits), progressing: waits.isUnknown === true ? undefined : waiting(waits) };
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState);
   return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
+}
+
+function needsPodsFor({ lookUp }: Blocked): Pick<Decision, 'lookUp'> {
+  return lookUp === undefined ? {} : { lookUp };
 }
 
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */

@@ -1,7 +1,7 @@
 /** Settings that restart services on a node with a member of a quorum. */
 import { leavesOf } from '@brupop/shared/api/settings';
 import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
-import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, ago, aManagedNode, aNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
 import { aMember, DB, withMembers } from '../testing/quorums.ts';
 import { plan } from './plan.ts';
@@ -31,22 +31,37 @@ const member = (name: string, hasProved = false): ManagedNode =>
 
 const pods = ['b', 'c', 'e'].map((name) => aMember(`db-${name}`, name));
 
-function granted(isOtherReady: boolean, isListed = true): string[] {
+function snapshotWith(isOtherReady: boolean, isListed = true): Snapshot {
   const nodes = [member('a', true), member('b'), member('c'), member('d')];
   const snapshot = withGroups(aSnapshot(nodes, { concurrency: { maxUpdating: 3 }, quorums: [DB] }), [
     aGroup('gpu', { settings: SETTINGS }),
   ]);
   const other = aNode({ name: 'e', managed: false, ready: isOtherReady });
   const all = withMembers({ ...snapshot, nodes: [...snapshot.nodes, other] }, pods);
-  const { specs } = plan(isListed ? all : { ...all, memberPods: new Map() }, NOW);
+  return isListed ? all : { ...all, memberPods: new Map() };
+}
+
+function granted(snapshot: Snapshot): string[] {
+  const { specs } = plan(snapshot, NOW);
   return specs.flatMap(({ node, spec }) => (spec.settings?.allow === 'RestartsService' ? [node.metadata.name] : []));
 }
 
 it('are granted to one of them at a time, and only while the others are there', () => {
-  expect(granted(true)).toEqual(['b', 'd']);
-  expect(granted(false)).toEqual(['d']);
+  expect(granted(snapshotWith(true))).toEqual(['b', 'd']);
+  expect(granted(snapshotWith(false))).toEqual(['d']);
 });
 
 it('are granted to no node before the members are listed', () => {
-  expect(granted(true, false)).toEqual([]);
+  expect(granted(snapshotWith(true, false))).toEqual([]);
+});
+
+it('wait on nodes with a member while these cannot be listed, and go on where the pods of the node show none', () => {
+  const snapshot = snapshotWith(true);
+  const failing = [...snapshot.memberPods].map(([key]) => {
+    return [key, { pods: [], asOf: undefined, problem: '403 Forbidden', nextAt: NOW + 1_000 }] as const;
+  });
+  const failed = { ...snapshot, memberPods: new Map(failing) };
+  expect(granted(failed)).toEqual(['d']);
+  const unknown = plan({ ...failed, pods: new Map() }, NOW);
+  expect(unknown.lookUps.map(({ metadata }) => metadata.name)).toEqual(['b', 'c', 'd']);
 });
