@@ -111,7 +111,7 @@ export const METRICS = {
   quorumMembers: gauge(
     'quorum_members',
     'Members of each set of [`spec.quorums`](quorums.md), at most 20 sets. `state` is `ready` or `away`: not Ready, missing, or on a node ' +
-      'that is down or being drained. No value while no node with a member waits, starts or is updating.',
+      'that is down or being drained. No value while no node with a member waits, starts or is updating, nor while the members cannot be listed.',
     'quorum',
     'state',
   ),

@@ -17,6 +17,7 @@ import {
   POLICY,
   withoutShadow,
 } from './testing/objects.ts';
+import { aMember, DB, withMembers } from './testing/quorums.ts';
 
 describe('the metrics of the Rust operator', () => {
   const registry = new Registry();
@@ -141,6 +142,18 @@ describe('the metrics of the fleet', () => {
       'brupop_rollout_nodes{phase="Waiting",group=""} 1',
       'brupop_rollout_nodes{phase="Failed",group=""} 0',
     ]);
+  });
+
+  it('have the members of quorums that are Ready and away, while these are known', async () => {
+    const pods = [aMember('db-0', 'n'), aMember('db-1', 'x', { ready: false })];
+    const snapshot = withMembers(aSnapshot([aManagedNode('n')], { quorums: [DB] }), pods);
+    expect(await show(snapshot, /^brupop_quorum/u)).toEqual([
+      'brupop_quorum_members{quorum="db",state="ready"} 1',
+      'brupop_quorum_members{quorum="db",state="away"} 2',
+    ]);
+    const failing = [...snapshot.memberPods].map(([key, list]) => [key, { ...list, problem: '403' }] as const);
+    expect(await show({ ...snapshot, memberPods: new Map(failing) }, /^brupop_quorum/u)).toEqual([]);
+    expect(await show({ ...snapshot, memberPods: new Map() }, /^brupop_quorum/u)).toEqual([]);
   });
 
   it('have the times at which windows open and close, also of groups', async () => {

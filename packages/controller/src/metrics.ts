@@ -157,6 +157,7 @@ function showPhases({ rolloutNodes }: Metrics, { counts, groups }: Plan, names: 
 
 function showQuorums({ quorumMembers }: Metrics, { quorums }: Plan): void {
   for (const { name, members, ready } of quorums) {
+    if (ready === undefined) continue;
     quorumMembers.set({ quorum: name, state: 'ready' }, ready);
     quorumMembers.set({ quorum: name, state: 'away' }, members - ready);
   }

@@ -115,7 +115,12 @@ function quorumsOf(
     const count = counts.find((one) => one.name === name);
     if (count === undefined) return last === undefined ? [] : [last];
     const { members, ready, message } = count;
-    const found = { name, members, ready, ...(message !== '' && { message: printable(message) }) };
+    const found = {
+      name,
+      members,
+      ...(ready !== undefined && { ready }),
+      ...(message !== '' && { message: printable(message) }),
+    };
     return [{ ...found, since: isSameCount(found, last) ? last.since : rfc3339(now) }];
   });
   return quorums.length === 0 ? {} : { quorums };

@@ -1,9 +1,12 @@
 /** `spec.quorums`: a node with a member goes only while enough other members are there. */
 import { QUORUM_MEMBERS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainPod } from '@brupop/shared/drain/pods';
+import { pinned } from '@brupop/shared/testing/settings';
+import type { Evaluation } from '../cluster/checks.ts';
 import type { MemberPods } from '../cluster/member-pods.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { answered, viewOf } from '../testing/checks.ts';
 import {
   ago,
   aManagedNode,
@@ -323,7 +326,36 @@ describe('the drain of a node that is staged', () => {
     };
     expect(outcomes(planned([back], members(3), others))).toEqual(['Advanced a']);
     const away = [...members(2), aMember('db-c', 'c', { ready: false })];
-    expect(outcomes(planned([back], away, others))).toEqual(['Deferred a']);
+    const deferred = planned([back], away, others);
+    expect(outcomes(deferred)).toEqual(['Deferred a']);
+    const why = 'The quorum db cannot do without apps/db-a on a: apps/db-c on c is not Ready';
+    expect(waiting(deferred, 'a').message).toBe(`The node is staged, and not drained yet: ${why}`);
+    expect(deferred.specs[0]?.event).toMatchObject({ message: expect.stringContaining(why) as string });
+  });
+
+  it('and so does the start of the way back', () => {
+    const back = aManagedNode(
+      'a',
+      {},
+      {
+        annotations: { 'brupop.bottlerocket.aws/rollback': `${NEW}=${OLD}=${ago(2 * MINUTE)}` },
+        spec: { settings: pinned({ versionLock: OLD, ignoreWaves: true }) },
+        status: { current_version: NEW, target_version: OLD },
+      },
+    );
+    const others = {
+      others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })],
+      more: { rollout: { rollback: 'Automatic' } },
+    };
+    const own = aMember('db-a', 'a', { ready: false });
+    const [, ...rest] = members(3);
+    expect(outcomes(planned([back], [own, ...rest], others))).toEqual(['Started a']);
+    const made = planned([back], [own, aMember('db-b', 'b'), aMember('db-c', 'c', { ready: false })], others);
+    expect(outcomes(made)).toEqual([]);
+    expect(waiting(made, 'a')).toEqual({
+      reason: 'QuorumAtRisk',
+      message: 'The quorum db cannot do without apps/db-a on a: apps/db-c on c is not Ready',
+    });
   });
 });
 
@@ -353,6 +385,68 @@ describe('an update that has come to its end', () => {
   });
 });
 
+describe('a hook of a set', () => {
+  const hooks = { before: [{ name: 'snapshot', job: { cronJob: 'snapshot' }, quorum: 'db' }] };
+  const withHook = (nodes: readonly ManagedNode[], pods: readonly DrainPod[]): Plan => {
+    const others = [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })];
+    const snapshot = withMembers(snapshotOf(nodes, { more: { hooks }, others }), pods);
+    return plan({ ...snapshot, checks: viewOf(answered(snapshot.policy, NOW)) }, NOW);
+  };
+
+  const jobsOf = ({ checks: { nodes } }: Plan): string[] => nodes.flatMap(({ start }) => start.map(({ name }) => name));
+
+  it('runs before the drain of a node with a member, and of no other one', () => {
+    const made = withHook([staged('a')], members(3));
+    expect([outcomes(made), jobsOf(made)]).toEqual([[], ['snapshot']]);
+    const without = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+    const other = withHook([staged('worker', without)], members(3));
+    expect([outcomes(other), jobsOf(other)]).toEqual([['Advanced worker'], []]);
+  });
+});
+
+describe('a check of a set', () => {
+  const checks = [{ name: 'leader', when: [], prometheus: { query: 'has_leader' } }];
+  const withCheck = (answer: Partial<Evaluation> | undefined, nodes: readonly ManagedNode[]): Plan => {
+    const others = ['a', 'b', 'c'].filter((name) => nodes.every((one) => one.name !== name));
+    const snapshot = withMembers(
+      snapshotOf(nodes, {
+        quorum: { checks: ['leader'] },
+        more: { health: { checks } },
+        others: others.map((name) => aNode({ name, managed: false })),
+      }),
+      members(3),
+    );
+    const evaluations = answer === undefined ? new Map() : answered(snapshot.policy, NOW, () => answer);
+    return plan({ ...snapshot, checks: viewOf(evaluations) }, NOW);
+  };
+  const FAILED = { passed: false, found: 'the query is 0' };
+  const nodes = [aManagedNode('a'), aManagedNode('worker')];
+
+  it('keeps nodes with a member from starting until it passes, and no other ones', () => {
+    const made = withCheck(FAILED, nodes);
+    expect(outcomes(made)).toEqual(['Started worker']);
+    expect(waiting(made, 'a')).toEqual({
+      reason: 'QuorumAtRisk',
+      message: 'The quorum db: apps/db-a on a waits for the check leader, which does not pass: the query is 0',
+    });
+    expect(outcomes(withCheck({}, nodes))).toEqual(['Started a', 'Started worker']);
+  });
+
+  it('is evaluated only for these', () => {
+    const unknown = withCheck(undefined, nodes);
+    expect([outcomes(unknown), unknown.checks.evaluate.map(({ check }) => check)]).toEqual([
+      ['Started worker'],
+      ['leader'],
+    ]);
+    expect(withCheck(undefined, [aManagedNode('worker')]).checks.evaluate).toEqual([]);
+  });
+
+  it('is asked again before the drain', () => {
+    expect(outcomes(withCheck(FAILED, [staged('a')]))).toEqual(['Deferred a']);
+    expect(outcomes(withCheck({}, [staged('a')]))).toEqual(['Advanced a']);
+  });
+});
+
 it('the status has what was seen last, and since when', () => {
   const config = { metadata: { name: 'cluster', uid: 'c', resourceVersion: '1', generation: 1 }, spec: {} };
   const pods = [...members(2), aMember('db-c', 'c', { ready: false })];
@@ -364,6 +458,13 @@ it('the status has what was seen last, and since when', () => {
   ]);
   const later = statusOf({ ...input, plan: made, before: first, now: NOW + MINUTE });
   expect(later.quorums).toEqual(first.quorums);
+  const snapshot = withMembers(snapshotOf(fleet(3)), pods);
+  const failing = [...snapshot.memberPods].map(([key, list]) => [key, { ...list, problem: '403 Forbidden' }] as const);
+  const failed = plan({ ...snapshot, memberPods: new Map(failing) }, NOW);
+  const message = 'The members of the quorum db cannot be listed: 403 Forbidden';
+  expect(statusOf({ ...input, plan: failed, before: first }).quorums).toEqual([
+    { name: 'db', members: 3, message, since: ago(0) },
+  ]);
   const unlisted = plan(snapshotOf([]), NOW);
   expect(statusOf({ ...input, plan: unlisted, before: first }).quorums).toEqual(first.quorums);
   expect(statusOf({ ...input, plan: plan(aSnapshot([], {}), NOW), before: first })).not.toHaveProperty('quorums');

@@ -37,6 +37,11 @@ export function firstOf(names: readonly string[]): string {
   return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
 }
 
+/** Names the members on a node. */
+export function whoIs(node: string, own: readonly Member[]): string {
+  return own.length === 0 ? `the missing member of ${node}` : `${own.map(({ pod }) => pod).join(', ')} on ${node}`;
+}
+
 /** Names the members that are away. */
 export function describe(away: readonly string[], missing: number, n: number): string {
   const lost = missing > 0 ? [`${missing} of ${n} members ${missing === 1 ? 'is' : 'are'} missing`] : [];
@@ -54,7 +59,7 @@ export function whyTooFew(quorum: Quorum, count: CountWithout): MemberWait | und
   const { node, n, own, away, missing, isOwnMissing } = count;
   if (own.length === 0 && !isOwnMissing) return undefined;
   const others = away.length + missing;
-  const who = own.length === 0 ? `the missing member of ${node}` : `${own.map(({ pod }) => pod).join(', ')} on ${node}`;
+  const who = whoIs(node, own);
   if (others > tolerate) {
     const message = `The quorum ${name} cannot do without ${who}: ${describe(away, missing, n)}`;
     return atRisk(message);

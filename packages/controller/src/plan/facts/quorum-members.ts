@@ -15,6 +15,13 @@ import { selects } from '@brupop/shared/api/label-selector';
 import { type DrainPod, isTerminating, podKey } from '@brupop/shared/drain/pods';
 import { isDown, type NodeView } from '../../cluster/node.ts';
 
+/** A node of which a gate asks whether its members may go. */
+export interface AskedNode {
+  readonly node: NodeView;
+  /** As they were listed on the node; undefined: only the lists of members count. */
+  readonly pods?: readonly DrainPod[];
+}
+
 /** A pod, or the static pods of one node. */
 export interface Member {
   /** `namespace/name` */

@@ -18,11 +18,10 @@
  * counts as its own. The lists of members are asked for here: an old one may keep a node waiting, only one that counts lets it go.
  */
 import type { Quorum } from '@brupop/shared/api/config-quorums';
-import type { DrainPod } from '@brupop/shared/drain/pods';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { type MemberPods, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
+import type { MemberPods, MembersWanted } from '../../cluster/member-pods.ts';
 import { type NodeView, skippedBy } from '../../cluster/node.ts';
-import { isSettled, type ShadowView } from '../../cluster/shadow.ts';
+import { isSettled } from '../../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
 import {
   atRisk,
@@ -32,33 +31,26 @@ import {
   type MemberWait,
   notListed,
   uncountable,
+  whoIs,
   whyTooFew,
 } from './quorum-count.ts';
-import {
-  countsStaticPods,
-  isSelectedBy,
-  type Member,
-  membersAmong,
-  type NodesByName,
-  whyAway,
-} from './quorum-members.ts';
-import { recordedMembers, recordOfMembers } from './quorum-records.ts';
+import { QuorumLists } from './quorum-lists.ts';
+import { type AskedNode, countsStaticPods, isSelectedBy, type NodesByName, whyAway } from './quorum-members.ts';
+import { QuorumRecords } from './quorum-records.ts';
 
-/** A list lets a node go for this long after its begin. */
-const COUNTS_MS = 15_000;
-/** No list waits longer, unless the clock was set back. */
-const MAX_WAIT_MS = 600_000;
-
-export interface AskedNode {
-  readonly node: NodeView;
-  /** As they were listed on the node; undefined: only the lists of members count. */
-  readonly pods?: readonly DrainPod[];
+/** A check that has to pass before a node with a member goes. */
+export interface QuorumCheck {
+  /** Its name in `spec.health.checks`. */
+  readonly check: string;
+  /** The set, its pod and the node. */
+  readonly who: string;
 }
 
 export interface QuorumCount {
   readonly name: string;
   readonly members: number;
-  readonly ready: number;
+  /** Undefined: they are not known now. */
+  readonly ready: number | undefined;
   /** Who is away, or why that is not known; empty: nobody. */
   readonly message: string;
 }
@@ -69,16 +61,15 @@ type QuorumsView = Pick<Snapshot, 'policy' | 'nodes' | 'managedNodes' | 'memberP
 export class Quorums {
   readonly #quorums: readonly Quorum[];
   readonly #nodes: NodesByName;
-  readonly #view: QuorumsView['memberPods'];
-  readonly #now: number;
+  readonly #lists: QuorumLists;
+  /** Of the members that were on the nodes when their updates started. */
+  readonly records: QuorumRecords;
   /** Names of the nodes that hold an update slot, those that start in this plan included. */
   readonly #updating: Set<string>;
   /** Names of those that may be drained, those whose drain begins in this plan included. */
   readonly #drained: Set<string>;
   /** Names of the nodes that go before the last members. */
   readonly #first: Set<string>;
-  readonly #requested = new Map<string, Quorum>();
-  readonly #members = new Map<Quorum, readonly Member[]>();
 
   /** @param slots - the nodes that hold an update slot */
   constructor({ policy, nodes, managedNodes, memberPods }: QuorumsView, slots: Iterable<ManagedNode>, now: number) {
@@ -87,8 +78,8 @@ export class Quorums {
     const cordoned = isUsed ? nodes.filter(ownedByUs).map(({ metadata: { name } }) => name) : [];
     this.#quorums = policy.quorums;
     this.#nodes = new Map(isUsed ? nodes.map((node) => [node.metadata.name, node]) : []);
-    this.#view = memberPods;
-    this.#now = now;
+    this.#lists = new QuorumLists(memberPods, this.#nodes, now);
+    this.records = new QuorumRecords(policy.quorums, this.#nodes, this.#lists);
     this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
     this.#drained = new Set([...holders.filter((one) => !isStaging(one)).map(({ name }) => name), ...cordoned]);
     this.#first = new Set([
@@ -110,7 +101,7 @@ export class Quorums {
   /** Returns why a node with a member that goes after the others must not start yet. */
   whyNotLast({ node: { metadata } }: AskedNode): MemberWait | undefined {
     for (const quorum of this.#quorums.filter(({ last }) => last !== undefined)) {
-      const members = this.#membersOf(quorum);
+      const members = this.#lists.membersOf(quorum);
       const own = members.find((one) => one.node === metadata.name && one.isLast);
       if (own === undefined) continue;
       const others = members.filter((one) => one.node !== metadata.name && !one.isLast).map((one) => one.node);
@@ -126,7 +117,8 @@ export class Quorums {
   /** True for a node with a member that goes after the others, by the latest list. */
   isLast({ metadata: { name } }: NodeView): boolean {
     return this.#quorums.some(
-      (quorum) => quorum.last !== undefined && this.#membersOf(quorum).some((one) => one.isLast && one.node === name),
+      (quorum) =>
+        quorum.last !== undefined && this.#lists.membersOf(quorum).some((one) => one.isLast && one.node === name),
     );
   }
 
@@ -146,89 +138,44 @@ export class Quorums {
     this.#first.add(name);
   }
 
-  /** Names of the checks that the sets with a member on the node ask for. */
-  checksFor(asked: AskedNode): string[] {
+  /** The checks that the sets with a member on the node ask for. */
+  checksFor(asked: AskedNode): QuorumCheck[] {
     return this.#quorums
       .filter((quorum) => quorum.checks.length > 0 && this.#mayHave(quorum, asked))
-      .flatMap(({ checks }) => checks);
-  }
-
-  /** What is recorded of a node when its update starts; null: it has no member. */
-  recordOf({ node, pods = [] }: AskedNode): string | null {
-    return recordOfMembers(this.#quorums, (quorum) => this.#membersOn(quorum, node, pods));
-  }
-
-  /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
-  whyUnrecorded(shadow: ShadowView, { node, pods = [] }: AskedNode): MemberWait | undefined {
-    const recorded = new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
-    for (const quorum of this.#quorums) {
-      const [found] = recorded.has(quorum.name) ? [] : this.#membersOn(quorum, node, pods);
-      if (found === undefined) continue;
-      return atRisk(
-        `The quorum ${quorum.name}: ${found.pod} came to ${node.metadata.name} after its update had started, which starts again for it`,
-      );
-    }
-    return undefined;
-  }
-
-  /**
-   * What keeps the recorded members of a node from counting as back; undefined: all are.
-   * @param since - when they may have been away last, epoch milliseconds
-   */
-  whyNotBack(
-    shadow: ShadowView,
-    since: number,
-  ): { readonly problem?: string; readonly isUnknown?: boolean } | undefined {
-    for (const { quorum: name, pod } of recordedMembers(shadow)) {
-      const quorum = this.#quorums.find((one) => one.name === name);
-      if (quorum === undefined) continue;
-      const list = this.#request(quorum);
-      if (list?.problem !== undefined) return { isUnknown: true, problem: notListed(quorum, list.problem) };
-      if (!this.#counts(list) || list.asOf < since) return { isUnknown: true };
-      const problem = this.#whyAwayStill(quorum, `${quorum.namespace}/${pod}`);
-      if (problem !== undefined) return { problem };
-    }
-    return undefined;
-  }
-
-  /** A pod of another name may have replaced it: then as many members as usual have to be there. */
-  #whyAwayStill(quorum: Quorum, pod: string): string | undefined {
-    const members = this.#membersOf(quorum);
-    const same = members.find((one) => one.pod === pod);
-    if (same !== undefined) return same.problem && `the member ${pod} of the quorum ${quorum.name} ${same.problem}`;
-    const ready = members.filter(({ problem }) => problem === undefined).length;
-    const isComplete = ready >= Math.max(quorum.members, members.length) - quorum.tolerate;
-    return isComplete ? undefined : `the member ${pod} of the quorum ${quorum.name} is missing`;
+      .flatMap((quorum) => {
+        const own = this.#lists.membersOf(quorum).filter(({ node }) => node === asked.node.metadata.name);
+        return quorum.checks.map((check) => ({
+          check,
+          who: `The quorum ${quorum.name}: ${whoIs(asked.node.metadata.name, own)}`,
+        }));
+      });
   }
 
   /** What to do with the lists of members. */
   get wanted(): MembersWanted {
-    const list = [...this.#requested].flatMap(([key, quorum]) => {
-      const { nextAt = 0 } = this.#view.get(key) ?? {};
-      return this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS ? [quorum] : [];
-    });
-    return { list, keep: new Set(this.#requested.keys()) };
+    return this.#lists.wanted;
   }
 
   /** When members must be listed again, epoch milliseconds. */
   get times(): readonly number[] {
-    return [...this.#requested.keys()].flatMap((key) => this.#view.get(key)?.nextAt ?? []);
+    return this.#lists.times;
   }
 
   /** Of the sets whose members are known. */
   get counts(): readonly QuorumCount[] {
     return this.#quorums.flatMap((quorum) => {
-      const list = this.#view.get(membersKey(quorum));
+      const list = this.#lists.known(quorum);
       return list === undefined ? [] : [this.#countOf(quorum, list)];
     });
   }
 
-  #countOf(quorum: Quorum, { problem, asOf }: MemberPods): QuorumCount {
-    const members = this.#membersOf(quorum);
+  #countOf(quorum: Quorum, { problem }: MemberPods): QuorumCount {
+    const members = this.#lists.membersOf(quorum);
     const n = Math.max(quorum.members, members.length);
+    if (problem !== undefined)
+      return { name: quorum.name, members: n, ready: undefined, message: notListed(quorum, problem) };
     const away = members.flatMap((one) => whyAway(one, this.#nodes, this.#drained) ?? []);
-    const known = asOf === undefined ? '' : describe(away, n - members.length, n);
-    const message = problem === undefined ? known : notListed(quorum, problem);
+    const message = describe(away, n - members.length, n);
     return { name: quorum.name, members: n, ready: members.length - away.length, message };
   }
 
@@ -243,58 +190,35 @@ export class Quorums {
   /** By the pods on the node, by the latest list, or because a static pod of it may be missing. */
   #mayHave(quorum: Quorum, { node, pods }: AskedNode): boolean {
     if (countsStaticPods(quorum, node)) return true;
-    if (this.#membersOf(quorum).some((one) => one.node === node.metadata.name)) return true;
-    if (pods === undefined) return !this.#counts(this.#request(quorum));
+    if (this.#lists.membersOf(quorum).some((one) => one.node === node.metadata.name)) return true;
+    if (pods === undefined) return !this.#lists.counts(this.#lists.request(quorum));
     return pods.some((pod) => isSelectedBy(quorum, pod) && (!pod.mirror || quorum.nodeSelector === undefined));
   }
 
   #checkQuorum(quorum: Quorum, asked: AskedNode, busy: ReadonlySet<string>): MemberWait | undefined {
     const unusable = uncountable(quorum, asked.pods);
     if (unusable !== undefined) return unusable;
-    const list = this.#request(quorum);
+    const list = this.#lists.request(quorum);
     if (list?.problem !== undefined) {
       return { reason: 'PodListFailed', message: notListed(quorum, list.problem), retryAt: list.nextAt };
     }
     const unknown = { ...atRisk(`The members of the quorum ${quorum.name} are being listed`), isUnknown: true };
     if (list?.asOf === undefined) return unknown;
     return (
-      whyTooFew(quorum, this.#countWithout(quorum, asked.node, busy)) ?? (this.#counts(list) ? undefined : unknown)
+      whyTooFew(quorum, this.#countWithout(quorum, asked.node, busy)) ??
+      (this.#lists.counts(list) ? undefined : unknown)
     );
   }
 
   #countWithout(quorum: Quorum, node: NodeView, busy: ReadonlySet<string>): CountWithout {
     const { name } = node.metadata;
-    const members = this.#membersOf(quorum);
+    const members = this.#lists.membersOf(quorum);
     const own = members.filter((one) => one.node === name);
     const away = members.filter((one) => one.node !== name).flatMap((one) => whyAway(one, this.#nodes, busy) ?? []);
     const n = Math.max(quorum.members, members.length);
     const missing = n - members.length;
     const isOwnMissing = own.length === 0 && missing > 0 && countsStaticPods(quorum, node);
     return { node: name, n, own, away, isOwnMissing, missing: isOwnMissing ? missing - 1 : missing };
-  }
-
-  #membersOn(quorum: Quorum, { metadata: { name } }: NodeView, pods: readonly DrainPod[]): Member[] {
-    return membersAmong(quorum, pods, this.#nodes).filter(({ node }) => node === name);
-  }
-
-  /** By the latest list. */
-  #membersOf(quorum: Quorum): readonly Member[] {
-    const known = this.#members.get(quorum);
-    const members = known ?? membersAmong(quorum, this.#view.get(membersKey(quorum))?.pods ?? [], this.#nodes);
-    this.#members.set(quorum, members);
-    return members;
-  }
-
-  #request(quorum: Quorum): MemberPods | undefined {
-    const key = membersKey(quorum);
-    this.#requested.set(key, quorum);
-    return this.#view.get(key);
-  }
-
-  /** The clock may have been set back. */
-  #counts(list: MemberPods | undefined): list is MemberPods & { readonly asOf: number } {
-    const { asOf, problem } = list ?? {};
-    return problem === undefined && asOf !== undefined && this.#now - asOf <= COUNTS_MS && asOf <= this.#now;
   }
 }
 

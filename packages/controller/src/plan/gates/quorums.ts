@@ -3,7 +3,8 @@
  * set have to pass. Both are asked at the start and before the drain, also on the way back to the previous version.
  */
 import { failedOf, probesNamed } from '../facts/evaluations.ts';
-import type { AskedNode } from '../facts/quorums.ts';
+import { atRisk } from '../facts/quorum-count.ts';
+import type { AskedNode } from '../facts/quorum-members.ts';
 import { type Blocked, type Gate, type GateInput, traitsOf } from './reasons.ts';
 
 export const quorumKept: Gate = (input) => {
@@ -17,7 +18,7 @@ export const quorumKept: Gate = (input) => {
 export const quorumKeptByDrain: Gate = (input) => {
   const { quorums, shadow } = input;
   const asked = askedOf(input);
-  return quorums.whyNotDrained(asked) ?? quorums.whyUnrecorded(shadow, asked) ?? checksPass(input, asked);
+  return quorums.whyNotDrained(asked) ?? quorums.records.whyUnrecorded(shadow, asked) ?? checksPass(input, asked);
 };
 
 /** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
@@ -32,13 +33,19 @@ function askedOf({ node, drain }: GateInput): AskedNode {
 
 /** Those of the fleet, as are the sets. */
 function checksPass({ quorums, checks, fleet }: GateInput, asked: AskedNode): Blocked | undefined {
-  const answers = checks.all(probesNamed(fleet, quorums.checksFor(asked)));
+  const wanted = quorums.checksFor(asked);
+  const probes = probesNamed(
+    fleet,
+    wanted.map(({ check }) => check),
+  );
+  const answers = checks.all(probes);
   const failed = failedOf(answers);
   if (failed !== undefined) {
-    const message = `A quorum with a member on the node asks for the check ${failed.probe.check}, which does not pass: ${failed.found}`;
-    return { reason: 'QuorumAtRisk', message };
+    const { check } = failed.probe;
+    const { who = '' } = wanted.find((one) => one.check === check) ?? {};
+    return atRisk(`${who} waits for the check ${check}, which does not pass: ${failed.found}`);
   }
   const unknown = answers.find(({ latest }) => latest === undefined);
   if (unknown === undefined) return undefined;
-  return { reason: 'QuorumAtRisk', message: `The check ${unknown.probe.check} is being evaluated`, isUnknown: true };
+  return { ...atRisk(`The check ${unknown.probe.check} is being evaluated`), isUnknown: true };
 }
