@@ -7,6 +7,7 @@ import {
   forget,
   listed,
   nextRequestAt,
+  openIn,
   recovered,
   type RecoveryState,
   refuse,
@@ -89,6 +90,11 @@ describe('a window', () => {
     expect(current(state, always, 60 * MINUTE).recoveries).toEqual([]);
   });
 
+  it('is a new one when it recovers after the end of the last, however long ago that was', () => {
+    const late = recovered(open, scope, WATCH_FOR, 2 * 60 * MINUTE);
+    expect(late.recoveries).toMatchObject([{ since: 120 * MINUTE, until: 125 * MINUTE }]);
+  });
+
   it('closes when it is no longer asked for', () => {
     expect(current(open, () => false, 0).recoveries).toEqual([]);
   });
@@ -160,6 +166,16 @@ describe('a recorded pod', () => {
 
   it('stays on record for a minute, since a list may be outdated', () => {
     expect(listed(state, scope, new Set(), MINUTE - 1).recoveries[0]?.pods.size).toBe(1);
+  });
+
+  it('stays on record for a minute after its eviction when the window closes, and for the next window', () => {
+    const last = choose(open, crashing('b'), 10, WATCH_FOR - SECOND).state;
+    const closed = current(last, always, WATCH_FOR + SECOND);
+    expect(openIn(closed, WATCH_FOR + SECOND)).toEqual([]);
+    const again = recovered(closed, scope, WATCH_FOR, WATCH_FOR + SECOND);
+    expect(openIn(again, WATCH_FOR + SECOND)).toHaveLength(1);
+    expect(uidsOf(choose(again, crashing('a', 'b'), 10, WATCH_FOR + SECOND).evictions)).toEqual(['a']);
+    expect(current(last, always, WATCH_FOR + MINUTE).recoveries).toEqual([]);
   });
 
   it('is forgotten when it is gone', () => {

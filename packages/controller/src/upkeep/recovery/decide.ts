@@ -7,8 +7,9 @@
  * A pod of an open window that waits in CrashLoopBackOff is evicted, if fewer than `maxPerMinute` evictions were requested in the
  * last minute. Invariants:
  *
- * - Each UID is requested once. It is in the record of its window before its request is sent, and stays there at least for a minute
- *   and until its pod is gone. A new leader reads the record, so it requests no UID of a former one.
+ * - Each UID is requested once. It is in the record of its window before its request is sent, and stays there at least for a minute,
+ *   also when the window closes meanwhile, and in an open window until its pod is gone. A new leader reads the record, so it
+ *   requests no UID of a former one.
  * - Only a response that refuses the eviction takes a UID out of the record; it is requested again after a backoff. Without a
  *   response it stays, since the eviction may have happened.
  * - A window has at most MAX_RECORDED_PODS pods on record, and there are at most MAX_RECOVERIES windows; more wait.
@@ -66,15 +67,23 @@ export function recovered(state: RecoveryState, scope: Scope, watchForMs: number
   const known = state.recoveries.find((one) => isSame(one, scope));
   if (known === undefined && state.recoveries.length >= MAX_RECOVERIES) return state;
   const { kind, name } = scope;
-  const open = known ?? { kind, name, since: now, until: now, evicted: 0, pods: new Map() };
+  const pods = known?.pods ?? new Map<string, number>();
+  const open =
+    known !== undefined && known.until > now ? known : { kind, name, since: now, until: now, evicted: 0, pods };
   const until = Math.min(open.since + MAX_WINDOW_MS, Math.max(open.until, now + watchForMs));
   const others = state.recoveries.filter((one) => one !== known);
   return { ...state, recoveries: [...others, { ...open, until }] };
 }
 
-/** Closes the windows that have ended, and those that are no longer asked for, and forgets what no longer counts. */
+/** The windows that are open. */
+export function openIn({ recoveries }: RecoveryState, now: number): readonly Recovery[] {
+  return recoveries.filter(({ until }) => until > now);
+}
+
+/** Forgets the windows that have ended, and those that are no longer asked for, and what no longer counts. */
 export function current(state: RecoveryState, isWanted: (scope: Scope) => boolean, now: number): RecoveryState {
-  const recoveries = state.recoveries.filter((one) => one.until > now && isWanted(one));
+  const isRecent = ({ pods }: Recovery): boolean => [...pods.values()].some((at) => at > now - MINUTE_MS);
+  const recoveries = state.recoveries.filter((one) => (one.until > now || isRecent(one)) && isWanted(one));
   const requests = state.requests.filter((at) => at > now - MINUTE_MS);
   return { recoveries, requests, refused: recoveries.length === 0 ? new Map() : state.refused };
 }
@@ -96,7 +105,7 @@ export function choose(
 ): { readonly state: RecoveryState; readonly evictions: readonly Eviction[] } {
   const known = new Set(state.recoveries.flatMap(({ pods }) => [...pods.keys()]));
   const left = Math.max(0, maxPerMinute - state.requests.filter((at) => at > now - MINUTE_MS).length);
-  const space = new Map(state.recoveries.map((one) => [keyOf(one), MAX_RECORDED_PODS - one.pods.size]));
+  const space = new Map(openIn(state, now).map((one) => [keyOf(one), MAX_RECORDED_PODS - one.pods.size]));
   const due = crashing.filter(({ pod: { uid } }) => !known.has(uid) && (state.refused.get(uid)?.retryAt ?? 0) <= now);
   const refusals = ({ pod: { uid } }: Eviction): number => state.refused.get(uid)?.count ?? 0;
   const evictions: Eviction[] = [];

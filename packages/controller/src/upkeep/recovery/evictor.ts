@@ -6,6 +6,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../../metrics.ts';
 import { type Eviction, forget, keyOf, type RecoveryState, refuse } from './decide.ts';
+import type { CrashingPod } from './pods.ts';
 
 /** `docs/runbook.md` explains each. */
 export const RECOVERY_EVENTS = ['EvictedAfterRecovery'] as const;
@@ -33,19 +34,21 @@ export class RecoveryEvictor {
   /**
    * Returns the state without the pods whose eviction was refused, or not requested.
    * @param listedAt - on the monotonic clock
+   * @param mayEvict - asked right before each request
    */
   async evict(
     before: RecoveryState,
     evictions: readonly Eviction[],
     listedAt: number,
+    mayEvict: (pod: CrashingPod) => boolean,
     signal: AbortSignal,
   ): Promise<RecoveryState> {
     const { clock } = this.#options;
     let state = before;
     for (const eviction of evictions) {
       if (signal.aborted) return state;
-      const isFresh = clock.monotonic() - listedAt <= FRESH_MS;
-      state = isFresh ? await this.#evictOne(state, eviction) : forget(state, eviction);
+      const isDue = clock.monotonic() - listedAt <= FRESH_MS && mayEvict(eviction.pod);
+      state = isDue ? await this.#evictOne(state, eviction) : forget(state, eviction);
     }
     return state;
   }

@@ -2,12 +2,12 @@
  * The loop of recovery, on the leader only. A Service that has recovered, or a node that is back after its update, opens a window
  * (`decide.ts`). While one is open, the pods of its scope are listed, and those that wait in CrashLoopBackOff are evicted: the record
  * is written first, then each eviction is requested. At rest there is one watch for each named Service, and nothing else. While
- * something keeps pods from being disrupted (`UpkeepView.obstacle`), no request is sent; windows pass meanwhile.
+ * something keeps pods from being disrupted (`UpkeepView.obstacle`), no request is sent, and the report says why; windows pass
+ * meanwhile.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { RECOVERY_KINDS, type RecoveryService } from '@brupop/shared/api/config-recovery';
-import { messageOf } from '@brupop/shared/runtime/errors';
 import { Loop } from '@brupop/shared/runtime/loop';
 import type { UpdatedNode, UpkeepView } from '../../cluster/upkeep-view.ts';
 import type { Metrics } from '../../metrics.ts';
@@ -15,22 +15,23 @@ import {
   choose,
   CLOSED,
   current,
-  type Eviction,
-  isSame,
   keyOf,
-  listed,
   nextRequestAt,
+  openIn,
   recovered,
   type RecoveryState,
   type Scope,
 } from './decide.ts';
 import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
-import { podsOfService, podsOnNode } from './lookups.ts';
-import { attemptOf, isBack, isOpenedFor, succeededIn } from './nodes.ts';
-import type { ListedPod } from './pods.ts';
+import { PodLookups } from './lookups.ts';
+import { isBack, succeededIn } from './nodes.ts';
+import { PendingRecoveries } from './pending.ts';
+import type { CrashingPod, ListedPod } from './pods.ts';
 import { recoveriesIn, RecoveryRecord } from './record.ts';
 import { type RecoveryReport, reportOf } from './report.ts';
+import { scan } from './scan.ts';
 import { ServiceWatches } from './service-watches.ts';
+import { UpdatedNodes } from './updated-nodes.ts';
 
 interface RecoveryOptions extends EvictorOptions {
   readonly upkeep: UpkeepView;
@@ -57,14 +58,14 @@ const LIST_FACTOR = 10;
 const MIN_GAP_MS = 500;
 /** The watches are checked this often. */
 const CHECK_MS = 60_000;
-/** Nodes that are looked at in one run. */
-const MAX_NODES = 10;
 
 export class Recovery {
   readonly #options: RecoveryOptions;
   readonly #watches: ServiceWatches;
   readonly #evictor: RecoveryEvictor;
   readonly #record: RecoveryRecord;
+  readonly #lookups: PodLookups;
+  readonly #nodes = new UpdatedNodes();
   #loop: Loop | undefined;
   #state: RecoveryState = CLOSED;
   /** The state has what former leaders recorded. */
@@ -72,12 +73,9 @@ export class Recovery {
   /** On the monotonic clock, of the lists of open windows. */
   #nextListAt = -Infinity;
   #report: RecoveryReport | 'unknown' | undefined = 'unknown';
-  /** When each has recovered, epoch milliseconds, until its window opens. */
-  readonly #pending = new Map<string, { readonly scope: Scope; readonly at: number }>();
-  /** By node: the attempt for which its window was opened. */
-  readonly #opened = new Map<string, string>();
-  /** Why pods cannot be listed. */
-  #problem: string | undefined;
+  readonly #pending = new PendingRecoveries();
+  /** Those that have lost the control plane, of pods that would be evicted. */
+  #lostNodes: readonly string[] = [];
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -85,6 +83,7 @@ export class Recovery {
     const onRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
     this.#watches = new ServiceWatches({ ...options, onRestart }, (name) => this.#recovers({ kind: 'Service', name }));
     this.#evictor = new RecoveryEvictor(options);
+    this.#lookups = new PodLookups(options);
     this.#record = new RecoveryRecord(client, (result) => metrics.writes.inc({ kind: 'recovery_status', result }));
   }
 
@@ -114,8 +113,9 @@ export class Recovery {
     for (const end of ends) end();
     this.#loop = undefined;
     this.#watches.follow([]);
-    this.#pending.clear();
-    this.#opened.clear();
+    this.#pending.take();
+    this.#nodes.clear();
+    this.#lostNodes = [];
     this.#report = 'unknown';
     metrics.recoveries.reset();
   }
@@ -126,7 +126,7 @@ export class Recovery {
   }
 
   #recovers(scope: Scope): void {
-    this.#pending.set(keyOf(scope), { scope, at: this.#options.clock.now() });
+    this.#pending.add(scope, this.#options.clock.now());
     this.#loop?.wake();
   }
 
@@ -136,7 +136,8 @@ export class Recovery {
     const { config, obstacle } = upkeep;
     const services = this.#services;
     this.#watches.follow(services);
-    this.#tell();
+    this.#pending.forgetBefore(clock.now() - upkeep.policy.recovery.watchForMs);
+    this.#publish();
     if (config === undefined || this.#isOff(config, services)) return undefined;
     const monitored = this.#restartsNodes ? upkeep.monitored() : [];
     const restMs = services.length === 0 ? undefined : CHECK_MS;
@@ -145,7 +146,7 @@ export class Recovery {
     const earlyMs = this.#nextListAt - clock.monotonic();
     if (earlyMs > 0 && this.#pending.size === 0) return earlyMs;
     const delayMs = await this.#work({ config, services, monitored, signal });
-    this.#tell();
+    this.#publish();
     if (this.#state.recoveries.length + monitored.length === 0) return restMs;
     this.#nextListAt = clock.monotonic() + delayMs;
     return delayMs;
@@ -154,37 +155,39 @@ export class Recovery {
   /** Those that this process may watch. */
   get #services(): readonly RecoveryService[] {
     const { upkeep, recoveryNamespaces } = this.#options;
-    const { config, policy } = upkeep;
-    return config === undefined
-      ? []
-      : policy.recovery.services.filter(({ namespace }) => recoveryNamespaces.includes(namespace));
+    if (upkeep.config === undefined) return [];
+    return upkeep.policy.recovery.services.filter(({ namespace }) => recoveryNamespaces.includes(namespace));
   }
 
   /** Also if nothing of former times is left on record. */
   #isOff(config: BrupopConfig, services: readonly RecoveryService[]): boolean {
     if (services.length > 0 || this.#restartsNodes) return false;
-    this.#pending.clear();
+    this.#pending.take();
     return recoveriesIn(config).length === 0 && this.#state.recoveries.length === 0;
   }
 
   /** Returns after how many milliseconds pods are listed again while a window is open. */
   async #work(work: Work): Promise<number> {
-    const { clock, metrics, upkeep } = this.#options;
+    const { clock, metrics, upkeep, recoveryNamespaces: namespaces } = this.#options;
     const { config, services, monitored, signal } = work;
     const { maxPerMinute } = upkeep.policy.recovery;
     const startedAt = clock.monotonic();
-    this.#problem = undefined;
+    this.#lookups.reset();
     await this.#read(signal);
     const lists = await this.#openForNodes(work);
     const names = new Set(services.map(({ name }) => name));
     const isWanted = ({ kind, name }: Scope): boolean => (kind === 'Service' ? names.has(name) : this.#restartsNodes);
     this.#openPending(isWanted);
     this.#state = current(this.#state, isWanted, clock.now());
-    const crashing = await this.#crashing(work, lists);
+    const isLost = (node: string): boolean => upkeep.isLost(node);
+    const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, isLost, signal };
+    const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
+    this.#lostNodes = lostNodes;
     const listedAt = clock.monotonic();
-    const { state, evictions } = choose(this.#state, crashing, maxPerMinute, clock.now());
+    const { state, evictions } = choose(found, crashing, maxPerMinute, clock.now());
     await this.#record.write(config.metadata.uid, state.recoveries, signal);
-    this.#state = await this.#evictor.evict(state, evictions, listedAt, signal);
+    const mayEvict = ({ node }: CrashingPod): boolean => upkeep.obstacle === undefined && !isLost(node);
+    this.#state = await this.#evictor.evict(state, evictions, listedAt, mayEvict, signal);
     for (const kind of RECOVERY_KINDS)
       metrics.recoveries.set({ kind }, this.#state.recoveries.filter((one) => one.kind === kind).length);
     const waitsForRate = crashing.length > 0 && monitored.length === 0;
@@ -201,85 +204,40 @@ export class Recovery {
 
   /** Returns the pods on the nodes that are back. */
   async #openForNodes({ monitored, signal }: Work): Promise<ReadonlyMap<string, readonly ListedPod[]>> {
-    const { namespace } = this.#options;
-    const names = new Set(monitored.map(({ name }) => name));
-    for (const name of this.#opened.keys()) if (!names.has(name)) this.#opened.delete(name);
-    const due = monitored.filter((one) => one.node.ready && !this.#isOpened(one)).slice(0, MAX_NODES);
+    const { namespace, clock } = this.#options;
     const lists = new Map<string, readonly ListedPod[]>();
-    for (const one of due) {
+    for (const one of this.#nodes.next(monitored, this.#state.recoveries)) {
       const scope = { kind: 'Node', name: one.name } as const;
-      const pods = await this.#list(scope, signal, () => podsOnNode(this.#options.client, one.name, signal));
+      const pods = await this.#lookups.onNode(scope, signal);
       if (pods === undefined || !isBack(one, pods, namespace)) continue;
-      this.#opened.set(one.name, attemptOf(one));
-      this.#pending.set(keyOf(scope), { scope, at: this.#options.clock.now() });
+      this.#nodes.opened(one);
+      this.#pending.add(scope, clock.now());
       lists.set(one.name, pods);
     }
     return lists;
   }
 
-  #isOpened(one: UpdatedNode): boolean {
-    const known = this.#state.recoveries.find((other) => isSame(other, { kind: 'Node', name: one.name }));
-    return this.#opened.get(one.name) === attemptOf(one) || isOpenedFor(one, known);
-  }
-
   #openPending(isWanted: (scope: Scope) => boolean): void {
     const { log, upkeep } = this.#options;
-    for (const { scope, at } of this.#pending.values()) {
+    for (const { scope, at } of this.#pending.take()) {
       if (!isWanted(scope)) continue;
       const next = recovered(this.#state, scope, upkeep.policy.recovery.watchForMs, at);
       if (next === this.#state) log.warn('too many recoveries at once: this one is left', { ...scope });
       else log.info('recovered: pods in CrashLoopBackOff are evicted for a while', { ...scope });
       this.#state = next;
     }
-    this.#pending.clear();
   }
 
-  async #crashing(
-    { services, signal }: Work,
-    lists: ReadonlyMap<string, readonly ListedPod[]>,
-  ): Promise<readonly Eviction[]> {
-    const { client, upkeep, clock, recoveryNamespaces } = this.#options;
-    const found: Eviction[] = [];
-    for (const scope of this.#state.recoveries) {
-      const known = scope.kind === 'Node' ? lists.get(scope.name) : undefined;
-      const service = services.find(({ name }) => name === scope.name);
-      const list = (): Promise<readonly ListedPod[]> =>
-        scope.kind === 'Service' && service !== undefined
-          ? podsOfService(client, service, signal)
-          : podsOnNode(client, scope.name, signal);
-      const pods = known ?? (await this.#list(scope, signal, list));
-      if (pods === undefined) continue;
-      this.#state = listed(this.#state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
-      const crashing = pods.flatMap((pod) => pod.crashing ?? []);
-      const allowed = crashing.filter((pod) => recoveryNamespaces.includes(pod.namespace) && !upkeep.isLost(pod.node));
-      found.push(...allowed.map((pod) => ({ scope, pod })));
-    }
-    return found;
-  }
-
-  /** Undefined if they cannot be listed. */
-  async #list(
-    scope: Scope,
-    signal: AbortSignal,
-    list: () => Promise<readonly ListedPod[]>,
-  ): Promise<readonly ListedPod[] | undefined> {
-    try {
-      return await list();
-    } catch (error) {
-      if (signal.aborted) throw error;
-      this.#problem = `The pods of ${keyOf(scope)} cannot be listed: ${messageOf(error)}`;
-      const { log } = this.#options;
-      log.warn('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
-      return undefined;
-    }
-  }
-
-  #tell(): void {
-    const { upkeep, recoveryNamespaces: namespaces, onReport, log } = this.#options;
-    const { config, policy } = upkeep;
+  #publish(): void {
+    const { upkeep, recoveryNamespaces: namespaces, onReport, log, clock } = this.#options;
+    const { config, policy, obstacle } = upkeep;
     const { services, updatedNodes } = policy.recovery;
-    const seen = { namespaces, staleForMs: this.#watches.staleForMs(), problem: this.#problem };
-    const report = config && reportOf({ services, restartsNodes: updatedNodes === 'Restart', ...seen });
+    const restartsNodes = updatedNodes === 'Restart';
+    const { problem } = this.#lookups;
+    const staleForMs = this.#watches.staleForMs();
+    const recoveredNow = [...this.#pending.scopes, ...openIn(this.#state, clock.now())].map(keyOf);
+    const now = { recovered: [...new Set(recoveredNow)], obstacle, lostNodes: this.#lostNodes };
+    const report = config && reportOf({ services, restartsNodes, namespaces, staleForMs, problem, ...now });
     if (isDeepStrictEqual(report, this.#report)) return;
     this.#report = report;
     if (report?.status === 'False') log.warn('recovery needs attention', { ...report });

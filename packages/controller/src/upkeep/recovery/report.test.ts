@@ -7,6 +7,9 @@ const seen = {
   namespaces: ['shop'],
   staleForMs: new Map([['postgres', 0]]),
   problem: undefined,
+  recovered: [],
+  obstacle: undefined,
+  lostNodes: [],
 };
 
 it('there is nothing to report without recovery', () => {
@@ -31,9 +34,25 @@ it.each([
     'updatedNodes',
   ],
   ['a watch that fails', { ...seen, staleForMs: new Map([['postgres', 120_000]]) }, 'ServiceNotWatched', 'postgres'],
+  [
+    'an obstacle while something has recovered',
+    { ...seen, recovered: ['Service postgres'], obstacle: 'connectivity is lost' },
+    'EvictionsBlocked',
+    'Service postgres: connectivity is lost',
+  ],
+  [
+    'nodes that have lost the control plane',
+    { ...seen, recovered: ['Service postgres'], lostNodes: ['node-2', 'node-1'] },
+    'EvictionsBlocked',
+    'node-1, node-2',
+  ],
   ['pods that cannot be listed', { ...seen, problem: 'the pods cannot be listed: 500' }, 'PodsNotListed', '500'],
-])('%s needs a user', (_what, input, reason, named) => {
+])('%s is reported', (_what, input, reason, named) => {
   const report = reportOf(input);
   expect(report).toMatchObject({ status: 'False', reason });
   expect(report?.message).toContain(named);
+});
+
+it('an obstacle is not reported while nothing has recovered', () => {
+  expect(reportOf({ ...seen, obstacle: 'spec.paused is true' })).toMatchObject({ status: 'True' });
 });

@@ -4,7 +4,13 @@ import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
 
 /** Reasons of the condition. `docs/runbook.md` explains each. */
-export const RECOVERY_REASONS = ['AsConfigured', 'NamespaceNotAllowed', 'ServiceNotWatched', 'PodsNotListed'] as const;
+export const RECOVERY_REASONS = [
+  'AsConfigured',
+  'NamespaceNotAllowed',
+  'ServiceNotWatched',
+  'PodsNotListed',
+  'EvictionsBlocked',
+] as const;
 
 export type RecoveryReport = Pick<Condition, 'status' | 'message'> & {
   readonly reason: (typeof RECOVERY_REASONS)[number];
@@ -19,19 +25,24 @@ interface Seen {
   readonly staleForMs: ReadonlyMap<string, number>;
   /** Why the pods of something that has recovered cannot be listed. */
   readonly problem: string | undefined;
+  /** What has a window now. */
+  readonly recovered: readonly string[];
+  /** Why no pod may be disrupted. */
+  readonly obstacle: string | undefined;
+  /** Nodes that have lost the control plane, of pods that would be evicted. */
+  readonly lostNodes: readonly string[];
 }
 
 const IN_CHART = "the chart's value recovery.namespaces";
 
+const MAX_NAMED = 5;
+
 /** Undefined if recovery is not asked for. Its message stays the same while nothing changes. */
-export function reportOf({
-  services,
-  restartsNodes,
-  namespaces,
-  staleForMs,
-  problem,
-}: Seen): RecoveryReport | undefined {
+export function reportOf(seen: Seen): RecoveryReport | undefined {
+  const { services, restartsNodes, namespaces, staleForMs, problem } = seen;
   if (services.length === 0 && !restartsNodes) return undefined;
+  const blocked = whyBlocked(seen);
+  if (blocked !== undefined) return { status: 'False', reason: 'EvictionsBlocked', message: blocked };
   const refused = services.filter(({ namespace }) => !namespaces.includes(namespace));
   const [first] = refused;
   if (first !== undefined) {
@@ -52,4 +63,18 @@ export function reportOf({
   const watched =
     services.length === 0 ? '' : `; watched are the Services of ${services.map(({ name }) => name).join(', ')}`;
   return { status: 'True', reason: 'AsConfigured', message: `Pods are evicted after a recovery${watched}` };
+}
+
+/** Why nothing is evicted although something has recovered. */
+function whyBlocked({ recovered, obstacle, lostNodes }: Seen): string | undefined {
+  if (recovered.length === 0) return undefined;
+  const names = someOf(recovered);
+  if (obstacle !== undefined) return `No pod is evicted after the recovery of ${names}: ${obstacle}`;
+  if (lostNodes.length === 0) return undefined;
+  return `The pods on ${someOf(lostNodes)} are not evicted after the recovery of ${names}: connectivity is lost there`;
+}
+
+function someOf(names: readonly string[]): string {
+  const more = names.length > MAX_NAMED ? ' and others' : '';
+  return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
 }

@@ -1,0 +1,55 @@
+/** The pods of all open windows that wait in CrashLoopBackOff. */
+import type { RecoveryService } from '@brupop/shared/api/config-recovery';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Eviction, listed, openIn, type RecoveryState, type Scope } from './decide.ts';
+import type { PodLookups } from './lookups.ts';
+import type { ListedPod } from './pods.ts';
+
+interface ScanOptions {
+  readonly lookups: PodLookups;
+  readonly clock: Clock;
+  readonly services: readonly RecoveryService[];
+  /** By node: those that have just been listed. */
+  readonly lists: ReadonlyMap<string, readonly ListedPod[]>;
+  /** Whose pods may be evicted. */
+  readonly namespaces: readonly string[];
+  /** Whether the node is in a zone that has lost the control plane. */
+  readonly isLost: (node: string) => boolean;
+  readonly signal: AbortSignal;
+}
+
+interface Scan {
+  /** Without the pods that are gone. */
+  readonly state: RecoveryState;
+  readonly crashing: readonly Eviction[];
+  /** Whose pods are left, since connectivity is lost there. */
+  readonly lostNodes: readonly string[];
+}
+
+export async function scan(before: RecoveryState, options: ScanOptions): Promise<Scan> {
+  const { clock, namespaces, isLost } = options;
+  const crashing: Eviction[] = [];
+  const lostNodes = new Set<string>();
+  let state = before;
+  for (const scope of openIn(before, clock.now())) {
+    const pods = await podsOf(scope, options);
+    if (pods === undefined) continue;
+    state = listed(state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
+    for (const pod of pods.flatMap((one) => one.crashing ?? [])) {
+      if (!namespaces.includes(pod.namespace)) continue;
+      if (isLost(pod.node)) lostNodes.add(pod.node);
+      else crashing.push({ scope, pod });
+    }
+  }
+  return { state, crashing, lostNodes: [...lostNodes] };
+}
+
+/** Undefined if they cannot be listed, or are no longer asked for. */
+async function podsOf(
+  scope: Scope,
+  { lookups, services, lists, signal }: ScanOptions,
+): Promise<readonly ListedPod[] | undefined> {
+  if (scope.kind === 'Node') return lists.get(scope.name) ?? (await lookups.onNode(scope, signal));
+  const service = services.find(({ name }) => name === scope.name);
+  return service && (await lookups.ofService(scope, service, signal));
+}
