@@ -5,6 +5,7 @@ import { AGENT, WAITING_TAINT } from '../../packages/shared/src/api/names.ts';
 import { operatorRequests } from '../framework/audit.ts';
 import { renderChart } from '../framework/chart.ts';
 import { createChecksNamespace } from '../framework/controller/checks.ts';
+import { createOutage, readyPods, setPodsReady, setWaiting } from '../framework/controller/crashing.ts';
 import { eventually } from '../framework/eventually.ts';
 import { createDatabase } from '../framework/fleet/databases.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
@@ -16,13 +17,18 @@ import { deniedRequests, grantedRights, usedRights } from '../framework/privileg
 
 jest.setTimeout(360_000);
 
+const RECOVERY_NAMESPACE = 'recovers';
+
 /** Every value that grants something. */
 const VALUES = {
   'drain.allowForce': true,
   'tls.mode': 'self',
   'checks.enabled': true,
   'nodeMetadata.domains[0]': 'node-role.kubernetes.io',
+  'recovery.namespaces[0]': RECOVERY_NAMESPACE,
 };
+
+const CONFIG = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
 
 interface RareRight {
   readonly why: string;
@@ -104,21 +110,37 @@ async function useEverything(context: FleetContext): Promise<void> {
   await eventually(() => fleet.assertRuns(blocked, NEW), { limitMs: 60_000 });
 }
 
+/** A pod that waits in CrashLoopBackOff until a Service recovers. */
+async function recoverService({ cluster, fleet }: FleetContext): Promise<void> {
+  const namespace = RECOVERY_NAMESPACE;
+  const { service, api, backends, pods } = await createOutage(cluster, { namespace, name: 'late', replicas: 1 });
+  await setWaiting(cluster, pods);
+  const podSelectors = [{ matchLabels: { app: api } }];
+  await fleet.configure({ ...CONFIG, recovery: { services: [{ name: 'late', namespace, service, podSelectors }] } });
+  await eventually(async () => {
+    const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, 0);
+    expect(usedRights(requests)).toContain('brupop-controller watch endpointslices');
+  });
+  await setPodsReady(cluster, backends, true);
+  await readyPods(cluster, { namespace, name: api, replicas: 1 }, pods);
+}
+
 describe('the accounts of the operator', () => {
   it('use every right that the chart grants, are denied nothing, and the agent has none', async () => {
-    const config = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
     const before = async (context: FleetContext): Promise<void> => {
       await createChecksNamespace(context.cluster);
+      await context.cluster.api.create('/api/v1/namespaces', { metadata: { name: RECOVERY_NAMESPACE } });
       await createDatabase(context.cluster, context.namespace, 'node-1');
       await holdAllDrains(context);
     };
     // The arrangement cordons two nodes.
-    const options = { nodes: fleetNodes(3), values: VALUES, config, before, maxUnavailable: 2 };
+    const options = { nodes: fleetNodes(3), values: VALUES, config: CONFIG, before, maxUnavailable: 2 };
     await withFleet(options, async (context) => {
       const { cluster, fleet } = context;
       await applyGroup(context, 'web', { nodeMetadata: { labels: { 'node-role.kubernetes.io/web': '' } } });
       await useEverything(context);
       await eventually(async () => expect((await groupStatus(context, 'web')).confirmedGeneration).toBe(1));
+      await recoverService(context);
       const requests = await operatorRequests(cluster.auditLogPath, fleet.operator.namespace, 0);
       expect(deniedRequests(requests)).toEqual([]);
       expect(requests.filter(({ user }) => user === AGENT)).toEqual([]);

@@ -1,5 +1,5 @@
 /** Workloads whose pods a test lets crash and become Ready again, as kubelets report it. */
-import type { V1Pod, V1PodList } from '@kubernetes/client-node';
+import type { V1EndpointSliceList, V1Pod, V1PodList } from '@kubernetes/client-node';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
 
@@ -62,6 +62,46 @@ export async function readyPods(
 
 function isReady({ status }: V1Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
+}
+
+export interface Outage {
+  readonly service: string;
+  readonly api: string;
+  /** Those behind the Service. */
+  readonly backends: V1Pod[];
+  /** Those that need it. */
+  readonly pods: V1Pod[];
+}
+
+/** A Service without a ready endpoint, and as many pods that need it. */
+export async function createOutage(cluster: Cluster, options: DeploymentOptions): Promise<Outage> {
+  const { namespace, name } = options;
+  const [service, api] = [`${name}-db`, `${name}-api`];
+  const backends = await createDeployment(cluster, { ...options, name: service, replicas: 1 });
+  await createService(cluster, namespace, service);
+  const pods = await createDeployment(cluster, { ...options, name: api });
+  await untilEndpoint(cluster, { namespace, service, ready: true });
+  await setPodsReady(cluster, backends, false);
+  await untilEndpoint(cluster, { namespace, service, ready: false });
+  return { service, api, backends, pods };
+}
+
+interface Endpoint {
+  readonly namespace: string;
+  readonly service: string;
+  readonly ready: boolean;
+}
+
+/** Waits until this is what the only endpoint of the Service is. */
+export async function untilEndpoint({ api }: Cluster, { namespace, service, ready }: Endpoint): Promise<void> {
+  const selector = `labelSelector=kubernetes.io%2Fservice-name%3D${service}`;
+  const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices?${selector}`;
+  await eventually(async () => {
+    const { items } = await api.get<V1EndpointSliceList>(path);
+    const states = items.flatMap(({ endpoints }) => (endpoints ?? []).map(({ conditions }) => conditions?.ready));
+    if (states.length !== 1 || states[0] !== ready)
+      throw new Error(`expected one endpoint of ${service} with ready ${ready}, found ${states.join(', ')}`);
+  });
 }
 
 /** The container of the pod waits for this reason. */
