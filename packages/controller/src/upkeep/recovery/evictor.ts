@@ -14,10 +14,10 @@ const [EVICTED] = RECOVERY_EVENTS;
 
 export interface EvictorOptions {
   /** Fenced. */
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'request'>;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly events: Events;
+  readonly events: Pick<Events, 'record'>;
   readonly metrics: Pick<Metrics, 'recoveryEvictions'>;
 }
 

@@ -8,6 +8,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { RECOVERY_KINDS, type RecoveryService } from '@brupop/shared/api/config-recovery';
+import type { KubeClient } from '@brupop/shared/kube/client';
 import { Loop } from '@brupop/shared/runtime/loop';
 import type { UpdatedNode, UpkeepView } from '../../cluster/upkeep-view.ts';
 import type { Metrics } from '../../metrics.ts';
@@ -34,6 +35,8 @@ import { ServiceWatches } from './service-watches.ts';
 import { UpdatedNodes } from './updated-nodes.ts';
 
 interface RecoveryOptions extends EvictorOptions {
+  /** Fenced. */
+  readonly client: KubeClient;
   readonly upkeep: UpkeepView;
   readonly metrics: Pick<Metrics, 'recoveries' | 'recoveryEvictions' | 'watchRestarts' | 'writes'>;
   /** Of the operator. */

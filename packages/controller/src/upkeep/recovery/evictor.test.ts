@@ -1,0 +1,74 @@
+import type { KubeRequest } from '@brupop/shared/kube/client';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { createRegistry } from '@brupop/shared/runtime/metrics';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { createMetrics } from '../../metrics.ts';
+import { choose, CLOSED, type Eviction, recovered, type RecoveryState } from './decide.ts';
+import { RecoveryEvictor } from './evictor.ts';
+
+const scope = { kind: 'Service', name: 'etcd' } as const;
+const crashing = ['a', 'b', 'c'].map((uid): Eviction => {
+  return { scope, pod: { uid, name: `pod-${uid}`, namespace: 'shop', node: 'node-1' } };
+});
+const never = new AbortController().signal;
+
+/** Evicts three recorded pods; `onRequest` is called before each response. Returns the requests and what is on record. */
+async function run(mayEvict: () => boolean, onRequest: (clock: FakeClock) => Promise<void>) {
+  const clock = new FakeClock();
+  const requests: KubeRequest[] = [];
+  const request = async <T>(one: KubeRequest): Promise<T> => {
+    requests.push(one);
+    await onRequest(clock);
+    return {} as T;
+  };
+  const log = createLogger({ write: () => undefined });
+  const metrics = createMetrics(createRegistry('test'));
+  const evictor = new RecoveryEvictor({
+    client: { request },
+    clock,
+    log,
+    metrics,
+    events: { record: () => undefined },
+  });
+  const open = recovered(CLOSED, scope, 300_000, clock.now());
+  const { state, evictions } = choose(open, crashing, 10, clock.now());
+  const after = await evictor.evict(state, evictions, clock.monotonic(), mayEvict, never);
+  return { requests, recorded: recordedIn(after) };
+}
+
+const recordedIn = ({ recoveries: [one] }: RecoveryState): string[] => [...(one?.pods.keys() ?? [])];
+
+it('each pod is evicted with its UID as a precondition', async () => {
+  const { requests, recorded } = await run(
+    () => true,
+    async () => undefined,
+  );
+  expect(requests.map(({ path }) => path)).toEqual(
+    ['a', 'b', 'c'].map((uid) => `/api/v1/namespaces/shop/pods/pod-${uid}/eviction`),
+  );
+  expect(requests.map(({ body }) => body)).toMatchObject(
+    ['a', 'b', 'c'].map((uid) => ({ kind: 'Eviction', deleteOptions: { preconditions: { uid } } })),
+  );
+  expect(recorded).toEqual(['a', 'b', 'c']);
+});
+
+it('no further pod is evicted when an obstacle arises meanwhile, and they are no longer on record', async () => {
+  let isLost = false;
+  const { requests, recorded } = await run(
+    () => !isLost,
+    async () => {
+      isLost = true;
+    },
+  );
+  expect(requests).toHaveLength(1);
+  expect(recorded).toEqual(['a']);
+});
+
+it('no further pod is evicted when the list is older than ten seconds, and they are no longer on record', async () => {
+  const { requests, recorded } = await run(
+    () => true,
+    async (clock) => await clock.advance(5_001),
+  );
+  expect(requests).toHaveLength(2);
+  expect(recorded).toEqual(['a', 'b']);
+});
