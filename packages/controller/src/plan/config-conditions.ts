@@ -239,6 +239,7 @@ function degraded(plan: Plan): Judged {
     ...describeUncreated(uncreated),
     ...describeOrphaned(orphanedNodes),
     ...describeGroups(groups),
+    ...describeConflicts(groups),
   ];
   return judgeNodes(plan, progress, others);
 }
@@ -320,6 +321,14 @@ function describeUncreated(uncreated: Plan['uncreated']): string[] {
 function describeGroups(groups: Plan['groups']): string[] {
   const invalid = groups.filter(({ group }) => group.problem !== undefined).map(({ group }) => group.name);
   return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl get brng`];
+}
+
+/** Nodes with these are up to date, so no count of nodes has them. */
+function describeConflicts(groups: Plan['groups']): string[] {
+  const inConflict = groups.filter(({ settings }) => judgeSettings(settings).reason === 'SettingsConflict');
+  if (inConflict.length === 0) return [];
+  const names = namesOf(inConflict.map(({ group }) => group.name));
+  return [`users have set other values than these groups on hosts (SettingsConflict): ${names}; see kubectl get brng`];
 }
 
 function describeOrphaned(nodes: readonly string[]): string[] {

@@ -23,6 +23,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
+import { CONDITIONS } from './config-conditions.ts';
 import { hashOfSettings } from './facts/requested-settings.ts';
 import { judgeSettings } from './group-settings.ts';
 import { plan, type Plan } from './plan.ts';
@@ -453,9 +454,13 @@ it('allows none of the settings when a host refuses one, and says which and why'
   ]);
 });
 
-it('names nodes on which users have set other values', () => {
-  const made = planOf([member('a', { spec: spec('Live', 60 * MINUTE), status: { settings: { conflicts: [KEY] } } })]);
+it('names nodes on which users have set other values; the configuration is Degraded, and updates start', () => {
+  const settings = { conflicts: [KEY] };
+  const made = planOf([member('a', { spec: spec('None', 60 * MINUTE), status: { target_version: NEW, settings } })]);
   expect(condition(made).slice(0, 2)).toEqual(['False', 'SettingsConflict']);
+  const message = expect.stringMatching(/than these groups on hosts \(SettingsConflict\): gpu;/u) as string;
+  expect(CONDITIONS.Degraded(made)).toMatchObject({ status: 'True', reason: 'NodesNeedAttention', message });
+  expect(made.specs).toMatchObject([{ outcome: 'Started' }]);
 });
 
 it('lets hosts restore what is no longer requested, by its class, one node first', () => {
