@@ -95,6 +95,17 @@ describe.each([
     await set(0, 'many');
     expect(await scale(3, null)).toContain('back to these');
     expect(await scale(1, null)).toBe('');
+    // As the controller reads them.
+    for (const [record, restored] of [
+      ['2147483647', 2_147_483_647],
+      ['2147483648', 1],
+    ] as const) {
+      await set(0, record);
+      const { metadata, spec: back } = upPatch(readTarget(await cluster.api.get<RawTarget>(object)));
+      expect(back).toEqual({ replicas: restored });
+      const body = { metadata: { annotations: metadata.annotations }, spec: back };
+      expect(await denial(controller.patch(`${object}?dryRun=All`, body))).toBe('');
+    }
     await set(5, '3');
     expect(await scale(3, null)).toContain('back to these');
     expect(await patch({ metadata: { annotations: { [REPLICAS]: null } } })).toBe('');

@@ -1,51 +1,60 @@
 /**
- * Dependents with a real kube-apiserver and kube-controller-manager: three Deployments of one replica, one of three and
- * one with an autoscaler, in a cluster whose nodes fall silent.
+ * Dependents with a real kube-apiserver and kube-controller-manager: three Deployments, one of them with an
+ * autoscaler, in a cluster whose nodes fall silent.
  */
+import { mkdtempSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Deployment, V1Node, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
+import { targetKey } from '../../../packages/shared/src/api/config-dependents.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
   CONFIG_VERSION,
-  DEPENDENT_REPLICAS_ANNOTATION,
   GROUP,
+  IGNORE_SCALING_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { restore } from '../../../packages/controller/src/main.ts';
-import { readConfig } from '../../../packages/controller/src/config.ts';
+import { type ControllerConfig, readConfig } from '../../../packages/controller/src/config.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import { CUT_OFF_ANNOTATION, LEASES } from '../../framework/control-plane/node-leases.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
+import {
+  dependentsByLevel,
+  DEPLOYMENTS,
+  DOWN,
+  NAMES,
+  NAMESPACE,
+  ScaledTargets,
+  TARGETS,
+  TARGETS_VALUE,
+  UP,
+} from '../../framework/controller/scaled-targets.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { accessThrough, presentCredentials } from '../../framework/faulty-api/access.ts';
+import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
+import type { Fault } from '../../framework/faulty-api/faults.ts';
 import { recordingLogger } from '../../framework/recording-logger.ts';
 
-jest.setTimeout(300_000);
+jest.setTimeout(420_000);
 
-const NAMESPACE = 'repair';
 const CONFIG = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
-const DEPLOYMENTS = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments`;
 const HPA = `/apis/autoscaling/v2/namespaces/${NAMESPACE}/horizontalpodautoscalers/descheduler`;
-const NODES = [1, 2, 3, 4, 5].map((index) => `node-${index}`);
-const TARGETS = ['autoscaler', 'node-repair', 'descheduler'].map((name) => ({
-  kind: 'Deployment' as const,
-  namespace: NAMESPACE,
-  name,
-}));
-const phase = (level: number) => ({ level, timeout: '10s' });
-const DEPENDENTS = TARGETS.map(({ name, ...target }, index) => ({
-  ...target,
-  name,
-  target: name,
-  scaleDown: phase(index),
-  scaleUp: phase(TARGETS.length - index),
-}));
+/** Six of them in one zone. */
+const NODES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((index) => `node-${index}`);
+const ZONE_B = NODES.slice(4);
+/** 70 %, of both zones. */
+const MOST = NODES.slice(1, 8);
+const DEPENDENTS = dependentsByLevel('10s');
 /** Kubelets of this cluster renew their Leases every ten seconds. */
 const SILENT: BrupopConfigSpec = { connectivity: { nodeMonitorGracePeriod: '24s', dependents: DEPENDENTS } };
 const LOSS = { limitMs: 120_000, pauseMs: 250 };
@@ -53,6 +62,7 @@ const LOSS = { limitMs: 120_000, pauseMs: 250 };
 let cluster: ControlPlane;
 let serviceAccountDir = '';
 let replica: Replica | undefined;
+let targets: ScaledTargets;
 
 beforeAll(async () => {
   cluster = await startControlPlane();
@@ -60,12 +70,12 @@ beforeAll(async () => {
   serviceAccountDir = await installForController(
     cluster,
     '--set-json',
-    `dependents.targets=${JSON.stringify(TARGETS)}`,
+    `dependents.targets=${JSON.stringify(TARGETS_VALUE)}`,
   );
   for (const [index, name] of NODES.entries())
-    await createNode(cluster, { name, zone: index < 2 ? 'a' : 'b', labels: { team: 'a' } });
+    await createNode(cluster, { name, zone: index < 4 ? 'a' : 'b', labels: { team: 'a' } });
   await configure(SILENT);
-  await Promise.all(TARGETS.map(async ({ name }, index) => await deploy(name, [1, 3, 2][index] ?? 1)));
+  targets = await ScaledTargets.deploy(cluster);
   await cluster.api.create(HPA.replace('/descheduler', ''), {
     apiVersion: 'autoscaling/v2',
     kind: 'HorizontalPodAutoscaler',
@@ -105,35 +115,13 @@ afterAll(async () => {
   await cluster.stop();
 });
 
-const start = async (): Promise<Replica> =>
-  await startReplica(cluster, serviceAccountDir, {
-    dependents: TARGETS.map(({ name: target, ...one }) => ({ ...one, target })),
-  });
+const start = async (settings: Partial<ControllerConfig> = {}): Promise<Replica> =>
+  await startReplica(cluster, serviceAccountDir, { dependents: TARGETS, ...settings });
 
 async function configure(spec: BrupopConfigSpec): Promise<void> {
   const kind = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
   const body = { ...kind, metadata: { name: CONFIG_NAME }, spec };
   await cluster.api.request('PATCH', `${CONFIG}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
-}
-
-async function deploy(name: string, replicas: number): Promise<void> {
-  const labels = { app: name };
-  await cluster.api.create(DEPLOYMENTS, {
-    metadata: { name },
-    spec: {
-      replicas,
-      selector: { matchLabels: labels },
-      template: {
-        metadata: { labels },
-        spec: {
-          terminationGracePeriodSeconds: 0,
-          tolerations: [{ operator: 'Exists' }],
-          containers: [{ name, image: 'registry.example/app:1', resources: { requests: { cpu: '1m' } } }],
-        },
-      },
-    },
-  });
-  await eventually(async () => expect((await read(name)).status?.readyReplicas).toBe(replicas), { limitMs: 60_000 });
 }
 
 /** Exactly these nodes stop renewing their Leases. */
@@ -144,19 +132,7 @@ async function cut(names: readonly string[]): Promise<void> {
   }
 }
 
-const read = async (name: string): Promise<V1Deployment> => await cluster.api.get(`${DEPLOYMENTS}/${name}`);
-
-/** As `3`, or `0 (3)` with what is recorded. */
-async function scales(): Promise<string[]> {
-  const found = await Promise.all(TARGETS.map(async ({ name }) => await read(name)));
-  return found.map(({ metadata, spec }) => {
-    const record = metadata?.annotations?.[DEPENDENT_REPLICAS_ANNOTATION];
-    return `${spec?.replicas}${record === undefined ? '' : ` (${record})`}`;
-  });
-}
-
-const UP = ['1', '3', '2'];
-const DOWN = ['0 (1)', '0 (3)', '0 (2)'];
+const scales = async (): Promise<string[]> => await targets.scales();
 const untilDown = async (): Promise<void> => await eventually(async () => expect(await scales()).toEqual(DOWN), LOSS);
 
 async function untilUp(): Promise<void> {
@@ -184,7 +160,7 @@ const reasonOf = async (): Promise<string | undefined> =>
 
 it('while most nodes are silent three dependents are at 0, in their order, and an autoscaler leaves them there', async () => {
   const before = await told();
-  await cut(NODES.slice(0, 4));
+  await cut(MOST);
   await untilDown();
   await eventually(async () => {
     expect(await reasonOf()).toBe('ScaledDown');
@@ -200,23 +176,71 @@ it('while most nodes are silent three dependents are at 0, in their order, and a
   await cut([]);
   await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
   await eventually(async () => expect(await reasonOf()).toBe('NotScaled'), LOSS);
-  const names = TARGETS.map(({ name }) => name);
   await eventually(async () =>
     expect((await told()).slice(before.length)).toEqual([
-      ...names.map((name) => `DependentScaledDown ${name}`),
-      ...names.toReversed().map((name) => `DependentScaledUp ${name}`),
+      ...NAMES.map((name) => `DependentScaledDown ${name}`),
+      ...NAMES.toReversed().map((name) => `DependentScaledUp ${name}`),
     ]),
   );
 });
 
 it('nothing is scaled when one zone is silent', async () => {
-  await cut(NODES.slice(2));
+  await cut(ZONE_B);
   await new Promise((done) => setTimeout(done, 45_000));
   expect(await scales()).toEqual(UP);
 });
 
+const LIST: Fault['match'] = { verbs: ['list', 'watch'], path: /kube-node-lease\/leases$/u };
+const READ: Fault['match'] = { verbs: ['get'], path: /deployments/u };
+
+describe('through an API server that fails', () => {
+  let api: FaultyApi;
+  let access: ControllerConfig['access'];
+
+  beforeAll(async () => {
+    api = await FaultyApi.start(cluster);
+    const dir = mkdtempSync(join(tmpdir(), 'brupop-faulty-'));
+    await presentCredentials(dir, { token: await readFile(join(serviceAccountDir, 'token'), 'utf8'), ca: api.ca });
+    access = accessThrough(api, dir);
+  });
+  beforeEach(async () => {
+    await replica?.stop();
+    replica = await start({ access });
+    await eventually(async () => {
+      if ((await replica?.isLeader()) !== true) throw new Error('the replica does not lead yet');
+    });
+  });
+  afterEach(() => api.clear());
+  afterAll(async () => await api.stop());
+
+  it.each<[string, readonly Fault[], readonly string[]]>([
+    ['watches of Leases that are silent, and nodes that renew them', [{ match: LIST, answer: { kind: 'mute' } }], []],
+    [
+      'lists of Leases that fail, and nodes that renew them',
+      [{ match: LIST, answer: { kind: 'status', status: 500 } }],
+      [],
+    ],
+    [
+      'reads of targets that get 429',
+      [{ match: READ, answer: { kind: 'status', status: 429, retryAfterSeconds: 1 } }],
+      MOST,
+    ],
+  ])('nothing is scaled with %s', async (_, faults, silent) => {
+    for (const fault of faults) api.set(fault);
+    api.interrupt({ kind: 'reset' }, LIST);
+    await cut(silent);
+    const before = api.count('patch', /deployments/u);
+    await new Promise((done) => setTimeout(done, 45_000));
+    expect([await scales(), api.count('patch', /deployments/u) - before]).toEqual([UP, 0]);
+    api.clear();
+    api.interrupt({ kind: 'reset' }, LIST);
+    await cut(MOST);
+    await untilDown();
+  });
+});
+
 it('a leader that ends on the way is followed by one that goes on, and by one that scales back', async () => {
-  await cut(NODES.slice(0, 4));
+  await cut(MOST);
   await eventually(async () => expect((await scales())[0]).toBe('0 (1)'), LOSS);
   await replica?.stop();
   replica = await start();
@@ -228,7 +252,7 @@ it('a leader that ends on the way is followed by one that goes on, and by one th
 });
 
 it('what a user scales back stays so, and is told once', async () => {
-  await cut(NODES.slice(0, 4));
+  await cut(MOST);
   await untilDown();
   const before = (await told()).filter((one) => one === 'DependentScaledByOthers node-repair').length;
   await cluster.api.patch(`${DEPLOYMENTS}/node-repair/scale`, { spec: { replicas: 3 } });
@@ -239,8 +263,44 @@ it('what a user scales back stays so, and is told once', async () => {
   expect(after - before).toBe(1);
 });
 
+it('the account of the controller may read and patch the targets, and no other object', async () => {
+  const controller = cluster.api.as(await readFile(join(serviceAccountDir, 'token'), 'utf8'));
+  const nothing = { metadata: { annotations: { other: null } } };
+  const { metadata } = await controller.get<V1Deployment>(`${DEPLOYMENTS}/autoscaler`);
+  expect(metadata?.name).toBe('autoscaler');
+  await controller.patch(`${DEPLOYMENTS}/autoscaler`, nothing);
+  const others = [
+    `${DEPLOYMENTS}/other`,
+    `${DEPLOYMENTS}/autoscaler/scale`,
+    `${DEPLOYMENTS}/autoscaler/status`,
+    DEPLOYMENTS.replace(NAMESPACE, 'kube-system').concat('/autoscaler'),
+    DEPLOYMENTS.replace('deployments', 'statefulsets').concat('/autoscaler'),
+    DEPLOYMENTS.replace('deployments', 'daemonsets').concat('/autoscaler'),
+  ];
+  for (const path of others) {
+    await expect(controller.patch(path, nothing)).rejects.toMatchObject({ status: 403 });
+    await expect(controller.get(path)).rejects.toMatchObject({ status: 403 });
+  }
+  await expect(controller.get(DEPLOYMENTS)).rejects.toMatchObject({ status: 403 });
+  await expect(controller.create(DEPLOYMENTS, { metadata: { name: 'other' } })).rejects.toMatchObject({ status: 403 });
+  await expect(controller.delete(`${DEPLOYMENTS}/autoscaler`)).rejects.toMatchObject({ status: 403 });
+});
+
+it('what users let the operator ignore comes back during the loss, and goes down again without the annotation', async () => {
+  const ignore = async (value: string | null): Promise<void> => {
+    const metadata = { annotations: { [IGNORE_SCALING_ANNOTATION]: value } };
+    await cluster.api.patch(`${DEPLOYMENTS}/node-repair`, { metadata });
+  };
+  await cut(MOST);
+  await untilDown();
+  await ignore('true');
+  await eventually(async () => expect(await scales()).toEqual(['0 (1)', '3', '0 (2)']), LOSS);
+  await ignore(null);
+  await untilDown();
+});
+
 it('an entry that is removed, and the deletion of the configuration, bring dependents back during the loss', async () => {
-  await cut(NODES.slice(0, 4));
+  await cut(MOST);
   await untilDown();
   await configure({ connectivity: { nodeMonitorGracePeriod: '24s', dependents: DEPENDENTS.slice(1) } });
   await eventually(async () => expect(await scales()).toEqual(['1', ...DOWN.slice(1)]), LOSS);
@@ -249,7 +309,7 @@ it('an entry that is removed, and the deletion of the configuration, bring depen
 });
 
 it('before an uninstallation all are scaled back, and no controller scales them again', async () => {
-  await cut(NODES.slice(0, 4));
+  await cut(MOST);
   await untilDown();
   const { hostname, port } = new URL(cluster.url);
   const config = readConfig({
@@ -261,7 +321,7 @@ it('before an uninstallation all are scaled back, and no controller scales them 
     KUBERNETES_SERVICE_HOST: hostname,
     KUBERNETES_SERVICE_PORT: port,
     SERVICE_ACCOUNT_DIR: serviceAccountDir,
-    DEPENDENTS: TARGETS.map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`).join(','),
+    DEPENDENTS: TARGETS.map(targetKey).join(','),
     RESTORE_DEPENDENTS: 'true',
   });
   expect(config.restoresDependents).toBe(true);
