@@ -15,6 +15,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { attemptOf, type CheckLookups, type RawJob, readJob, startIn } from '../cluster/checks.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { cronJobPath } from '../cluster/probes.ts';
+import { isRefusal } from '../cluster/refusals.ts';
 import { readShadow } from '../cluster/shadow.ts';
 import type { CheckWork, NodeJobs } from '../plan/check-work.ts';
 import type { JobRun } from '../plan/facts/jobs.ts';
@@ -72,7 +73,10 @@ export class CheckJobs {
     assumeCache.shadow(readShadow(await client.mergePatch(shadowPath(shadow), body, { signal })));
   }
 
-  /** A Job of this name that exists is looked at like one that was created here. */
+  /**
+   * A Job of this name that exists is looked at like one that was created here. One that is refused is not tried again, as
+   * the update would wait for it until its time limit.
+   */
   async #create(run: JobRun, node: NodeView): Promise<void> {
     const { client, writer, signal } = this.#context;
     const log = this.#context.logOf(node.metadata.name);
@@ -80,12 +84,18 @@ export class CheckJobs {
     const key = `job/${run.jobName}`;
     if (!writer.canWrite(key)) return;
     let problem = '';
+    let isRefused = false;
     const create = async (): Promise<void> => {
       try {
         const raw = await client.find(cronJobPath(namespace, run.cronJob), signal);
         if (raw === undefined) throw new Error(`there is no CronJob ${namespace}/${run.cronJob}`);
         const body = jobOf(raw, run, node, this.#lookups.config);
-        await client.request({ method: 'POST', path: groupPath('batch/v1', 'jobs', { namespace }), body, signal });
+        await client
+          .request({ method: 'POST', path: groupPath('batch/v1', 'jobs', { namespace }), body, signal })
+          .catch((error: unknown) => {
+            isRefused = isRefusal(error);
+            throw error;
+          });
         log.info('job of a check or hook created', { check: run.name, phase: run.phase, job: run.jobName });
       } catch (error) {
         if (isAlreadyThere(error)) return;
@@ -95,6 +105,7 @@ export class CheckJobs {
     };
     const created = await writer.attempt('job_create', key, create, log);
     if (created) this.#lookups.created(run);
+    else if (isRefused) this.#lookups.refused(run, problem);
     else this.#lookups.creating(run, problem);
   }
 

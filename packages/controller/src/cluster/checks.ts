@@ -6,8 +6,8 @@
  *
  * A Job is `Creating` from when its creation is recorded in the shadow until the Kubernetes API has it;
  * a controller that takes over knows only the record. A recorded Job that is not there is `Gone`: it may
- * have run. One whose pods the Kubernetes API refuses (Pod Security, a quota, a webhook) has `Failed` with the reason of
- * the Event that the controller of Jobs writes; it has not run.
+ * have run. One that the Kubernetes API refuses, or whose pods it refuses for good, has `Failed` with that reason; it has
+ * not run. What may pass is shown while the Job is `Running`.
  */
 import * as v from 'valibot';
 import { JOB_OF_ANNOTATION } from '@brupop/shared/api/names';
@@ -19,6 +19,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
+import { latestRefusal, MAX_REFUSAL, readRefusal } from './refusals.ts';
 
 export const JOB_RESULTS = ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const;
 export type JobResult = (typeof JOB_RESULTS)[number];
@@ -82,7 +83,6 @@ const FORGET_MS = 600_000;
 const NO_PODS_MS = 5_000;
 /** Kubernetes combines equal ones. */
 const MAX_EVENTS = 100;
-const MAX_REFUSAL = 400;
 /** How much longer than its timeout a Job may take, if nothing ends it. */
 export const JOB_SLACK_MS = 60_000;
 
@@ -126,6 +126,11 @@ export class CheckLookups {
   /** The Kubernetes API has the Job, or one of its name. */
   created(job: JobRef): void {
     this.#known(job, 'Running');
+  }
+
+  /** The Kubernetes API does not accept the Job, so it has not run. */
+  refused(job: JobRef, problem: string): void {
+    this.#known(job, 'Failed', `the Job was refused: ${shorten(problem, MAX_REFUSAL)}`);
   }
 
   /** Forgets all: another process may act until this one leads again. */
@@ -179,18 +184,19 @@ export class CheckLookups {
       if (signal.aborted) throw error;
       this.#known(job, 'Running', messageOf(error));
     }
-    const { since = 0, state } = this.#jobs.get(job.jobName) ?? {};
-    if (state === 'Running' && clock.now() - since > job.timeoutMs + JOB_SLACK_MS) this.#known(job, 'TimedOut');
+    const { since = 0, state, problem } = this.#jobs.get(job.jobName) ?? {};
+    const isLate = clock.now() - since > job.timeoutMs + JOB_SLACK_MS;
+    if (state === 'Running' && isLate) this.#known(job, 'TimedOut', problem);
   }
 
   async #readFound(job: JobRef, found: RawJob, signal: AbortSignal): Promise<void> {
     const refusal = found.hasPods ? undefined : await this.#refusalOf(job, found.uid, signal);
-    if (refusal === undefined) this.#known(job, stateOf(found, job));
-    else this.#known(job, 'Failed', refusal);
+    const problem = refusal && `no pod could be created: ${refusal.message}`;
+    this.#known(job, refusal?.isLasting === true ? 'Failed' : stateOf(found, job), problem);
   }
 
   /** Why no pod of a Job can be created. A Job whose pod was created meanwhile has run, whatever an Event says. */
-  async #refusalOf(job: JobRef, uid: string, signal: AbortSignal): Promise<string | undefined> {
+  async #refusalOf(job: JobRef, uid: string, signal: AbortSignal): Promise<ReturnType<typeof latestRefusal>> {
     const { client, clock, config } = this.#options;
     const { since } = this.#jobs.get(job.jobName) ?? { since: clock.now() };
     if (clock.now() - since < NO_PODS_MS) return undefined;
@@ -201,10 +207,9 @@ export class CheckLookups {
       query: { fieldSelector },
       maxItems: MAX_EVENTS,
       signal,
-      slim: messageIn,
+      slim: readRefusal,
     });
-    const message = items.at(-1);
-    return message && `no pod could be created: ${message}`;
+    return latestRefusal(items);
   }
 
   #known(job: JobRef, state: JobView['state'], problem?: string): void {
@@ -288,13 +293,6 @@ export function readJob(raw: unknown): RawJob {
     result: resultOf(status?.conditions),
     hasPods,
   };
-}
-
-const event = object({ message: v.exactOptional(text) });
-
-function messageIn(raw: unknown): string | undefined {
-  const { message } = parse(event, raw, 'the Event', (problem) => new Error(problem));
-  return message && shorten(message, MAX_REFUSAL);
 }
 
 function resultOf(
