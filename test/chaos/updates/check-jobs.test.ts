@@ -235,7 +235,7 @@ describe('a node is not drained', () => {
     await untilUpdated('later');
   });
 
-  describe('at once when no pod of its Job can be created', () => {
+  describe('when no pod of its Job can be created', () => {
     const namespace = `/api/v1/namespaces/${CHECKS_NAMESPACE}`;
     const quotas = `${namespace}/resourcequotas`;
     const enforce = async (level: string | null): Promise<void> => {
@@ -251,21 +251,27 @@ describe('a node is not drained', () => {
       ],
     } as const;
 
-    it.each(Object.entries(refused))('by %s, with the reason of Kubernetes', async (what, [refuse, allow, reason]) => {
-      await refuse();
-      try {
-        await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
-        const name = what.toLowerCase().replaceAll(' ', '-');
-        await member(name);
-        await start();
-        await eventually(async () => expect(await waitingFor(name)).toMatch(/^HookFailed until /u), LIMIT);
-        await eventually(async () => expect(await eventsOn(name)).toContain(reason), LIMIT);
-        expect(await versionOf(name)).toBe(oldVersion);
-        await eventually(async () => expect(await jobsOfChecks(cluster)).toEqual([]), LIMIT);
-      } finally {
-        await allow();
-      }
-    });
+    it.each(Object.entries(refused))(
+      'by %s, with the reason of Kubernetes',
+      async (what, [refuse, allow, reason]) => {
+        await refuse();
+        try {
+          await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
+          const name = what.toLowerCase().replaceAll(' ', '-');
+          await member(name);
+          await start();
+          // A quota has to be exceeded for a minute, by Events ever further apart.
+          const limit = { ...LIMIT, limitMs: 240_000 };
+          await eventually(async () => expect(await waitingFor(name)).toMatch(/^HookFailed until /u), limit);
+          await eventually(async () => expect(await eventsOn(name)).toContain(reason), LIMIT);
+          expect(await versionOf(name)).toBe(oldVersion);
+          await eventually(async () => expect(await jobsOfChecks(cluster)).toEqual([]), LIMIT);
+        } finally {
+          await allow();
+        }
+      },
+      360_000,
+    );
   });
 
   it('and does not start while there is no such CronJob', async () => {
