@@ -45,6 +45,8 @@ export class ScaledWorld {
   killedAfter = Infinity;
   /** What requests fail with. */
   failure: KubeError | undefined;
+  /** Only these requests fail, as `up NAME`; undefined: all. */
+  failing: string | undefined;
   leader: Dependents;
   readonly #objects = new Map<string, RawTarget>();
   #version = 0;
@@ -159,7 +161,7 @@ export class ScaledWorld {
   #count(call: string): void {
     if (this.killedAfter <= 0) throw new Error('killed');
     this.killedAfter -= 1;
-    if (this.failure !== undefined) throw this.failure;
+    if (this.failure !== undefined && call === (this.failing ?? call)) throw this.failure;
     this.calls.push(call);
   }
 

@@ -198,6 +198,23 @@ it('a target that the API server rejects is shown, retried, and does not keep ot
   expect(condition(world)).toBe('True NotScaled');
 });
 
+it.each(['up descheduler', 'get descheduler'])(
+  'on the way up a webhook that is down for %s keeps no other at 0',
+  async (request) => {
+    const world = await lostWorld();
+    world.failure = new KubeError(500, 'InternalError', 'failed calling webhook');
+    world.failing = request;
+    world.lose(false);
+    await world.pass(25_000);
+    expect(world.scales).toEqual(['0 (2)', '0 (1)', '0 (3)']);
+    await world.pass(10_000);
+    expect([world.scales, condition(world)]).toEqual([['2', '1', '0 (3)'], 'False TargetRequestFailed']);
+    world.failure = undefined;
+    await world.pass(MINUTE);
+    expect([world.scales, condition(world)]).toEqual([['2', '1', '3'], 'True NotScaled']);
+  },
+);
+
 it('one that the chart no longer has, and that was left at 0, is shown until the chart has it again', async () => {
   const world = await lostWorld();
   const left = { kind: 'Deployment', namespace: 'kube-system', target: 'autoscaler', state: 'Down', replicas: 2 };

@@ -3,7 +3,8 @@
  * the leader, beside the plan. It reads the targets that the chart names, lets `decide.ts` choose, and
  * sends one patch after the other; the next pass reads what became of it. As long as it is not known
  * whether the cluster is lost, and while a request fails for a reason that passes, nothing is scaled and
- * the levels start again.
+ * the levels start again. But on the way up a request that fails keeps its own target only: a webhook
+ * that is down for one of them must not keep the others at 0.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { TargetName } from '@brupop/shared/api/config-dependents';
@@ -20,7 +21,7 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { DependentsStatus } from '../../plan/config-status.ts';
-import { decide, type Scaling, type Started } from './decide.ts';
+import { decide, type Direction, type Scaling, type Started } from './decide.ts';
 import { type Entry, entriesOf, observedOf } from './entries.ts';
 import { Notices } from './notices.ts';
 import { reportOf, type Shown } from './report.ts';
@@ -39,7 +40,7 @@ interface DependentsOptions {
   readonly onReport: () => void;
 }
 
-/** Why the API server rejects the request for a target. */
+/** Why the request for a target fails. */
 interface Rejection {
   readonly problem: string;
   /** On the monotonic clock. */
@@ -127,7 +128,7 @@ export class Dependents {
   async #pass(entries: readonly Entry[], view: DependentsView, signal: AbortSignal): Promise<number> {
     const { clock } = this.#options;
     const found = new Map(
-      await Promise.all(entries.map(async (one) => [one.key, await this.#find(one, signal)] as const)),
+      await Promise.all(entries.map(async (one) => [one.key, await this.#find(one, view, signal)] as const)),
     );
     const observed = entries.map((one) => observedOf(one, found.get(one.key) ?? 'Failed', view));
     const { scalings, started, nextAt } = decide(observed, this.#started, clock.monotonic());
@@ -138,18 +139,18 @@ export class Dependents {
     this.#show(entries, found, view);
     if (due.length > 0) return MIN_GAP_MS;
     if (nextAt !== undefined) return Math.max(0, Math.min(POLL_MS, nextAt - clock.monotonic()));
-    const isAway = view.loss?.lost !== false || scalings.length > 0;
+    const isAway = view.loss?.lost !== false || scalings.length > 0 || this.#rejections.size > 0;
     return isAway ? LOST_MS : IDLE_MS;
   }
 
-  async #find(entry: Entry, signal: AbortSignal): Promise<Shown['found']> {
+  async #find(entry: Entry, { loss }: DependentsView, signal: AbortSignal): Promise<Shown['found']> {
     if (!entry.isAllowed) return 'NotAllowed';
     const { client } = this.#options;
     try {
       const raw = await client.find<RawTarget>(targetPath(entry), signal);
       return raw === undefined ? 'NotFound' : readTarget(raw);
     } catch (error) {
-      if (signal.aborted || !isRejection(error)) throw error;
+      if (signal.aborted || !isOfTarget(error, loss?.lost === false ? 'Up' : 'Down')) throw error;
       this.#rejected(entry.key, error);
       return 'Failed';
     }
@@ -166,7 +167,7 @@ export class Dependents {
       const isConflict = hasStatus(error, 409) || hasStatus(error, 404);
       count(isConflict ? 'conflict' : 'error');
       if (isConflict) return;
-      if (signal.aborted || !isRejection(error)) throw error;
+      if (signal.aborted || !isOfTarget(error, to)) throw error;
       return this.#rejected(entry.key, error);
     }
     count('ok');
@@ -258,7 +259,8 @@ function reasonOfStay({ problem, loss }: DependentsView): string {
   return problem !== undefined && loss?.lost === true ? `The configuration has a mistake: ${problem}` : '';
 }
 
-/** Of this very request, so that others may succeed. */
-function isRejection(error: unknown): boolean {
-  return error instanceof KubeError && !isPassing(error);
+/** Others may succeed. 429 is of the API server, which is not to get more requests. */
+function isOfTarget(error: unknown, to: Direction): boolean {
+  if (!(error instanceof KubeError)) return false;
+  return !isPassing(error) || (to === 'Up' && !hasStatus(error, 429));
 }
