@@ -261,7 +261,7 @@ describe('a node is not drained', () => {
           await member(name);
           await start();
           // A quota has to be exceeded for a minute, by Events ever further apart.
-          const limit = { ...LIMIT, limitMs: 240_000 };
+          const limit = what === 'a quota' ? { ...LIMIT, limitMs: 240_000 } : LIMIT;
           await eventually(async () => expect(await waitingFor(name)).toMatch(/^HookFailed until /u), limit);
           await eventually(async () => expect(await eventsOn(name)).toContain(reason), LIMIT);
           expect(await versionOf(name)).toBe(oldVersion);
