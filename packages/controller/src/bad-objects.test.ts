@@ -177,7 +177,7 @@ function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
   const events = [...made.specs, ...made.conditions, ...made.cleanups].flatMap(({ event }) => event ?? []);
   return [
     ...made.specs.map((write) => patchOf(write)),
-    ...events.map((one) => eventOf(one, BY, { now: NOW, second: NOW / 1000 })),
+    ...events.map((one) => eventOf(one, BY, { now: NOW, micros: 0, second: NOW / 1000 })),
     ...made.conditions.flatMap((news) => [conditionOf(news, NOW), ...healthConditions(news, NOW)]),
     ...(snapshot.config === undefined
       ? []

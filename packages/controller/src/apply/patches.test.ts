@@ -110,7 +110,7 @@ describe('an Event', () => {
   it('has the same name for the same occurrence, and another name for another occurrence', () => {
     if (started === undefined || failed === undefined) throw new Error('expected two Events');
     const nameOf = (occurrence: typeof started, now: number): string =>
-      (eventOf(occurrence, BY, { now, second: now / 1000 }) as { metadata: { name: string } }).metadata.name;
+      (eventOf(occurrence, BY, { now, micros: 0, second: now / 1000 }) as { metadata: { name: string } }).metadata.name;
     expect(nameOf(started, NOW)).toBe(nameOf(started, NOW - MINUTE));
     expect(nameOf(started, NOW)).not.toBe(nameOf(failed, NOW));
     expect(nameOf(started, NOW)).not.toBe(nameOf({ ...started, key: 'later' }, NOW));
@@ -118,7 +118,7 @@ describe('an Event', () => {
 
   it('is cut to the length that the API server accepts', () => {
     if (failed === undefined) throw new Error('expected an Event');
-    const { message } = eventOf({ ...failed, message: 'x'.repeat(5_000) }, BY, { now: NOW, second: 0 }) as {
+    const { message } = eventOf({ ...failed, message: 'x'.repeat(5_000) }, BY, { now: NOW, micros: 0, second: 0 }) as {
       message: string;
     };
     expect(message.length).toBeLessThanOrEqual(1_024);

@@ -33,6 +33,31 @@ describe('Events of a fleet of 5,000 nodes', () => {
   });
 });
 
+it('Events about several objects within one millisecond have the order in which they happened', async () => {
+  const clock = new FakeClock();
+  const bodies: { involvedObject: { uid: string }; eventTime: string }[] = [];
+  const client = { request: async ({ body }: { body: never }) => await Promise.resolve(bodies.push(body)) };
+  const log = { warn: () => undefined } as unknown as ConstructorParameters<typeof Events>[0]['log'];
+  const events = new Events({
+    client: client as unknown as KubeClient,
+    clock,
+    log,
+    component: 'test',
+    instance: 'test',
+    count: () => undefined,
+  });
+  const record = (uid: string): void =>
+    events.record({ reason: 'Waiting', warning: false, about: { ...ABOUT, uid }, message: '', key: '' });
+  for (const uid of ['c', 'a', 'b']) record(uid);
+  await clock.advance(1);
+  record('0');
+  while (bodies.length < 4) await new Promise((done) => setImmediate(done));
+  const times = bodies.map(({ eventTime }) => eventTime);
+  expect(bodies.map(({ involvedObject }) => involvedObject.uid)).toEqual(['c', 'a', 'b', '0']);
+  expect(times).toEqual([...new Set(times)].toSorted());
+  expect(times.every((time) => /\.\d{6}Z$/u.test(time))).toBe(true);
+});
+
 describe('Events about one object within one second', () => {
   const clock = new FakeClock();
   const bodies: { reason: string; lastTimestamp: string; eventTime: string; involvedObject: { uid: string } }[] = [];
@@ -90,7 +115,9 @@ it('no more objects are remembered than Events fit in the queue, also when a clo
 it.each(['a', '…', '\u0000', '😀'])('the message of an Event is as long as kube-apiserver accepts: %j', (character) => {
   const message = `Error ${character.repeat(2_000)}`;
   const source: EventSource = { reason: 'UpdateFailed', warning: true, about: ABOUT, message, key: '' };
-  const body = eventOf(source, { component: 'test', instance: 'test' }, { now: 0, second: 0 }) as { message: string };
+  const body = eventOf(source, { component: 'test', instance: 'test' }, { now: 0, micros: 0, second: 0 }) as {
+    message: string;
+  };
   expect(Buffer.byteLength(body.message)).toBeLessThanOrEqual(1_024);
   expect(Buffer.byteLength(body.message)).toBeGreaterThan(1_020);
   expect(body.message).toMatch(/^Error (?:a|…|\uFFFD|😀)+$/u);

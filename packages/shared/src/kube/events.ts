@@ -50,6 +50,7 @@ interface EventsOptions {
 const EVENTS_NAMESPACE = 'default';
 const LIMIT_MS = 5_000;
 const MAX_QUEUE = 1_000;
+const MAX_MICROS = 999;
 /** Bytes. kube-apiserver rejects an Event with an `eventTime` whose message is longer. */
 const MAX_MESSAGE = 1_024;
 const MINOR_RATE = { burst: 100, perSecond: 1 };
@@ -60,6 +61,8 @@ export class Events {
   readonly #minor: TokenBucket;
   /** By the UID of an object: the second of its latest Event, epoch seconds. */
   readonly #seconds = new Map<string, number>();
+  /** When the latest Event was recorded: epoch milliseconds, and its microseconds. */
+  #latest = { now: 0, micros: 0 };
   #queued = 0;
   #sent = Promise.resolve();
 
@@ -82,7 +85,10 @@ export class Events {
     }
     this.#queued += 1;
     const now = this.#options.clock.now();
-    const body = eventOf(occurrence, this.#options, { now, second: this.#secondOf(occurrence.about.uid, now) });
+    const micros = this.#latest.now === now ? Math.min(this.#latest.micros + 1, MAX_MICROS) : 0;
+    this.#latest = { now, micros };
+    const second = this.#secondOf(occurrence.about.uid, now);
+    const body = eventOf(occurrence, this.#options, { now, micros, second });
     this.#sent = this.#sent.then(() => this.#send(occurrence, body));
   }
 
@@ -122,7 +128,9 @@ function namespaceOf({ about }: EventSource): string {
 interface EventTime {
   /** Epoch milliseconds. */
   readonly now: number;
-  /** The one by which kubectl sorts. */
+  /** They tell Events of one millisecond apart: `--sort-by=.eventTime` has them in their order. */
+  readonly micros: number;
+  /** The one by which `kubectl describe` and `kubectl events` sort. */
   readonly second: number;
 }
 
@@ -130,7 +138,7 @@ interface EventTime {
 export function eventOf(
   occurrence: EventSource,
   { component, instance }: Pick<EventsOptions, 'component' | 'instance'>,
-  { now, second }: EventTime,
+  { now, micros, second }: EventTime,
 ): object {
   const { reason, warning, about, related, message, key } = occurrence;
   const digest = createHash('sha256')
@@ -147,7 +155,7 @@ export function eventOf(
     type: warning ? 'Warning' : 'Normal',
     reason,
     action: reason,
-    eventTime: rfc3339Micro(now),
+    eventTime: rfc3339Micro(now, micros),
     message: bounded(printable(message.slice(0, MAX_MESSAGE))),
     source: { component },
     reportingComponent: component,

@@ -56,9 +56,9 @@ export function rfc3339(epochMs: number): string {
   return `${new Date(epochMs).toISOString().slice(0, 19)}Z`;
 }
 
-/** RFC 3339 in UTC with exactly six fraction digits, as metav1.MicroTime requires. */
-export function rfc3339Micro(epochMs: number): string {
-  return `${new Date(epochMs).toISOString().slice(0, 23)}000Z`;
+/** RFC 3339 in UTC with exactly six fraction digits, as metav1.MicroTime requires. `micros`: less than 1000. */
+export function rfc3339Micro(epochMs: number, micros = 0): string {
+  return `${new Date(epochMs).toISOString().slice(0, 23)}${String(micros).padStart(3, '0')}Z`;
 }
 
 /** Epoch milliseconds of an RFC 3339 text; undefined for anything else. */
