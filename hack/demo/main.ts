@@ -98,8 +98,7 @@ function stopOn(signal: NodeJS.Signals): void {
 
 async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace: string }> {
   screen.say(`Bottlerocket update operator: ${size} nodes in three zones go from ${OLD} to ${NEW}.`);
-  screen.say('Getting and starting a control plane on loopback; the first time, this may take');
-  screen.say('some minutes…');
+  screen.say('Starting a control plane on loopback; the first time, this may take minutes…');
   const cluster = await startControlPlane();
   started.push(async () => await cluster.stop());
   screen.say(`To look at it in another terminal${keep ? '' : ', until the demonstration ends'}:`);

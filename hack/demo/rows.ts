@@ -21,7 +21,7 @@ const STEPS = {
 } as const;
 
 /** Reasons that the other columns already show. */
-const SILENT_REASONS: ReadonlySet<string> = new Set(['UpToDate', 'Updating']);
+const SILENT_REASONS: ReadonlySet<string> = new Set(['UpToDate', 'Updating', 'AgentNotConnected']);
 
 /** The row of one node. `goal` is the version that the fleet updates to. */
 export function rowOf(node: V1Node & KubernetesObject, shadow: BottlerocketShadow | undefined, goal: string): Row {
@@ -41,12 +41,17 @@ function isIdle(shadow: BottlerocketShadow | undefined): boolean {
 }
 
 function stateOf(node: V1Node, shadow: BottlerocketShadow | undefined, goal: string): string {
-  if (shadow?.status === undefined) return 'starting';
+  if (!hasReported(shadow)) return 'starting';
   const { spec, status } = shadow;
   if (!isReady(node) && !isRebooting(shadow)) return 'down';
   if (status.current_state === 'ErrorReset') return 'failed';
   if (spec.state === 'Idle') return status.current_version === goal ? 'up to date' : 'waiting';
   return stepOf(spec, status);
+}
+
+/** The controller writes conditions before that. */
+function hasReported(shadow: BottlerocketShadow | undefined): shadow is BottlerocketShadow & { status: ShadowStatus } {
+  return shadow?.status?.current_version !== undefined;
 }
 
 function isReady({ status }: V1Node): boolean {
@@ -60,7 +65,9 @@ function isRebooting({ spec, status }: BottlerocketShadow): boolean {
 
 function stepOf(spec: ShadowSpec, { lastOperation }: ShadowStatus): string {
   if (spec.state === 'MonitoringUpdate') return 'checking';
-  return lastOperation?.state === 'Processing' ? STEPS[lastOperation.operation] : 'starting';
+  return lastOperation !== undefined && lastOperation.version === spec.version
+    ? STEPS[lastOperation.operation]
+    : 'starting';
 }
 
 function waitsFor(shadow: BottlerocketShadow | undefined): string {

@@ -8,11 +8,21 @@ function row(node: string, state: string, waitsFor = ''): Row {
   return { node, zone: 'a', state, version: '1.26.0', waitsFor, done: state === 'up to date' };
 }
 
-function stateOf(operation: 'Drain' | 'Reboot'): string {
-  const metadata = { name: 'node-1', uid: '', resourceVersion: '' };
-  const node = { metadata, status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } };
+interface StateOptions {
+  readonly ready?: 'True' | 'Unknown';
+  readonly state?: 'Processing' | 'Succeeded';
+  readonly version?: string;
+}
+
+const metadata = { name: 'node-1', uid: '', resourceVersion: '' };
+const nodeThatIs = (status: 'True' | 'Unknown') => ({ metadata, status: { conditions: [{ type: 'Ready', status }] } });
+
+function stateOf(
+  operation: 'Stage' | 'Drain' | 'Reboot',
+  { ready = 'Unknown', state = 'Processing', version = '1.27.0' }: StateOptions = {},
+): string {
   const times = { startTime: '2026-01-02T03:04:05Z', lastUpdateTime: '2026-01-02T03:04:05Z' };
-  const lastOperation = { operation, state: 'Processing', version: '1.27.0', bootID: '', ...times } as const;
+  const lastOperation = { operation, state, version, bootID: '', ...times };
   const shadow: BottlerocketShadow = {
     metadata,
     spec: { state: 'RebootedIntoUpdate', version: '1.27.0' },
@@ -26,13 +36,30 @@ function stateOf(operation: 'Drain' | 'Reboot'): string {
       lastOperation,
     },
   };
-  return rowOf(node, shadow, '1.27.0').state;
+  return rowOf(nodeThatIs(ready), shadow, '1.27.0').state;
 }
 
 describe('a node that is not Ready', () => {
   it('is rebooting if its agent reboots it', () => expect(stateOf('Reboot')).toBe('rebooting'));
 
   it('is down otherwise', () => expect(stateOf('Drain')).toBe('down'));
+});
+
+describe('a node under way', () => {
+  const between = { ready: 'True', state: 'Succeeded' } as const;
+
+  it('has the latest step of its update, also when that has ended', () =>
+    expect(stateOf('Stage', between)).toBe('staging'));
+
+  it('is starting before the first step, whatever its update before ended with', () =>
+    expect(stateOf('Reboot', { ...between, version: '1.26.0' })).toBe('starting'));
+});
+
+it('a node whose agent has not reported yet is starting, and its row says no more', () => {
+  const reason = { reason: 'AgentNotConnected', message: 'No agent has reported for this node yet; check…' };
+  const conditions = [{ type: 'Progressing', status: 'False', lastTransitionTime: '', ...reason }] as const;
+  const shadow = { metadata, spec: { state: 'Idle' }, status: { conditions } } as unknown as BottlerocketShadow;
+  expect(rowOf(nodeThatIs('True'), shadow, '1.27.0')).toMatchObject({ state: 'starting', waitsFor: '' });
 });
 
 describe('the table of the demo', () => {
