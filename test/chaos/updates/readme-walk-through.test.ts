@@ -15,6 +15,7 @@ const [CONFIGURE = ''] = splitCommands(commandsOf('README.md', 'Configure'));
 const operate = splitCommands(commandsOf('README.md', 'Operate'));
 const [PAUSE = '', RESUME = ''] = operate.filter((command) => command.startsWith('kubectl patch brc'));
 const [STOP_MANAGING = ''] = operate.filter((command) => command.startsWith('kubectl label'));
+const [EVENTS = ''] = operate.filter((command) => command.startsWith('kubectl get events'));
 const LOOKS = operate.filter((command) => /^kubectl (?:get|describe)/u.test(command));
 
 const CONFIGURED = {
@@ -38,12 +39,22 @@ async function install({ cluster, fleet }: FleetContext): Promise<void> {
   for (const command of [CREATE, ALLOW, INSTALL]) await runCommands(cluster, command);
 }
 
+/** The Events show that each node has ended before the next one starts, also within one second. */
+function expectNodesInTurn(events: string): void {
+  const steps = [...events.matchAll(/(?<step>UpdateStarted|UpdateSucceeded) +node\/(?<node>\S+)/gu)];
+  const told = steps.map(({ groups }) => `${groups?.['step']} ${groups?.['node']}`);
+  const nodes = told.filter((_, index) => index % 2 === 0).map((text) => text.replace('UpdateStarted ', ''));
+  expect(nodes.toSorted()).toEqual(NODES.map(({ name }) => name));
+  expect(told).toEqual(nodes.flatMap((node) => [`UpdateStarted ${node}`, `UpdateSucceeded ${node}`]));
+}
+
 it('the documented commands install, update, configure, pause and resume, and each keeps what the others set', async () => {
   await withFleet({ nodes: NODES, install }, async (context) => {
     const { cluster, fleet } = context;
     for (const { name } of NODES) await runCommands(cluster, MANAGE.replaceAll('NODE', name));
     await fleet.untilAllRun(NEW);
     expect(await specInForce(context)).toEqual({});
+    await eventually(async () => expectNodesInTurn(await runCommands(cluster, EVENTS)));
 
     await runCommands(cluster, CONFIGURE);
     expect(await specInForce(context)).toEqual(CONFIGURED);
