@@ -194,7 +194,7 @@ export const METRICS = {
   ),
   recoveries: gauge(
     'recoveries',
-    'What [has recovered](recovery.md) a short time ago, so that pods are evicted that wait in CrashLoopBackOff. `kind` is `Node` or ' +
+    'What [has recovered](recovery.md) lately, so that pods that wait in CrashLoopBackOff are evicted. `kind` is `Node` or ' +
       '`Service`. Only on the leader.',
     'kind',
   ),

@@ -165,7 +165,7 @@ const statusSchema = object({
             'another actor. NotFound, NotAllowed, Failed: its state is unknown.',
         ),
         replicas: optional(count(), 'The recorded number of replicas, of one that is Down.'),
-        since: optional(time(), 'Since when it is in this state, if that is Down.'),
+        since: optional(time(), 'Since when it is Down. Absent in other states.'),
       }),
     ),
     'The dependents, and targets whose entry was removed while they were Down.',
@@ -194,7 +194,7 @@ const statusSchema = object({
         ),
       }),
     ),
-    'What has recovered a short time ago. The leader writes a pod here before it requests its eviction.',
+    'What has recovered lately. The leader writes a pod here before it requests its eviction.',
     { maxItems: MAX_RECOVERIES, 'x-kubernetes-list-type': 'atomic' },
   ),
   quorums: optional(

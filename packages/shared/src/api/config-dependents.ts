@@ -18,15 +18,15 @@ function phase(text: string, done: string) {
   return group(text, {
     level: field(
       whole(0, 100),
-      'Its place in the order, 0 by default: all with a lower level come before, and those with the same one go together.',
+      'Its place in the order, 0 by default: those with a lower level go first, and those with the same one go together.',
       { absent: 0 },
     ),
-    delay: field(duration('0s', '1h'), 'How long to wait before, once its level has started, 0s by default.', {
+    delay: field(duration('0s', '1h'), 'How long it waits after its level has started, 0s by default.', {
       absent: '0s',
     }),
     timeout: field(
       duration('1s', '1h'),
-      `After which time, beside delay, the next level starts although ${done}, 30s by default.`,
+      `The next level starts this long after delay although ${done}, 30s by default.`,
       { absent: '30s' },
     ),
   });
@@ -54,8 +54,8 @@ export const DEPENDENTS = {
   clusterExpiredPercent: field(
     whole(1, 100),
     'The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: ' +
-      'at least 3 Nodes, and not those of one zone alone. Not counted are the same Nodes as for expiredPercent, except that one that is ' +
-      'silent stays counted until the loss ends.',
+      'at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that a silent ' +
+      'one stays counted until the loss ends.',
     always(60),
   ),
   dependents: field(

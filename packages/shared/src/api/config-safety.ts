@@ -184,8 +184,8 @@ export const SAFETY = {
       expiredPercent: field(
         whole(0, 100),
         'The percentage of the managed nodes, of all or of one zone, whose Leases have to be expired: at least 2 nodes, ' +
-          'or 3 of a zone. Not counted are nodes that are updating, being deleted, younger than a minute, or silent for more ' +
-          'than an hour. 0: Leases do not matter.',
+          'or 3 of a zone. Nodes that are updating, being deleted, younger than a minute, or silent for more ' +
+          'than an hour are not counted. 0: Leases do not matter.',
         always(60),
       ),
       ...DEPENDENTS,
