@@ -149,6 +149,35 @@ it('the fleet does not count as up to date while settings roll out', () => {
   ]);
 });
 
+describe('a configuration with dependents and recovery', () => {
+  const stalled = (reports: Pick<Parameters<typeof statusOf>[0], 'dependents' | 'recovery'>): string | undefined => {
+    const config = { metadata: { name: 'cluster', uid: 'u', resourceVersion: '1', generation: 1 }, spec: {} };
+    const input = { config, plan: planOf([aManagedNode('a')]), before: undefined, isWritten: true, now: NOW };
+    return shown(statusOf({ ...input, ...reports }).conditions, 'Stalled');
+  };
+  const isFalse = (reason: string) => ({ status: 'False', reason, message: 'because' }) as const;
+
+  it.each([
+    ['NotScaled', undefined],
+    ['ScaledDown', undefined],
+    ['ScaledByOthers', undefined],
+    ['TargetNotFound', undefined],
+    ['TargetRequestFailed', undefined],
+    ['LossUnknown', undefined],
+    ['TargetNotAllowed', 'True TargetNotAllowed'],
+  ])('with %s: Stalled is %s', (reason, expected) => {
+    expect(stalled({ dependents: { condition: isFalse(reason), dependents: [] } })).toBe(expected);
+  });
+
+  it.each([
+    ['AsConfigured', undefined],
+    ['ServiceNotWatched', undefined],
+    ['PodsNotListed', undefined],
+    ['EvictionsBlocked', undefined],
+    ['NamespaceNotAllowed', 'True NamespaceNotAllowed'],
+  ])('with %s: Stalled is %s', (reason, expected) => expect(stalled({ recovery: isFalse(reason) })).toBe(expected));
+});
+
 it('Stalled names the reasons of the nodes that need a user, the most frequent one first', () => {
   const stuck = new Map([['HostLocked', 1] as const, ['SpecWriteRejected', 2] as const]);
   const rollout = { ...planOf([]), unconfirmed: ['a', 'b', 'c'], isMoving: false, stuck };
