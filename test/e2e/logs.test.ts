@@ -96,6 +96,8 @@ it('one grep over a failed node tells its story, with the cause as a warning', a
       expect(line).toMatchObject({ node: BROKEN, from: OLD, to: NEW, code: 'RolledBack', attempt });
 
     expect(all.filter((line) => line['pod'] !== undefined && line['node'] === undefined)).toEqual([]);
+    const saysNoMore = ({ msg, reason }: Line): boolean => msg.toLowerCase() === String(reason).toLowerCase();
+    expect(all.filter(saysNoMore)).toEqual([]);
     const starts = all.filter(({ msg }) => msg === 'starting');
     expect(new Set(starts.map(({ component }) => component))).toEqual(new Set([AGENT, APISERVER, CONTROLLER]));
     expect(

@@ -20,7 +20,7 @@
  * clock of the record may have been set since.
  */
 import { sameVersion } from '@brupop/shared/api/version';
-import { type Action, rowOf } from '../actions.ts';
+import { type Action, rowOf, wordsOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
@@ -63,7 +63,7 @@ function pace(seen: Observation, tracker: TrackerView, action: Action): Action {
   const apiNotBefore = Math.max(tracker.api.notBefore, specNotBefore);
   const notBefore = target === 'host' ? tracker.host.notBefore : apiNotBefore;
   if (notBefore <= seen.nowMs) return action;
-  return wait(seen, `pausing after an error of the ${target} before: ${action.reason}`, notBefore);
+  return wait(seen, `pausing after an error of the ${target}, then ${wordsOf(action)}`, notBefore);
 }
 
 function choose(seen: Observation, tracker: TrackerView): Action {

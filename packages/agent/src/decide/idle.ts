@@ -20,6 +20,8 @@ import { confirmedBefore, decidesOffer } from './settings-view.ts';
 import { dueMs, putBack, refresh, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
+const NO_UPDATE = 'no update is requested';
+
 export function idle(c: Context): Action {
   return c.host === 'answered' ? idleHost(c) : (closeReboot(c) ?? undo(c) ?? waitForHost(c));
 }
@@ -49,7 +51,7 @@ function reportIdle(c: AnsweredContext): Action | undefined {
   const last = closed(c);
   const lastOperation = last === undefined ? {} : { lastOperation: last };
   const status: AgentStatus = { ...base, current_state: 'Idle', ...lastOperation };
-  return sameStatus(c.shadow.status, status) ? undefined : { do: 'report', status, reason: 'idle' };
+  return sameStatus(c.shadow.status, status) ? undefined : { do: 'report', status, reason: NO_UPDATE };
 }
 
 /** Ends a Restore step and reports lasting problems of the host; a failed update stays recorded. */
@@ -114,8 +116,8 @@ function checkForUpdates(c: AnsweredContext): Action {
   if (c.update.kind === 'locked') return wait(seen, 'an update command is running on the host', nextLook(c));
   const settingsDueMs = c.settings.state === 'unsettled' ? dueMs(c) : Infinity;
   if (awaitsSettings(c)) return wait(seen, "the host's settings are not in force yet", settingsDueMs);
-  if (tracker.checkDueMs <= seen.nowMs) return refresh(c, 'checking for updates');
-  return wait(seen, 'idle', Math.min(tracker.checkDueMs, nextLook(c) ?? Infinity, settingsDueMs));
+  if (tracker.checkDueMs <= seen.nowMs) return refresh(c, 'the check is due');
+  return wait(seen, NO_UPDATE, Math.min(tracker.checkDueMs, nextLook(c) ?? Infinity, settingsDueMs));
 }
 
 /** Settings that fail hold up no updates, unless they decide the offer. */

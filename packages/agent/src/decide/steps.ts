@@ -102,7 +102,7 @@ export function undo(c: Context): Action | undefined {
   const isActivated = c.host === 'answered' && c.status?.state === 'Ready';
   if (isActivated && (!deactivationFailed || notBefore <= c.seen.nowMs))
     return runCommand(c, 'deactivate', 'any reboot would boot the update');
-  return restored ? undefined : { do: 'restore', reason: 'restoring the Node' };
+  return restored ? undefined : { do: 'restore', reason: 'the Node must be in service' };
 }
 
 export function cleanUp(c: Context): Action {
