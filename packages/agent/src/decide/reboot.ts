@@ -117,7 +117,8 @@ function arrived(c: AnsweredContext, version: string): Action {
   const { status, generation } = c.shadow;
   const isReported = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
   if (isReported) return settle(c, {}, `${version} is running`);
-  if (!c.tracker.attempt.restored) return { do: 'restore', reason: `${version} is running, and the Node must be in service` };
+  if (!c.tracker.attempt.restored)
+    return { do: 'restore', reason: `${version} is running, and the Node must be in service` };
   const lastOperation = ended(c, 'Restore', version);
   const success = { crash_count: 0, state_transition_failure_timestamp: null, lastOperation } as const;
   return settle(c, { current_state: 'RebootedIntoUpdate', ...success }, `${version} is running, the Node is restored`);
