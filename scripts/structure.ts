@@ -151,6 +151,36 @@ function figures(files: readonly SourceFile[]): number[] {
   return [new Set(files.map(({ path }) => topOf(path))).size, new Set(pairs).size, cycles(files).length];
 }
 
+/** A folder inside of `room` counts as one place. Floors: the longest way down along imports. */
+function insideOf(room: string, files: readonly SourceFile[]): Readonly<Record<string, number>> {
+  const own = files.filter(({ path }) => path.startsWith(`${room}/`));
+  const placeOf = (path: string): string =>
+    path
+      .split('/')
+      .slice(0, room.split('/').length + 1)
+      .join('/');
+  const arrows = new Map<string, Set<string>>();
+  for (const { path, imports } of own) {
+    const to = imports.filter((one) => one.startsWith(`${room}/`)).map(placeOf);
+    const known = arrows.get(placeOf(path)) ?? new Set<string>();
+    arrows.set(placeOf(path), new Set([...known, ...to].filter((one) => one !== placeOf(path))));
+  }
+  const floors = new Map<string, number>();
+  const floorOf = (place: string): number => {
+    const known = floors.get(place);
+    if (known !== undefined) return known;
+    const floor = 1 + Math.max(0, ...[...(arrows.get(place) ?? [])].map(floorOf));
+    floors.set(place, floor);
+    return floor;
+  };
+  return {
+    lines: own.reduce((sum, { lines }) => sum + lines, 0),
+    files: own.length,
+    floors: Math.max(...[...arrows.keys()].map(floorOf)),
+    arrows: [...arrows.values()].reduce((sum, { size }) => sum + size, 0),
+  };
+}
+
 function print(packages: readonly (readonly [string, readonly SourceFile[]])[]): void {
   const size = (files: readonly SourceFile[]): number[] => [
     files.length,
@@ -163,6 +193,10 @@ function print(packages: readonly (readonly [string, readonly SourceFile[]])[]):
   ];
   for (const [name, ...cells] of rows)
     process.stdout.write(`${String(name).padEnd(11)}${cells.map((cell) => String(cell).padStart(8)).join('')}\n`);
+  const controller = packages.find(([name]) => name === 'controller');
+  if (controller === undefined) return;
+  const inside = Object.entries(insideOf('plan', controller[1])).map(([name, value]) => `${value} ${name}`);
+  process.stdout.write(`controller/src/plan: ${inside.join(', ')}\n`);
 }
 
 function main(args: readonly string[]): void {

@@ -1,7 +1,7 @@
 /**
  * `make bench`: measures the cost of the operator. Six nodes with instant hosts, one at a time:
  * time per node and per state transition, requests to kube-apiserver at idle and per node update,
- * open watches, memory. Before that, how long the controller plans for large fleets. Figures depend on the machine; ratios and counts less so.
+ * open watches, memory. Before that, how long the controller plans for large fleets, and how many functions one plan calls. Figures depend on the machine; ratios and counts less so.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,6 +15,7 @@ import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
 import { bareNode, largest, type Memory } from './memory.ts';
+import { planCosts } from './large-fleet.ts';
 import { planningTimes } from './planning.ts';
 import { Recorder } from './recorder.ts';
 import { type Phase, phaseMs, PHASES, median, type Timeline } from './timeline.ts';
@@ -110,6 +111,16 @@ async function printRequests(
 }
 
 /** Fails the benchmark when a plan for PLANNED_NODES takes longer than PLAN_LIMIT_MS, or grows faster than the fleet. */
+async function printLargeFleet(): Promise<void> {
+  print('One plan after one of 5000 nodes has changed');
+  for (const { fleet, nodes, medianMs, calls, times } of await planCosts())
+    print(
+      `  ${medianMs.toFixed(1).padStart(6)}  ms of processor time; ${(calls / nodes).toFixed(0)} calls and ` +
+        `${(times / nodes).toFixed(1)} parsed times a node: ${fleet}`,
+    );
+  print();
+}
+
 function printPlanning(): void {
   const [half, whole] = planningTimes([PLANNED_NODES / 2, PLANNED_NODES]);
   if (half === undefined || whole === undefined) throw new Error('expected the times of two fleets');
@@ -157,6 +168,7 @@ async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
 }
 
 printPlanning();
+await printLargeFleet();
 print('Starting the control plane and six nodes with instant hosts…');
 const cluster = await startControlPlane();
 try {

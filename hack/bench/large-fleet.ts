@@ -1,0 +1,74 @@
+/**
+ * What one plan for a large fleet costs when one node has changed: processor time, and how many functions of the operator it
+ * calls. Calls do not depend on the machine.
+ */
+import { Session } from 'node:inspector/promises';
+import type { ManagedNode, Snapshot } from '../../packages/controller/src/cluster/snapshot.ts';
+import { plan } from '../../packages/controller/src/plan/plan.ts';
+import { aManagedNode, aSnapshot, NOW, OLD, underWay } from '../../packages/controller/src/testing/objects.ts';
+
+const ROUNDS = 15;
+/** The largest cluster that Kubernetes supports. */
+const NODES = 5_000;
+
+export interface PlanCost {
+  readonly fleet: string;
+  readonly nodes: number;
+  /** Processor milliseconds, of the middle one of several plans. */
+  readonly medianMs: number;
+  readonly calls: number;
+  /** Texts that were parsed as times. */
+  readonly times: number;
+}
+
+type Change = (node: ManagedNode) => ManagedNode;
+
+const changed: Change = ({ name }) => aManagedNode(name, { ready: false });
+
+/** Of a fleet at rest, and of one in which a tenth stages an update and the others wait. */
+export async function planCosts(): Promise<PlanCost[]> {
+  const names = Array.from({ length: NODES }, (_, i) => `node-${i}`);
+  const atRest = names.map((name) => aManagedNode(name, {}, { status: { target_version: OLD } }));
+  const rolling = names.map((name, i) =>
+    i % 10 === 0 ? aManagedNode(name, {}, { spec: underWay('StagedAndPerformedUpdate') }) : aManagedNode(name),
+  );
+  return [await costOf('at rest', atRest, changed), await costOf('a tenth stages an update', rolling, changed)];
+}
+
+async function costOf(fleet: string, before: readonly ManagedNode[], change: Change): Promise<PlanCost> {
+  const spec = { concurrency: { maxUpdating: '10%' } };
+  const snapshot = (round: number): Snapshot =>
+    aSnapshot(
+      before.map((node, i) => (i === round ? change(node) : node)),
+      spec,
+    );
+  const times = Array.from({ length: ROUNDS }, (_, round) => cpuMsOf(snapshot(round))).toSorted((a, b) => a - b);
+  const counted = await countCalls(snapshot(ROUNDS));
+  return { fleet, nodes: before.length, medianMs: times[Math.floor(ROUNDS / 2)] ?? 0, ...counted };
+}
+
+function cpuMsOf(snapshot: Snapshot): number {
+  const startedAt = process.cpuUsage();
+  plan(snapshot, NOW);
+  const { user, system } = process.cpuUsage(startedAt);
+  return (user + system) / 1_000;
+}
+
+/** Calls of functions of the packages, which V8 counts. */
+async function countCalls(snapshot: Snapshot): Promise<Pick<PlanCost, 'calls' | 'times'>> {
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  plan(snapshot, NOW);
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  await session.post('Profiler.stopPreciseCoverage');
+  session.disconnect();
+  const own = result.filter(({ url }) => /\/packages\/(?:controller|shared)\/src\/(?!testing)/u.test(url));
+  const functions = own.flatMap((script) => script.functions);
+  const count = (of: typeof functions): number => of.reduce((sum, { ranges: [range] }) => sum + (range?.count ?? 0), 0);
+  return {
+    calls: count(functions),
+    times: count(functions.filter(({ functionName }) => functionName === 'parseTime')),
+  };
+}
