@@ -11,6 +11,7 @@ import {
   recovered,
   type RecoveryState,
   refuse,
+  type Scope,
 } from './decide.ts';
 
 const SECOND = 1_000;
@@ -19,8 +20,9 @@ const WATCH_FOR = 5 * MINUTE;
 const scope = { kind: 'Service', name: 'etcd' } as const;
 const always = (): boolean => true;
 
-const crashing = (...uids: string[]): Eviction[] =>
-  uids.map((uid) => ({ scope, pod: { uid, name: uid, namespace: 'shop', node: 'node-1' } }));
+const crashing = (...uids: string[]): Eviction[] => crashingOf(scope, ...uids);
+const crashingOf = (of: Scope, ...uids: string[]): Eviction[] =>
+  uids.map((uid) => ({ scope: of, pod: { uid, name: uid, namespace: 'shop', node: 'node-1' }, listedAt: 0 }));
 const many = (count: number): string[] => Array.from({ length: count }, (_, index) => `uid-${index}`);
 const uidsOf = (evictions: readonly Eviction[]): string[] => evictions.map(({ pod }) => pod.uid);
 const open = recovered(CLOSED, scope, WATCH_FOR, 0);
@@ -128,8 +130,36 @@ describe('evictions', () => {
   it('are shared by all windows', () => {
     const node = { kind: 'Node', name: 'node-1' } as const;
     const both = recovered(open, node, WATCH_FOR, 0);
-    const ofNode = many(9).map((uid) => ({ scope: node, pod: { uid, name: uid, namespace: 'web', node: 'node-1' } }));
+    const ofNode = crashingOf(node, ...many(9));
     expect(choose(both, [...crashing('a', 'b', 'c'), ...ofNode], 10, 0).evictions).toHaveLength(10);
+  });
+
+  describe('of a window with many pods', () => {
+    const [busy, calm] = ['busy', 'calm'].map((name) => ({ kind: 'Service', name }) as const);
+    if (busy === undefined || calm === undefined) throw new Error('expected two scopes');
+    const both = [busy, calm].reduce((state, one) => recovered(state, one, 30 * MINUTE, 0), CLOSED);
+    const found = [...crashingOf(busy, ...many(5_000)), ...crashingOf(calm, 'a', 'b', 'c')];
+
+    it('leave half to those of another window', () => {
+      expect(uidsOf(choose(both, found, 6, 0).evictions)).toEqual(['uid-0', 'a', 'uid-1', 'b', 'uid-2', 'c']);
+    });
+
+    it('alternate with those of the other when one is evicted a minute, also by the next leader', () => {
+      let state = both;
+      const evicted = [0, 1, 2, 3].flatMap((minute) => {
+        const chosen = choose({ ...CLOSED, recoveries: state.recoveries }, found, 1, minute * MINUTE);
+        ({ state } = chosen);
+        return uidsOf(chosen.evictions);
+      });
+      expect(evicted).toEqual(['uid-0', 'a', 'uid-1', 'b']);
+    });
+
+    it('leave their turn to those of the other that are refused again and again', () => {
+      const [refused] = crashingOf(calm, 'a');
+      if (refused === undefined) throw new Error('expected an eviction');
+      const state = refuse(both, refused, 0, 0);
+      expect(uidsOf(choose(state, [...found.slice(0, 5_000), refused], 2, MINUTE).evictions)).toEqual(['uid-0', 'a']);
+    });
   });
 
   it('name a pod that two windows have only once', () => {

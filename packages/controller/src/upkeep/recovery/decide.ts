@@ -51,6 +51,8 @@ export const CLOSED: RecoveryState = { recoveries: [], requests: [], refused: ne
 export interface Eviction {
   readonly scope: Scope;
   readonly pod: CrashingPod;
+  /** When the list that has the pod began, on the monotonic clock. */
+  readonly listedAt: number;
 }
 
 const MAX_WINDOW_MS = 3_600_000;
@@ -96,7 +98,10 @@ export function listed(state: RecoveryState, scope: Scope, found: ReadonlySet<st
   }));
 }
 
-/** Records the pods that are to be evicted now: first those that were not refused yet. */
+/**
+ * Records the pods that are to be evicted now: one of each window in its turn, first those that were not refused yet. The windows
+ * that get none, or got theirs first, are first next time, also with the next leader.
+ */
 export function choose(
   state: RecoveryState,
   crashing: readonly Eviction[],
@@ -107,9 +112,8 @@ export function choose(
   const left = Math.max(0, maxPerMinute - state.requests.filter((at) => at > now - MINUTE_MS).length);
   const space = new Map(openIn(state, now).map((one) => [keyOf(one), MAX_RECORDED_PODS - one.pods.size]));
   const due = crashing.filter(({ pod: { uid } }) => !known.has(uid) && (state.refused.get(uid)?.retryAt ?? 0) <= now);
-  const refusals = ({ pod: { uid } }: Eviction): number => state.refused.get(uid)?.count ?? 0;
   const evictions: Eviction[] = [];
-  for (const one of due.toSorted((a, b) => refusals(a) - refusals(b))) {
+  for (const one of inTurn(due, state)) {
     const room = space.get(keyOf(one.scope)) ?? 0;
     if (evictions.length >= left) break;
     if (room <= 0 || known.has(one.pod.uid)) continue;
@@ -117,7 +121,21 @@ export function choose(
     known.add(one.pod.uid);
     evictions.push(one);
   }
-  return { state: evictions.reduce((next, one) => recorded(next, one, now), state), evictions };
+  const next = evictions.reduce((before, one) => recorded(before, one, now), state);
+  const lastOf = (one: Recovery): number => evictions.findLastIndex(({ scope }) => isSame(scope, one));
+  const recoveries = next.recoveries.toSorted((a, b) => lastOf(a) - lastOf(b));
+  return { state: { ...next, recoveries }, evictions };
+}
+
+function inTurn(due: readonly Eviction[], { recoveries, refused }: RecoveryState): readonly Eviction[] {
+  const refusals = ({ pod: { uid } }: Eviction): number => refused.get(uid)?.count ?? 0;
+  const byScope = Map.groupBy(due, ({ scope }) => keyOf(scope));
+  const turns = recoveries.flatMap((one) =>
+    (byScope.get(keyOf(one)) ?? [])
+      .toSorted((a, b) => refusals(a) - refusals(b))
+      .map((eviction, turn) => ({ eviction, turn })),
+  );
+  return turns.toSorted((a, b) => a.turn - b.turn).map(({ eviction }) => eviction);
 }
 
 function recorded(state: RecoveryState, { scope, pod }: Eviction, now: number): RecoveryState {

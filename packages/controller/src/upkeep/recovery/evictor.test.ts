@@ -8,12 +8,16 @@ import { RecoveryEvictor } from './evictor.ts';
 
 const scope = { kind: 'Service', name: 'etcd' } as const;
 const crashing = ['a', 'b', 'c'].map((uid): Eviction => {
-  return { scope, pod: { uid, name: `pod-${uid}`, namespace: 'shop', node: 'node-1' } };
+  return { scope, pod: { uid, name: `pod-${uid}`, namespace: 'shop', node: 'node-1' }, listedAt: 0 };
 });
 const never = new AbortController().signal;
 
 /** Evicts three recorded pods; `onRequest` is called before each response. Returns the requests and what is on record. */
-async function run(mayEvict: () => boolean, onRequest: (clock: FakeClock) => Promise<void>) {
+async function run(
+  mayEvict: () => boolean,
+  onRequest: (clock: FakeClock) => Promise<void>,
+  pods: readonly Eviction[] = crashing,
+) {
   const clock = new FakeClock();
   const requests: KubeRequest[] = [];
   const request = async <T>(one: KubeRequest): Promise<T> => {
@@ -31,8 +35,8 @@ async function run(mayEvict: () => boolean, onRequest: (clock: FakeClock) => Pro
     events: { record: () => undefined },
   });
   const open = recovered(CLOSED, scope, 300_000, clock.now());
-  const { state, evictions } = choose(open, crashing, 10, clock.now());
-  const after = await evictor.evict(state, evictions, clock.monotonic(), mayEvict, never);
+  const { state, evictions } = choose(open, pods, 10, clock.now());
+  const after = await evictor.evict(state, evictions, mayEvict, never);
   return { requests, recorded: recordedIn(after) };
 }
 
@@ -64,11 +68,21 @@ it('no further pod is evicted when an obstacle arises meanwhile, and they are no
   expect(recorded).toEqual(['a']);
 });
 
-it('no further pod is evicted when the list is older than ten seconds, and they are no longer on record', async () => {
+it('no further pod is evicted 15 s after the list began, and they are no longer on record', async () => {
   const { requests, recorded } = await run(
     () => true,
-    async (clock) => await clock.advance(5_001),
+    async (clock) => await clock.advance(7_501),
   );
   expect(requests).toHaveLength(2);
   expect(recorded).toEqual(['a', 'b']);
+});
+
+it('a pod of an old list is left, and those of a newer one are evicted', async () => {
+  const pods = crashing.map((one, index) => ({ ...one, listedAt: index === 0 ? -15_001 : 0 }));
+  const { recorded } = await run(
+    () => true,
+    async () => undefined,
+    pods,
+  );
+  expect(recorded).toEqual(['b', 'c']);
 });

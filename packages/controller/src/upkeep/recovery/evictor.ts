@@ -21,8 +21,8 @@ export interface EvictorOptions {
   readonly metrics: Pick<Metrics, 'recoveryEvictions'>;
 }
 
-/** An older list may show a pod that runs by now. */
-const FRESH_MS = 10_000;
+/** Since the list began. An older one may show a pod that runs by now. */
+const FRESH_MS = 15_000;
 
 export class RecoveryEvictor {
   readonly #options: EvictorOptions;
@@ -33,13 +33,11 @@ export class RecoveryEvictor {
 
   /**
    * Returns the state without the pods whose eviction was refused, or not requested.
-   * @param listedAt - on the monotonic clock
    * @param mayEvict - asked right before each request
    */
   async evict(
     before: RecoveryState,
     evictions: readonly Eviction[],
-    listedAt: number,
     mayEvict: (pod: CrashingPod) => boolean,
     signal: AbortSignal,
   ): Promise<RecoveryState> {
@@ -47,7 +45,7 @@ export class RecoveryEvictor {
     let state = before;
     for (const eviction of evictions) {
       if (signal.aborted) return state;
-      const isDue = clock.monotonic() - listedAt <= FRESH_MS && mayEvict(eviction.pod);
+      const isDue = clock.monotonic() - eviction.listedAt <= FRESH_MS && mayEvict(eviction.pod);
       state = isDue ? await this.#evictOne(state, eviction) : forget(state, eviction);
     }
     return state;

@@ -5,6 +5,7 @@ import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { keyOf, type Scope } from './decide.ts';
@@ -12,15 +13,27 @@ import { type ListedPod, listedPod } from './pods.ts';
 
 /** Of a selector; with more, none of them is evicted. */
 const MAX_SELECTED = 20_000;
+/** Of the lists of one scope: pods that they show are evicted for some seconds afterwards. */
+const LIST_LIMIT_MS = 10_000;
+
+export interface PodList {
+  readonly pods: readonly ListedPod[];
+  /** When it began, on the monotonic clock. */
+  readonly listedAt: number;
+}
+
+interface LookupOptions {
+  readonly client: Pick<KubeClient, 'request'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
 export class PodLookups {
-  readonly #client: KubeClient;
-  readonly #log: Logger;
+  readonly #options: LookupOptions;
   #problem: string | undefined;
 
-  constructor({ client, log }: { readonly client: KubeClient; readonly log: Logger }) {
-    this.#client = client;
-    this.#log = log;
+  constructor(options: LookupOptions) {
+    this.#options = options;
   }
 
   /** Why the pods of a scope could not be listed, since {@link reset}. */
@@ -37,14 +50,14 @@ export class PodLookups {
     scope: Scope,
     { namespace, podSelectors }: RecoveryService,
     signal: AbortSignal,
-  ): Promise<readonly ListedPod[] | undefined> {
-    return await this.#tried(scope, signal, async () => {
+  ): Promise<PodList | undefined> {
+    return await this.#tried(scope, signal, async (limited) => {
       const found = new Map<string, ListedPod>();
       for (const selector of podSelectors) {
-        const { items } = await readList(this.#client, {
+        const { items } = await readList(this.#options.client, {
           path: corePath('pods', { namespace }),
           query: { labelSelector: selectorText(selector) },
-          signal,
+          signal: limited,
           slim: listedPod,
           maxItems: MAX_SELECTED,
         });
@@ -55,13 +68,13 @@ export class PodLookups {
   }
 
   /** Undefined if they cannot be listed. */
-  async onNode(scope: Scope, signal: AbortSignal): Promise<readonly ListedPod[] | undefined> {
-    return await this.#tried(scope, signal, async () => {
-      const { items } = await readList(this.#client, {
+  async onNode(scope: Scope, signal: AbortSignal): Promise<PodList | undefined> {
+    return await this.#tried(scope, signal, async (limited) => {
+      const { items } = await readList(this.#options.client, {
         path: corePath('pods'),
         // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
         query: { fieldSelector: `spec.nodeName=${scope.name}`, resourceVersion: '0' },
-        signal,
+        signal: limited,
         slim: listedPod,
         maxItems: MAX_PODS_OF_NODE,
       });
@@ -72,15 +85,22 @@ export class PodLookups {
   async #tried(
     scope: Scope,
     signal: AbortSignal,
-    list: () => Promise<readonly ListedPod[]>,
-  ): Promise<readonly ListedPod[] | undefined> {
+    list: (limited: AbortSignal) => Promise<readonly ListedPod[]>,
+  ): Promise<PodList | undefined> {
+    const { clock, log } = this.#options;
+    const listedAt = clock.monotonic();
+    const limit = new AbortController();
+    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
+    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      return await list();
+      return { pods: await list(AbortSignal.any([signal, limit.signal])), listedAt };
     } catch (error) {
       if (signal.aborted) throw error;
       this.#problem = `The pods of ${keyOf(scope)} cannot be listed: ${messageOf(error)}`;
-      this.#log.warn('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
+      log.warn('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
       return undefined;
+    } finally {
+      cancel();
     }
   }
 }

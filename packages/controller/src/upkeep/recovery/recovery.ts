@@ -24,10 +24,10 @@ import {
   type Scope,
 } from './decide.ts';
 import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
-import { PodLookups } from './lookups.ts';
+import { type PodList, PodLookups } from './lookups.ts';
 import { isBack, succeededIn } from './nodes.ts';
 import { PendingRecoveries } from './pending.ts';
-import type { CrashingPod, ListedPod } from './pods.ts';
+import type { CrashingPod } from './pods.ts';
 import { recoveriesIn, RecoveryRecord } from './record.ts';
 import { type RecoveryReport, reportOf } from './report.ts';
 import { scan } from './scan.ts';
@@ -186,16 +186,16 @@ export class Recovery {
     const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, isLost, signal };
     const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
     this.#lostNodes = lostNodes;
-    const listedAt = clock.monotonic();
+    const listMs = clock.monotonic() - startedAt;
     const { state, evictions } = choose(found, crashing, maxPerMinute, clock.now());
     await this.#record.write(config.metadata.uid, state.recoveries, signal);
     const mayEvict = ({ node }: CrashingPod): boolean => upkeep.obstacle === undefined && !isLost(node);
-    this.#state = await this.#evictor.evict(state, evictions, listedAt, mayEvict, signal);
+    this.#state = await this.#evictor.evict(state, evictions, mayEvict, signal);
     for (const kind of RECOVERY_KINDS)
       metrics.recoveries.set({ kind }, this.#state.recoveries.filter((one) => one.kind === kind).length);
     const waitsForRate = crashing.length > 0 && monitored.length === 0;
     const rateMs = waitsForRate ? nextRequestAt(this.#state, maxPerMinute, clock.now()) - clock.now() : 0;
-    return Math.max(LIST_MS, (listedAt - startedAt) * LIST_FACTOR, rateMs);
+    return Math.max(LIST_MS, listMs * LIST_FACTOR, rateMs);
   }
 
   async #read(signal: AbortSignal): Promise<void> {
@@ -206,16 +206,16 @@ export class Recovery {
   }
 
   /** Returns the pods on the nodes that are back. */
-  async #openForNodes({ monitored, signal }: Work): Promise<ReadonlyMap<string, readonly ListedPod[]>> {
+  async #openForNodes({ monitored, signal }: Work): Promise<ReadonlyMap<string, PodList>> {
     const { namespace, clock } = this.#options;
-    const lists = new Map<string, readonly ListedPod[]>();
+    const lists = new Map<string, PodList>();
     for (const one of this.#nodes.next(monitored, this.#state.recoveries)) {
       const scope = { kind: 'Node', name: one.name } as const;
-      const pods = await this.#lookups.onNode(scope, signal);
-      if (pods === undefined || !isBack(one, pods, namespace)) continue;
+      const list = await this.#lookups.onNode(scope, signal);
+      if (list === undefined || !isBack(one, list.pods, namespace)) continue;
       this.#nodes.opened(one);
       this.#pending.add(scope, clock.now());
-      lists.set(one.name, pods);
+      lists.set(one.name, list);
     }
     return lists;
   }

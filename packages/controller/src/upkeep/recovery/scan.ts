@@ -1,16 +1,16 @@
 /** The pods of all open windows that wait in CrashLoopBackOff. */
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type Eviction, listed, openIn, type RecoveryState, type Scope } from './decide.ts';
-import type { PodLookups } from './lookups.ts';
-import type { ListedPod } from './pods.ts';
+import type { PodList, PodLookups } from './lookups.ts';
 
 interface ScanOptions {
   readonly lookups: PodLookups;
   readonly clock: Clock;
   readonly services: readonly RecoveryService[];
   /** By node: those that have just been listed. */
-  readonly lists: ReadonlyMap<string, readonly ListedPod[]>;
+  readonly lists: ReadonlyMap<string, PodList>;
   /** Whose pods may be evicted. */
   readonly namespaces: readonly string[];
   /** Whether the node is in a zone that has lost the control plane. */
@@ -30,25 +30,27 @@ export async function scan(before: RecoveryState, options: ScanOptions): Promise
   const { clock, namespaces, isLost } = options;
   const crashing: Eviction[] = [];
   const lostNodes = new Set<string>();
+  const open = openIn(before, clock.now());
+  const found = new Map<Scope, PodList>();
+  // One that takes long must not make the lists of the others old.
+  await forEachOf(open, async (scope) => {
+    const list = await podsOf(scope, options);
+    if (list !== undefined) found.set(scope, list);
+  });
   let state = before;
-  for (const scope of openIn(before, clock.now())) {
-    const pods = await podsOf(scope, options);
-    if (pods === undefined) continue;
+  for (const [scope, { pods, listedAt }] of found) {
     state = listed(state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
     for (const pod of pods.flatMap((one) => one.crashing ?? [])) {
       if (!namespaces.includes(pod.namespace)) continue;
       if (isLost(pod.node)) lostNodes.add(pod.node);
-      else crashing.push({ scope, pod });
+      else crashing.push({ scope, pod, listedAt });
     }
   }
   return { state, crashing, lostNodes: [...lostNodes] };
 }
 
 /** Undefined if they cannot be listed, or are no longer asked for. */
-async function podsOf(
-  scope: Scope,
-  { lookups, services, lists, signal }: ScanOptions,
-): Promise<readonly ListedPod[] | undefined> {
+async function podsOf(scope: Scope, { lookups, services, lists, signal }: ScanOptions): Promise<PodList | undefined> {
   if (scope.kind === 'Node') return lists.get(scope.name) ?? (await lookups.onNode(scope, signal));
   const service = services.find(({ name }) => name === scope.name);
   return service && (await lookups.ofService(scope, service, signal));
