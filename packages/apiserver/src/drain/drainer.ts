@@ -12,6 +12,7 @@ import { currentAttempt } from '@brupop/shared/api/attempt';
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { ApiError } from '../errors.ts';
+import { RetriedProblem } from '@brupop/shared/runtime/log';
 import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import { DrainView } from './cluster-view.ts';
 import type { DrainCall, DrainContext } from './context.ts';
@@ -31,12 +32,14 @@ export class Drainer {
   readonly #settings: Settings;
   readonly #running = new Set<string>();
   readonly #rateLimit: TokenBucket;
+  readonly #budgetsProblem: RetriedProblem;
   readonly #attachments: Attachments;
 
   constructor(context: DrainContext, settings: Settings) {
     this.#context = context;
     this.#settings = settings;
     this.#rateLimit = new TokenBucket(context.clock, EVICTION_RATE);
+    this.#budgetsProblem = new RetriedProblem(context.clock);
     this.#attachments = new Attachments(context);
   }
 
@@ -83,7 +86,7 @@ export class Drainer {
     const context = { ...this.#contextOf(call), settings, signal };
     const view = new DrainView(context, this.#attachments);
     const record = new DrainRecord(context);
-    const evictor = new Evictor(context, this.#rateLimit);
+    const evictor = new Evictor(context, this.#rateLimit, this.#budgetsProblem);
     try {
       const outcome = await new DrainPass(context, { view, record, evictor }, deadline).run();
       await record.finish(outcome);

@@ -10,10 +10,11 @@ import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { EVICTION_LIMIT_MS, type EvictionOutcome, outcomeOf, requestEviction } from '@brupop/shared/drain/evictions';
 import { KubeError } from '@brupop/shared/kube/client';
-import { isTooLarge } from '@brupop/shared/kube/error';
+import { isPassing, isTooLarge, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import type { RetriedProblem } from '@brupop/shared/runtime/log';
 import type { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import type { PassContext } from './context.ts';
 
@@ -23,15 +24,18 @@ export class Evictor {
   readonly #context: PassContext;
   /** Shared by all drains of this replica. */
   readonly #rateLimit: TokenBucket;
+  /** Of the lists of budgets, shared by all drains as well. */
+  readonly #problem: RetriedProblem;
   /** By namespace. */
   readonly #budgets = new Map<string, Promise<BudgetIndex>>();
   /** Blocks that the log has, of this drain: they are requested again every few seconds. */
   readonly #logged: Set<string>;
   #mayDelete = true;
 
-  constructor(context: PassContext, rateLimit: TokenBucket) {
+  constructor(context: PassContext, rateLimit: TokenBucket, problem: RetriedProblem) {
     this.#context = context;
     this.#rateLimit = rateLimit;
+    this.#problem = problem;
     const { drain, metadata } = context.shadow;
     const known = drain?.observedGeneration === metadata.generation ? drain?.blockedBy : [];
     this.#logged = new Set(known?.map(({ pod, reason }) => `${pod} ${reason}`));
@@ -102,9 +106,12 @@ export class Evictor {
 
   async #nameBudgets(namespace: string): Promise<BudgetIndex> {
     try {
-      return await this.#listBudgets(namespace);
+      const budgets = await this.#listBudgets(namespace);
+      this.#problem.ended();
+      return budgets;
     } catch (error) {
-      this.#context.log.warn('cannot list the disruption budgets', { namespace, error: messageOf(error) });
+      const level = this.#problem.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      this.#context.log[level]('cannot list the disruption budgets', { namespace, error: messageOf(error) });
       return new BudgetIndex([]);
     }
   }

@@ -110,20 +110,14 @@ export class CheckJobs {
   }
 
   async #sweepIfDue(attempts: ReadonlySet<string>): Promise<number | undefined> {
-    const { clock, writer, log, signal } = this.#context;
+    const { clock, writer } = this.#context;
     const nextMs = (): number | undefined =>
       this.#attempts.size === 0 ? undefined : Math.max(0, this.#sweptAt + SWEEP_MS - clock.monotonic());
     const isFirst = this.#sweptAt === -Infinity;
     const isDue = isFirst || [...this.#attempts].some((one) => !attempts.has(one)) || nextMs() === 0;
     if (!isDue || !writer.canWrite(SWEEP_KEY)) return nextMs();
-    try {
-      this.#sweptAt = clock.monotonic();
-      await this.#sweep(attempts);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      log.warn('cannot list the Jobs of checks, retrying', { error: messageOf(error) });
-      writer.backOff(SWEEP_KEY);
-    }
+    this.#sweptAt = clock.monotonic();
+    await writer.listed('the Jobs of checks', SWEEP_KEY, async () => await this.#sweep(attempts));
     return nextMs();
   }
 

@@ -10,7 +10,6 @@ import { readList } from '@brupop/shared/kube/list';
 import { isAgentPod } from '@brupop/shared/node/operator-pods';
 import { corePath } from '@brupop/shared/kube/paths';
 import { releasePatch } from '@brupop/shared/node/ownership';
-import { messageOf } from '@brupop/shared/runtime/errors';
 import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
 import type { Cleanup } from '../plan/cleanup.ts';
@@ -102,16 +101,13 @@ async function agentHasExited(context: ApplyContext, node: string, key: string):
   const { client, namespace, writer, signal } = context;
   const log = context.logOf(node);
   const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
-  try {
-    const isAgent = (raw: unknown): boolean => isAgentPod((raw as KubernetesObject).metadata, namespace);
-    const slim = (raw: unknown): true | undefined => (isAgent(raw) ? true : undefined);
-    const { items } = await readList(client, { path: corePath('pods', { namespace }), query, signal, slim });
-    if (items.length === 0) return true;
-    log.info('waiting for the agent to exit before the node is restored');
-  } catch (error) {
-    if (signal.aborted) throw error;
-    log.warn('cannot list the agent pods of the node, retrying', { error: messageOf(error) });
-  }
+  const isAgent = (raw: unknown): boolean => isAgentPod((raw as KubernetesObject).metadata, namespace);
+  const slim = (raw: unknown): true | undefined => (isAgent(raw) ? true : undefined);
+  const options = { path: corePath('pods', { namespace }), query, signal, slim };
+  const list = async (): Promise<number> => (await readList(client, options)).items.length;
+  const found = await writer.listed('the agent pods of the node', key, list, log);
+  if (found === undefined || found === 0) return found === 0;
+  log.info('waiting for the agent to exit before the node is restored');
   writer.backOff(key);
   return false;
 }

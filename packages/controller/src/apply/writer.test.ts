@@ -130,6 +130,21 @@ test('an error that many writes have in common is logged once a minute', async (
   expect(lines).toHaveLength(2);
 });
 
+test('a list that fails backs off, and is a warning when no retry ends it, or once that has lasted', async () => {
+  const { writer, clock, lines } = setUp();
+  const levels = (): unknown[] =>
+    lines.splice(0).map((line) => (JSON.parse(line) as { readonly level: unknown }).level);
+  expect(await writer.listed('pods', 'a', async () => 3)).toBe(3);
+  for (let seconds = 0; seconds < 120; seconds += 20) {
+    expect(await writer.listed('pods', 'a', fail(500))).toBeUndefined();
+    expect(writer.canWrite('a')).toBe(false);
+    await clock.advance(20_000);
+  }
+  expect(levels()).toEqual(['info', 'warn']);
+  await writer.listed('jobs', 'b', fail(403));
+  expect(levels()).toEqual(['warn']);
+});
+
 test('work that succeeds is not repeated before the watch can show its result', async () => {
   const { writer, clock } = setUp();
   let runs = 0;

@@ -9,12 +9,12 @@
  *           -- UselessWrite -----------------------> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, KubeError } from '@brupop/shared/kube/error';
+import { hasStatus, isPassing, KubeError, kindOf } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
+import { type Logger, type NodeLog, RetriedProblem } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
 import type { CertificateStatus, DependentsStatus, RecoveryReport } from '../plan/config-status.ts';
@@ -101,6 +101,8 @@ export class Writer {
   readonly #delayed = new Set<string>();
   /** By cause: when it was last logged, monotonic milliseconds. */
   readonly #warnedAt = new Map<string, number>();
+  /** Of the lists that fail, by what they list. */
+  readonly #lists = new Map<string, RetriedProblem>();
   #endedAt = -Infinity;
 
   constructor(options: WriterOptions) {
@@ -204,6 +206,33 @@ export class Writer {
     metrics.writes.inc({ kind, result: 'ok' });
     this.#retries.delete(key);
     return true;
+  }
+
+  /**
+   * Runs a list on which a write depends. When it fails, `key` backs off, and the answer is undefined. Throws what `list` throws once
+   * the signal has aborted.
+   * @param what - for the log, such as `the Jobs of checks`
+   */
+  async listed<T>(
+    what: string,
+    key: string,
+    list: () => Promise<T>,
+    log: Logger = this.#options.log,
+  ): Promise<T | undefined> {
+    const { clock, signal } = this.#options;
+    const problem = this.#lists.get(what) ?? new RetriedProblem(clock);
+    this.#lists.set(what, problem);
+    try {
+      const found = await list();
+      problem.ended();
+      return found;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const level = problem.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      log[level](`cannot list ${what}, retrying`, { error: messageOf(error) });
+      this.backOff(key);
+      return undefined;
+    }
   }
 
   #failed(kind: WriteKind, key: string, error: unknown, log: Logger): void {

@@ -1,4 +1,4 @@
-import { shorten } from '../runtime/errors.ts';
+import { messageOf, shorten } from '../runtime/errors.ts';
 
 /** metav1.Status, as far as it is read. */
 interface StatusBody {
@@ -45,6 +45,11 @@ export function isPassing(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
   const { status } = error;
   return status < 400 || status >= 500 || status === 429 || status === 410;
+}
+
+/** What stays the same while a request fails for the same reason. */
+export function kindOf(error: unknown): string {
+  return error instanceof KubeError ? `${error.status} ${error.reason}` : messageOf(error);
 }
 
 /** True for a response that was not read to its end. */

@@ -26,7 +26,7 @@ import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
-import { hasStatus, isPassing, KubeError } from './error.ts';
+import { hasStatus, isPassing, kindOf, KubeError } from './error.ts';
 import { type List, readList } from './list.ts';
 import { type Listener, Store, type StoreLimits } from './store.ts';
 import { jsonLines, readEvent, type WatchEvent } from './watch-protocol.ts';
@@ -80,10 +80,6 @@ const NO_NAME = 'metadata.name=none';
 /** No retry explains it: something between this process and the server swallows events. */
 class MissedChange extends Error {
   override readonly name = 'MissedChange';
-}
-
-function kindOf(error: unknown): string {
-  return error instanceof KubeError ? `${error.status} ${error.reason}` : messageOf(error);
 }
 
 /** Retries do not end a rejection, such as a missing right. */

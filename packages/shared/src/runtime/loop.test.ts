@@ -6,15 +6,18 @@ interface Trial {
   readonly clock: FakeClock;
   readonly loop: Loop;
   readonly runs: number[];
+  /** Of the log. */
+  readonly lines: string[];
   readonly stop: () => Promise<void>;
 }
 
 function start(reconcile: (run: number) => number | undefined | Promise<undefined>, minGapMs = 0): Trial {
   const clock = new FakeClock();
   const runs: number[] = [];
+  const lines: string[] = [];
   const loop = new Loop({
     clock,
-    log: createLogger({ write: () => undefined }),
+    log: createLogger({ level: 'info', write: (line) => lines.push(line) }),
     minGapMs,
     reconcile: async () => {
       runs.push(clock.monotonic());
@@ -27,8 +30,10 @@ function start(reconcile: (run: number) => number | undefined | Promise<undefine
     stopped.abort();
     await running;
   };
-  return { clock, loop, runs, stop };
+  return { clock, loop, runs, lines, stop };
 }
+
+const levelOf = (line: string): unknown => (JSON.parse(line) as { readonly level: unknown }).level;
 
 describe('a loop', () => {
   it('runs at the start, when woken, and when the time it asked for has come', async () => {
@@ -57,6 +62,18 @@ describe('a loop', () => {
     await clock.advance(10_000);
     expect(runs).toHaveLength(4);
     expect((runs[3] ?? 0) - (runs[2] ?? 0)).toBeGreaterThan((runs[1] ?? 0) - (runs[0] ?? 0));
+    await stop();
+  });
+
+  it('warns of runs that fail once that has lasted, and once', async () => {
+    const { clock, lines, stop } = start((run) => {
+      if (run !== 2) throw new Error('not yet');
+      return 0;
+    });
+    await clock.advance(1_000);
+    expect(lines.map(levelOf)).toEqual(['info', 'info']);
+    await clock.advance(300_000);
+    expect(lines.map(levelOf)).toEqual(['info', 'info', 'warn']);
     await stop();
   });
 

@@ -1,7 +1,7 @@
 import { messageOf } from './errors.ts';
 import { backoff } from './backoff.ts';
 import type { Clock } from './clock.ts';
-import type { Logger } from './log.ts';
+import { type Logger, RetriedProblem } from './log.ts';
 
 interface LoopOptions {
   readonly clock: Clock;
@@ -23,6 +23,7 @@ const RETRY = { baseMs: 250, capMs: 30_000 };
 export class Loop {
   readonly #options: LoopOptions;
   readonly #retry = backoff(RETRY);
+  readonly #problem: RetriedProblem;
   #woken = true;
   #interrupt: (() => void) | undefined;
   /** On the monotonic clock; undefined between runs. */
@@ -30,6 +31,7 @@ export class Loop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
+    this.#problem = new RetriedProblem(options.clock);
   }
 
   wake(): void {
@@ -56,11 +58,13 @@ export class Loop {
     try {
       const delay = await this.#reconcile(signal);
       this.#retry.reset();
+      this.#problem.ended();
       return delay;
     } catch (error) {
       if (signal.aborted) return undefined;
       const delay = this.#retry.next();
-      this.#options.log.warn('reconcile failed, retrying', { error: messageOf(error), retryInMs: delay });
+      const level = this.#problem.levelOf(messageOf(error));
+      this.#options.log[level]('reconcile failed, retrying', { error: messageOf(error), retryInMs: delay });
       this.#options.onError?.(error);
       await this.#pause(delay, signal);
       return 0;
