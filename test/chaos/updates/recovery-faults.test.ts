@@ -103,7 +103,7 @@ it('evicts no pod twice when the leader stops meanwhile', async () => {
   expect(names).toEqual([...new Set(names)]);
 });
 
-describe.each([1, 4])('a leader that is killed before it has the response to its eviction %i', (nth) => {
+describe('behind a proxy', () => {
   let api: FaultyApi;
   let dir: string;
   let watchdog: Watchdog;
@@ -120,31 +120,52 @@ describe.each([1, 4])('a leader that is killed before it has the response to its
     await api.stop();
   });
 
-  it('is followed by one that evicts no pod twice, and evicts another one', async () => {
-    const down = await world.outage(`killed-${nth}`, { replicas: 6 });
+  describe.each([1, 4])('a leader that is killed before it has the response to its eviction %i', (nth) => {
+    it('is followed by one that evicts no pod twice, and evicts another one', async () => {
+      const down = await world.outage(`killed-${nth}`, { replicas: 6 });
+      await setWaiting(cluster, down.pods);
+      const podSelectors = [down.api, `fresh-${nth}`].map((app) => ({ matchLabels: { app } }));
+      await world.watch(down, { services: [{ name: 'db', namespace: SHOP, service: down.service, podSelectors }] });
+      const evictions = { verbs: ['create'], path: /\/eviction$/u } as const;
+      api.set({ match: evictions, answer: { kind: 'lost' }, after: nth - 1 });
+      const leader = await spawnController(watchdog, api.url, dir, { RECOVERY_NAMESPACES: SHOP });
+      await world.watched();
+      const next = await world.startReplica();
+      await setPodsReady(cluster, down.backends, true);
+      await eventually(async () => expect(await world.requests('create', 'pods/eviction')).toHaveLength(nth));
+      await leader.kill();
+      expect(await recorded()).toEqual(uidsOf(down.pods));
+      const before = await world.evicted();
+      expect(before).toHaveLength(nth);
+      await eventually(async () => expect(await next.isLeader()).toBe(true), LOSS);
+      const fresh = await createDeployment(cluster, { namespace: SHOP, name: `fresh-${nth}`, replicas: 1 });
+      await setWaiting(cluster, fresh);
+      const requested = [...before, ...namesOf(fresh)].toSorted();
+      await eventually(async () => expect(await world.evicted()).toEqual(requested), LOSS);
+      // Two more lists.
+      await sleep(11_000);
+      const all = await world.requests('create', 'pods/eviction');
+      expect(all.map(({ name }) => name).toSorted()).toEqual(requested);
+    });
+  });
+
+  it('nothing is evicted while the record cannot be written, with the reason, and after that the pods are', async () => {
+    const down = await world.outage('unwritten');
     await setWaiting(cluster, down.pods);
-    const podSelectors = [down.api, `fresh-${nth}`].map((app) => ({ matchLabels: { app } }));
-    await world.watch(down, { services: [{ name: 'db', namespace: SHOP, service: down.service, podSelectors }] });
-    const evictions = { verbs: ['create'], path: /\/eviction$/u } as const;
-    api.set({ match: evictions, answer: { kind: 'lost' }, after: nth - 1 });
-    const leader = await spawnController(watchdog, api.url, dir, { RECOVERY_NAMESPACES: SHOP });
+    await world.watch(down);
+    const record = { verbs: ['patch'], query: /fieldManager=brupop-controller-recovery/u } as const;
+    api.set({ match: record, answer: { kind: 'status', status: 403 } });
+    await spawnController(watchdog, api.url, dir, { RECOVERY_NAMESPACES: SHOP });
     await world.watched();
-    const next = await world.startReplica();
+    await world.untilCondition('AsConfigured');
     await setPodsReady(cluster, down.backends, true);
-    await eventually(async () => expect(await world.requests('create', 'pods/eviction')).toHaveLength(nth));
-    await leader.kill();
-    expect(await recorded()).toEqual(uidsOf(down.pods));
-    const before = await world.evicted();
-    expect(before).toHaveLength(nth);
-    await eventually(async () => expect(await next.isLeader()).toBe(true), LOSS);
-    const fresh = await createDeployment(cluster, { namespace: SHOP, name: `fresh-${nth}`, replicas: 1 });
-    await setWaiting(cluster, fresh);
-    const requested = [...before, ...namesOf(fresh)].toSorted();
-    await eventually(async () => expect(await world.evicted()).toEqual(requested), LOSS);
-    // Two more lists.
-    await sleep(11_000);
-    const all = await world.requests('create', 'pods/eviction');
-    expect(all.map(({ name }) => name).toSorted()).toEqual(requested);
+    const message = await world.untilCondition('EvictionsBlocked');
+    expect(message).toContain('No pod is evicted after the recovery of Service db: status.recovery cannot be written');
+    expect(message).toContain('403');
+    expect(await world.requests('create', 'pods/eviction')).toEqual([]);
+    api.clear();
+    await eventually(async () => expect(await world.evicted()).toEqual(namesOf(down.pods)), LOSS);
+    await world.untilCondition('AsConfigured');
   });
 });
 

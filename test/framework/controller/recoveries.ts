@@ -64,12 +64,23 @@ export class Recoveries {
   }
 
   /** Waits for this reason of the condition RecoveryReady, and returns its message. */
-  async untilCondition(reason: string): Promise<string> {
-    return await eventually(async () => {
-      const condition = (await this.status())?.conditions?.find(({ type }) => type === 'RecoveryReady');
-      if (condition?.reason !== reason) throw new Error(`expected ${reason}, found ${condition?.reason}`);
-      return condition.message ?? '';
-    });
+  async untilCondition(reason: string, limitMs = 20_000): Promise<string> {
+    return await eventually(
+      async () => {
+        const condition = (await this.status())?.conditions?.find(({ type }) => type === 'RecoveryReady');
+        if (condition?.reason !== reason) throw new Error(`expected ${reason}, found ${condition?.reason}`);
+        return condition.message ?? '';
+      },
+      { limitMs },
+    );
+  }
+
+  /** As a former leader. */
+  async record(recovery: readonly object[]): Promise<void> {
+    const resource = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
+    const body = { ...resource, metadata: { name: CONFIG_NAME }, status: { recovery } };
+    const path = `${CONFIGS}/${CONFIG_NAME}/status?fieldManager=brupop-controller-recovery`;
+    await this.cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
   }
 
   async requests(verb: string, resource: string): Promise<AuditedRequest[]> {

@@ -22,6 +22,8 @@ export interface SeenRequest {
 export interface Match {
   readonly verbs?: readonly Verb[];
   readonly path?: RegExp;
+  /** Of the query, as it is in the URL. */
+  readonly query?: RegExp;
 }
 
 /**
@@ -79,8 +81,12 @@ export function statusBody(code: number, retryAfterSeconds?: number): string {
   });
 }
 
-export function matches({ verbs, path }: Match, request: Pick<SeenRequest, 'verb' | 'path'>): boolean {
-  return (verbs?.includes(request.verb) ?? true) && (path?.test(request.path) ?? true);
+export function matches({ verbs, path, query }: Match, request: Pick<SeenRequest, 'verb' | 'path' | 'query'>): boolean {
+  return (
+    (verbs?.includes(request.verb) ?? true) &&
+    (path?.test(request.path) ?? true) &&
+    (query?.test(String(request.query)) ?? true)
+  );
 }
 
 /** A request as the API server would name it. */

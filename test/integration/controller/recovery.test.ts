@@ -155,6 +155,73 @@ describe('a Service that recovers', () => {
     await eventually(async () => expect(await world.evicted()).toEqual(namesOf(down.pods)));
   });
 
+  it('again and again costs one list in five seconds, and one write in half a minute', async () => {
+    const down = await world.outage('flapping');
+    await world.watch(down);
+    const replica = await world.startReplica();
+    await world.watched();
+    const startedAt = performance.now();
+    for (let turn = 0; turn < 20; turn += 1) {
+      const ready = turn % 2 === 0;
+      await setPodsReady(cluster, down.backends, ready);
+      await untilEndpoint(cluster, { namespace: SHOP, service: down.service, ready });
+      await sleep(600);
+    }
+    const seconds = (performance.now() - startedAt) / 1000;
+    expect((await world.requests('list', 'pods')).length).toBeLessThanOrEqual(1 + seconds / 5);
+    expect(await replica.metrics()).toMatch(
+      new RegExp(
+        `brupop_writes_total\\{kind="recovery_status",result="ok"\\} [1-${1 + Math.floor(seconds / 30)}]$`,
+        'm',
+      ),
+    );
+  });
+
+  it('waits while too many others have just recovered, with the reason', async () => {
+    const down = await world.outage('too-many');
+    await setWaiting(cluster, down.pods);
+    await world.watch(down, { updatedNodes: 'Restart' });
+    const [startTime, endTime] = [0, 30_000].map((ms) => new Date(Date.now() + ms).toISOString());
+    const windows = Array.from({ length: 50 }, (_, index) => ({ kind: 'Node', name: `node-${index}`, evicted: 0 }));
+    await world.record(windows.map((one) => ({ ...one, startTime, endTime })));
+    await world.startReplica();
+    await world.watched();
+    await setPodsReady(cluster, down.backends, true);
+    expect(await world.untilCondition('EvictionsBlocked')).toContain('Service db: too many recoveries at once');
+    expect(await world.evicted()).toEqual([]);
+    await eventually(async () => expect(await world.evicted()).toEqual(namesOf(down.pods)), { limitMs: 60_000 });
+    await world.untilCondition('AsConfigured');
+  });
+
+  it('is unknown while it has more than 1,000 EndpointSlices, with the reason', async () => {
+    const service = 'wide';
+    const slices = `/apis/discovery.k8s.io/v1/namespaces/${SHOP}/endpointslices`;
+    const create = async (name: string, ready: boolean): Promise<unknown> =>
+      await cluster.api.create(slices, {
+        metadata: { name, labels: { 'kubernetes.io/service-name': service } },
+        addressType: 'IPv4',
+        endpoints: [{ addresses: ['10.1.2.3'], conditions: { ready } }],
+      });
+    const names = Array.from({ length: 1_000 }, (_, index) => `wide-${index}`);
+    const queue = names.values();
+    const worker = async (): Promise<void> => {
+      for (const name of queue) await create(name, false);
+    };
+    await Promise.all(Array.from({ length: 20 }, worker));
+    await world.watch({ service, api: 'wide' });
+    await world.startReplica();
+    await world.watched();
+    await world.untilCondition('AsConfigured');
+    await create('wide-beyond', false);
+    const path = `${slices}/wide-0`;
+    await cluster.api.patch(path, { endpoints: [{ addresses: ['10.1.2.3'], conditions: { ready: true } }] });
+    await sleep(3_000);
+    expect((await world.status())?.recovery).toBeUndefined();
+    expect(await world.requests('list', 'pods')).toEqual([]);
+    expect(await world.untilCondition('ServiceNotWatched', 90_000)).toContain('more than 1000: db');
+    await cluster.api.delete(`${slices}?labelSelector=kubernetes.io%2Fservice-name%3D${service}`);
+  });
+
   it('is refused in a namespace that the chart does not have', async () => {
     const podSelectors = [{ matchLabels: { app: 'api' } }];
     await world.configure({ recovery: { services: [{ name: 'db', namespace: WEB, service: 'db', podSelectors }] } });

@@ -113,6 +113,11 @@ export class RetriedProblem {
     return isNew ? 'info' : 'debug';
   }
 
+  /** Whether it was a warning, and is not over. */
+  get hasLasted(): boolean {
+    return this.#hasWarned;
+  }
+
   /** Returns whether the problem that is over was a warning. */
   ended(): boolean {
     const hasWarned = this.#hasWarned;

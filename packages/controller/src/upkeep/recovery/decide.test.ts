@@ -5,6 +5,8 @@ import {
   current,
   type Eviction,
   forget,
+  isFirst,
+  isNews,
   listed,
   nextRequestAt,
   openIn,
@@ -107,6 +109,29 @@ describe('a window', () => {
       CLOSED,
     );
     expect(recovered(full, scope, WATCH_FOR, 0)).toBe(full);
+    expect(isNews(full, scope, WATCH_FOR, 0)).toBe(false);
+    expect(isNews(full, { kind: 'Node', name: 'uid-0' }, WATCH_FOR, MINUTE)).toBe(true);
+  });
+
+  it('is opened at once, and its pods are listed at once for an extension half a minute later', () => {
+    expect(isNews(CLOSED, scope, WATCH_FOR, 0)).toBe(true);
+    expect([1, 29, 30, 301].map((seconds) => isNews(open, scope, WATCH_FOR, seconds * SECOND))).toEqual([
+      false,
+      false,
+      true,
+      true,
+    ]);
+    const extended = recovered(open, scope, WATCH_FOR, 30 * SECOND);
+    expect([31, 59, 60].map((seconds) => isNews(extended, scope, WATCH_FOR, seconds * SECOND))).toEqual([
+      false,
+      false,
+      true,
+    ]);
+  });
+
+  it('has its pods listed more often until it would have ended without extensions', () => {
+    const extended = recovered(open, scope, WATCH_FOR, 4 * MINUTE);
+    expect([4, 5, 8].map((minutes) => isFirst(extended, WATCH_FOR, minutes * MINUTE))).toEqual([true, false, false]);
   });
 });
 

@@ -55,6 +55,8 @@ export interface Eviction {
   readonly listedAt: number;
 }
 
+/** At most once in this time, milliseconds, pods are listed or an end is written because something recovers again and again. */
+export const FLAP_MS = 30_000;
 const MAX_WINDOW_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 /** Of an eviction that was refused, such as by a disruption budget. */
@@ -67,7 +69,7 @@ export function isSame(a: Scope, b: Scope): boolean {
 /** Opens a window for what has recovered, or extends its open one. Returns the same state if there are too many. */
 export function recovered(state: RecoveryState, scope: Scope, watchForMs: number, now: number): RecoveryState {
   const known = state.recoveries.find((one) => isSame(one, scope));
-  if (known === undefined && state.recoveries.length >= MAX_RECOVERIES) return state;
+  if (!hasSpace(state, scope)) return state;
   const { kind, name } = scope;
   const pods = known?.pods ?? new Map<string, number>();
   const open =
@@ -75,6 +77,23 @@ export function recovered(state: RecoveryState, scope: Scope, watchForMs: number
   const until = Math.min(open.since + MAX_WINDOW_MS, Math.max(open.until, now + watchForMs));
   const others = state.recoveries.filter((one) => one !== known);
   return { ...state, recoveries: [...others, { ...open, until }] };
+}
+
+/** Whether what has recovered has a window, or may get one. */
+export function hasSpace({ recoveries }: RecoveryState, scope: Scope): boolean {
+  return recoveries.length < MAX_RECOVERIES || recoveries.some((one) => isSame(one, scope));
+}
+
+/** Whether this recovery may open a window, or extend one for the first time since a while, so that pods are to be listed at once. */
+export function isNews(state: RecoveryState, scope: Scope, watchForMs: number, at: number): boolean {
+  const known = state.recoveries.find((one) => isSame(one, scope));
+  if (known === undefined) return hasSpace(state, scope);
+  return known.until <= at || at - (known.until - watchForMs) >= FLAP_MS;
+}
+
+/** Whether a window is not extended yet, so that its pods are listed more often. */
+export function isFirst(state: RecoveryState, watchForMs: number, now: number): boolean {
+  return openIn(state, now).some(({ since }) => now - since < watchForMs);
 }
 
 /** The windows that are open. */

@@ -3,11 +3,12 @@ import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { isPassing, KubeError, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { keyOf, type Scope } from './decide.ts';
 import { type ListedPod, listedPod } from './pods.ts';
 
@@ -30,18 +31,21 @@ interface LookupOptions {
 
 export class PodLookups {
   readonly #options: LookupOptions;
+  readonly #retried: RetriedProblem;
   #problem: string | undefined;
 
   constructor(options: LookupOptions) {
     this.#options = options;
+    this.#retried = new RetriedProblem(options.clock);
   }
 
-  /** Why the pods of a scope could not be listed, since {@link reset}. */
+  /** Why the pods of a scope could not be listed since {@link reset}, once that has lasted. */
   get problem(): string | undefined {
-    return this.#problem;
+    return this.#retried.hasLasted ? this.#problem : undefined;
   }
 
   reset(): void {
+    if (this.#problem === undefined) this.#retried.ended();
     this.#problem = undefined;
   }
 
@@ -90,14 +94,15 @@ export class PodLookups {
     const { clock, log } = this.#options;
     const listedAt = clock.monotonic();
     const limit = new AbortController();
-    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
+    const tooLong = new KubeError(0, 'Timeout', `the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
       return { pods: await list(AbortSignal.any([signal, limit.signal])), listedAt };
     } catch (error) {
       if (signal.aborted) throw error;
       this.#problem = `The pods of ${keyOf(scope)} cannot be listed: ${messageOf(error)}`;
-      log.warn('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
+      const level = this.#retried.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      log[level]('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
       return undefined;
     } finally {
       cancel();

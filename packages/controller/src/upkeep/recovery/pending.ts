@@ -1,6 +1,6 @@
 import { keyOf, type Scope } from './decide.ts';
 
-interface PendingRecovery {
+export interface PendingRecovery {
   readonly scope: Scope;
   /** When it has recovered, epoch milliseconds. */
   readonly at: number;
@@ -14,8 +14,8 @@ export class PendingRecoveries {
     return this.#pending.size;
   }
 
-  get scopes(): readonly Scope[] {
-    return [...this.#pending.values()].map(({ scope }) => scope);
+  get all(): readonly PendingRecovery[] {
+    return [...this.#pending.values()];
   }
 
   add(scope: Scope, at: number): void {
@@ -23,7 +23,7 @@ export class PendingRecoveries {
   }
 
   take(): readonly PendingRecovery[] {
-    const all = [...this.#pending.values()];
+    const { all } = this;
     this.#pending.clear();
     return all;
   }

@@ -7,54 +7,105 @@ import { type BrupopConfig, readBrupopConfig, type RecoveryStatus } from '@brupo
 import { RECOVERY_KINDS } from '@brupop/shared/api/config-recovery';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { isPassing, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { crPath } from '@brupop/shared/kube/paths';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Recovery } from './decide.ts';
+import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { RetriedProblem } from '@brupop/shared/runtime/log';
+import { FLAP_MS, type Recovery } from './decide.ts';
 
 const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
 const STATUS = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
 const OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
 const MANAGER = `${CONTROLLER}-recovery`;
 
-export class RecoveryRecord {
-  readonly #client: KubeClient;
-  readonly #count: (result: 'ok' | 'error') => void;
-  /** Undefined: it is not known what the record has. */
-  #written: { readonly uid: string; readonly status: readonly RecoveryStatus[] } | undefined;
+interface RecordOptions {
+  readonly client: Pick<KubeClient, 'request' | 'apply'>;
+  readonly clock: Pick<Clock, 'monotonic'>;
+  /** Called with the result of each write. */
+  readonly count: (result: 'ok' | 'error') => void;
+}
 
-  /** `count` is called with the result of each write. */
-  constructor(client: KubeClient, count: (result: 'ok' | 'error') => void) {
-    this.#client = client;
-    this.#count = count;
+export class RecoveryRecord {
+  readonly #options: RecordOptions;
+  /** Undefined: it is not known what the record has. */
+  #written: { readonly uid: string; readonly status: readonly RecoveryStatus[]; readonly at: number } | undefined;
+  readonly #retried: RetriedProblem;
+  #problem = '';
+
+  constructor(options: RecordOptions) {
+    this.#options = options;
+    this.#retried = new RetriedProblem(options.clock);
+  }
+
+  /** Why it cannot be read or written, once that has lasted. */
+  get problem(): string | undefined {
+    return this.#retried.hasLasted ? this.#problem : undefined;
   }
 
   /** Reads it live: the watch may not have what a former leader wrote last. Throws KubeError. */
   async read(signal: AbortSignal): Promise<readonly Recovery[]> {
-    const { items } = await readList(this.#client, { path: COLLECTION, signal, slim: readBrupopConfig });
+    const { client, clock } = this.#options;
+    const list = { path: COLLECTION, signal, slim: readBrupopConfig };
+    const { items } = await this.#tried('read', signal, async () => await readList(client, list));
     const config = items.find(({ metadata }) => metadata.name === CONFIG_NAME);
     const recoveries = recoveriesIn(config);
-    this.#written = config && { uid: config.metadata.uid, status: statusOf(recoveries) };
+    const status = statusOf(recoveries);
+    this.#written = config && { uid: config.metadata.uid, status, at: clock.monotonic() };
     return recoveries;
   }
 
-  /** Writes what differs, to the configuration with this UID. Throws KubeError; then nothing may be evicted. */
+  /**
+   * Writes what differs, to the configuration with this UID. A window or a pod that is new is written at once; what costs nothing when
+   * it is lost, such as a later end, half a minute after the last write. Throws KubeError; then nothing may be evicted.
+   */
   async write(uid: string, recoveries: readonly Recovery[], signal: AbortSignal): Promise<void> {
+    const { client, clock, count } = this.#options;
     const status = statusOf(recoveries);
-    if (isDeepStrictEqual({ uid, status }, this.#written)) return;
+    const before = this.#written;
+    if (before?.uid === uid) {
+      if (isDeepStrictEqual(status, before.status)) return;
+      if (!hasNews(status, before.status) && clock.monotonic() - before.at < FLAP_MS) return;
+    }
     // Without a response it may have been written.
     this.#written = undefined;
     const metadata = { name: CONFIG_NAME, uid };
     const body = { ...OBJECT, metadata, ...(status.length > 0 && { status: { recovery: status } }) };
     try {
-      await this.#client.apply(STATUS, body, { fieldManager: MANAGER, signal });
-      this.#count('ok');
+      const options = { fieldManager: MANAGER, signal };
+      await this.#tried('written', signal, async () => await client.apply(STATUS, body, options));
+      count('ok');
     } catch (error) {
-      this.#count('error');
+      count('error');
       throw error;
     }
-    this.#written = { uid, status };
+    this.#written = { uid, status, at: clock.monotonic() };
   }
+
+  async #tried<T>(what: 'read' | 'written', signal: AbortSignal, send: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await send();
+      this.#retried.ended();
+      return answer;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#problem = `status.recovery cannot be ${what}: ${messageOf(error)}`;
+      // The loop logs it.
+      this.#retried.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      throw error;
+    }
+  }
+}
+
+/** Whether a window opens or closes, or an eviction is to be requested. */
+function hasNews(status: readonly RecoveryStatus[], before: readonly RecoveryStatus[]): boolean {
+  const windowsOf = (all: readonly RecoveryStatus[]): string[] =>
+    all.map(({ kind, name, startTime }) => `${kind} ${name} ${startTime}`).toSorted();
+  const requestsIn = (all: readonly RecoveryStatus[]): string[] =>
+    all.flatMap(({ pods = [] }) => pods.map(({ uid, time }) => `${uid} ${time}`));
+  const known = new Set(requestsIn(before));
+  return !isDeepStrictEqual(windowsOf(status), windowsOf(before)) || requestsIn(status).some((one) => !known.has(one));
 }
 
 export function recoveriesIn(config: Pick<BrupopConfig, 'status'> | undefined): readonly Recovery[] {

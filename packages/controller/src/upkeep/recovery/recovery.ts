@@ -16,6 +16,10 @@ import {
   choose,
   CLOSED,
   current,
+  FLAP_MS,
+  hasSpace,
+  isFirst,
+  isNews,
   keyOf,
   nextRequestAt,
   openIn,
@@ -26,7 +30,7 @@ import {
 import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
 import { type PodList, PodLookups } from './lookups.ts';
 import { isBack, succeededIn } from './nodes.ts';
-import { PendingRecoveries } from './pending.ts';
+import { PendingRecoveries, type PendingRecovery } from './pending.ts';
 import type { CrashingPod } from './pods.ts';
 import { recoveriesIn, RecoveryRecord } from './record.ts';
 import { type RecoveryReport, reportOf } from './report.ts';
@@ -54,9 +58,9 @@ interface Work {
   readonly signal: AbortSignal;
 }
 
-/** The pods of an open window are listed this often; */
+/** The pods of an open window are listed this often, and every {@link FLAP_MS} when it is extended and none of them waits; */
 const LIST_MS = 5_000;
-/** and less often when that takes long. */
+/** less often when that takes long. */
 const LIST_FACTOR = 10;
 const MIN_GAP_MS = 500;
 /** The watches are checked this often. */
@@ -82,12 +86,13 @@ export class Recovery {
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
-    const { metrics, client } = options;
+    const { metrics } = options;
     const onRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
     this.#watches = new ServiceWatches({ ...options, onRestart }, (name) => this.#recovers({ kind: 'Service', name }));
     this.#evictor = new RecoveryEvictor(options);
     this.#lookups = new PodLookups(options);
-    this.#record = new RecoveryRecord(client, (result) => metrics.writes.inc({ kind: 'recovery_status', result }));
+    const count = (result: string): void => metrics.writes.inc({ kind: 'recovery_status', result });
+    this.#record = new RecoveryRecord({ ...options, count });
   }
 
   /** Undefined if recovery is not asked for. */
@@ -147,12 +152,15 @@ export class Recovery {
     const isAtRest = this.#pending.size + monitored.length + this.#state.recoveries.length === 0;
     if (obstacle !== undefined) return isAtRest ? restMs : LIST_MS;
     const earlyMs = this.#nextListAt - clock.monotonic();
-    if (earlyMs > 0 && this.#pending.size === 0) return earlyMs;
-    const delayMs = await this.#work({ config, services, monitored, signal });
-    this.#publish();
+    if (earlyMs > 0 && !this.#pending.all.some((one) => this.#isNews(one))) return earlyMs;
+    const delayMs = await this.#work({ config, services, monitored, signal }).finally(() => this.#publish());
     if (this.#state.recoveries.length + monitored.length === 0) return restMs;
     this.#nextListAt = clock.monotonic() + delayMs;
     return delayMs;
+  }
+
+  #isNews({ scope, at }: PendingRecovery): boolean {
+    return isNews(this.#state, scope, this.#options.upkeep.policy.recovery.watchForMs, at);
   }
 
   /** Those that this process may watch. */
@@ -173,7 +181,7 @@ export class Recovery {
   async #work(work: Work): Promise<number> {
     const { clock, metrics, upkeep, recoveryNamespaces: namespaces } = this.#options;
     const { config, services, monitored, signal } = work;
-    const { maxPerMinute } = upkeep.policy.recovery;
+    const { maxPerMinute, watchForMs } = upkeep.policy.recovery;
     const startedAt = clock.monotonic();
     this.#lookups.reset();
     await this.#read(signal);
@@ -195,7 +203,8 @@ export class Recovery {
       metrics.recoveries.set({ kind }, this.#state.recoveries.filter((one) => one.kind === kind).length);
     const waitsForRate = crashing.length > 0 && monitored.length === 0;
     const rateMs = waitsForRate ? nextRequestAt(this.#state, maxPerMinute, clock.now()) - clock.now() : 0;
-    return Math.max(LIST_MS, listMs * LIST_FACTOR, rateMs);
+    const isQuiet = evictions.length + monitored.length === 0 && !isFirst(this.#state, watchForMs, clock.now());
+    return Math.max(isQuiet ? FLAP_MS : LIST_MS, listMs * LIST_FACTOR, rateMs);
   }
 
   async #read(signal: AbortSignal): Promise<void> {
@@ -220,26 +229,31 @@ export class Recovery {
     return lists;
   }
 
+  /** Those for which there is no space wait until they are too old. */
   #openPending(isWanted: (scope: Scope) => boolean): void {
     const { log, upkeep } = this.#options;
     for (const { scope, at } of this.#pending.take()) {
       if (!isWanted(scope)) continue;
       const next = recovered(this.#state, scope, upkeep.policy.recovery.watchForMs, at);
-      if (next === this.#state) log.warn('too many recoveries at once: this one is left', { ...scope });
-      else log.info('recovered: pods in CrashLoopBackOff are evicted for a while', { ...scope });
+      if (next === this.#state) this.#pending.add(scope, at);
+      else if (this.#isNews({ scope, at }))
+        log.info('recovered: pods in CrashLoopBackOff are evicted for a while', { ...scope });
       this.#state = next;
     }
   }
 
   #publish(): void {
     const { upkeep, recoveryNamespaces: namespaces, onReport, log, clock } = this.#options;
-    const { config, policy, obstacle } = upkeep;
+    const { config, policy } = upkeep;
     const { services, updatedNodes } = policy.recovery;
     const restartsNodes = updatedNodes === 'Restart';
     const { problem } = this.#lookups;
     const staleForMs = this.#watches.staleForMs();
-    const recoveredNow = [...this.#pending.scopes, ...openIn(this.#state, clock.now())].map(keyOf);
-    const now = { recovered: [...new Set(recoveredNow)], obstacle, lostNodes: this.#lostNodes };
+    const obstacle = upkeep.obstacle ?? this.#record.problem;
+    const pending = this.#pending.all.map(({ scope }) => scope);
+    const recoveredNow = new Set([...pending, ...openIn(this.#state, clock.now())].map(keyOf));
+    const left = pending.filter((scope) => !hasSpace(this.#state, scope)).map(keyOf);
+    const now = { recovered: [...recoveredNow], obstacle, left, lostNodes: this.#lostNodes };
     const report = config && reportOf({ services, restartsNodes, namespaces, staleForMs, problem, ...now });
     if (isDeepStrictEqual(report, this.#report)) return;
     this.#report = report;

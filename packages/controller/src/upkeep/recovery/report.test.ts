@@ -9,6 +9,7 @@ const seen = {
   problem: undefined,
   recovered: [],
   obstacle: undefined,
+  left: [],
   lostNodes: [],
 };
 
@@ -39,6 +40,12 @@ it.each([
     { ...seen, recovered: ['Service postgres'], obstacle: 'connectivity is lost' },
     'EvictionsBlocked',
     'Service postgres: connectivity is lost',
+  ],
+  [
+    'what recovers while there are too many windows',
+    { ...seen, recovered: ['Service postgres', 'Service redis'], left: ['Service redis'] },
+    'EvictionsBlocked',
+    'Service redis: too many recoveries at once, more than 50',
   ],
   [
     'nodes that have lost the control plane',

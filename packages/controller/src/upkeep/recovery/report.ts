@@ -1,7 +1,8 @@
 /** What the condition RecoveryReady of the BrupopConfig says. */
-import type { RecoveryService } from '@brupop/shared/api/config-recovery';
+import { MAX_RECOVERIES, type RecoveryService } from '@brupop/shared/api/config-recovery';
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
+import { MAX_SLICES } from './service-watch.ts';
 
 /** Reasons of the condition. `docs/runbook.md` explains each. */
 export const RECOVERY_REASONS = [
@@ -29,6 +30,8 @@ interface Seen {
   readonly recovered: readonly string[];
   /** Why no pod may be disrupted. */
   readonly obstacle: string | undefined;
+  /** What has recovered and gets no window, since there are too many. */
+  readonly left: readonly string[];
   /** Nodes that have lost the control plane, of pods that would be evicted. */
   readonly lostNodes: readonly string[];
 }
@@ -56,7 +59,7 @@ export function reportOf(seen: Seen): RecoveryReport | undefined {
   }
   const stale = [...staleForMs].filter(([, ms]) => ms >= WATCH_STALE_MS).map(([name]) => name);
   if (stale.length > 0) {
-    const message = `The EndpointSlices of these entries of spec.recovery.services cannot be watched: ${stale.join(', ')}; the log of the controller says why`;
+    const message = `The EndpointSlices of these entries of spec.recovery.services cannot be watched, or are more than ${MAX_SLICES}: ${stale.join(', ')}; the log of the controller says why`;
     return { status: 'False', reason: 'ServiceNotWatched', message };
   }
   if (problem !== undefined) return { status: 'False', reason: 'PodsNotListed', message: problem };
@@ -66,10 +69,12 @@ export function reportOf(seen: Seen): RecoveryReport | undefined {
 }
 
 /** Why nothing is evicted although something has recovered. */
-function whyBlocked({ recovered, obstacle, lostNodes }: Seen): string | undefined {
+function whyBlocked({ recovered, obstacle, left, lostNodes }: Seen): string | undefined {
   if (recovered.length === 0) return undefined;
   const names = someOf(recovered);
   if (obstacle !== undefined) return `No pod is evicted after the recovery of ${names}: ${obstacle}`;
+  if (left.length > 0)
+    return `No pod is evicted after the recovery of ${someOf(left)}: too many recoveries at once, more than ${MAX_RECOVERIES}`;
   if (lostNodes.length === 0) return undefined;
   return `The pods on ${someOf(lostNodes)} are not evicted after the recovery of ${names}: connectivity is lost there`;
 }

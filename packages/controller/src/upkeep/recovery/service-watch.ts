@@ -3,7 +3,8 @@
  *
  *     unknown -- first list --> down or up;   down -- an endpoint is ready --> up, reported;   up -- none is --> down
  *
- * What the first list shows is no recovery. Later lists, after a watch that cannot go on, count as a whole.
+ * What the first list shows is no recovery. Later lists, after a watch that cannot go on, count as a whole. While there are too many
+ * slices it is unknown again.
  */
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
@@ -31,7 +32,7 @@ interface RawSlice extends KubernetesObject {
 
 export const ENDPOINT_SLICES = 'endpointslices';
 /** A slice has at most 1,000 endpoints, and a Service far fewer slices. */
-const MAX_SLICES = 1_000;
+export const MAX_SLICES = 1_000;
 
 export class ServiceWatch {
   readonly #reflector: Reflector<Slice>;
@@ -53,6 +54,7 @@ export class ServiceWatch {
       query: { labelSelector: `kubernetes.io/service-name=${service}` },
       slim: readSlice,
       maxItems: MAX_SLICES,
+      limits: { maxPerNamespace: MAX_SLICES, maxTotal: MAX_SLICES },
     });
     const { signal } = this.#end;
     // After all changes of a list, which replaces one slice after the other.
@@ -66,7 +68,12 @@ export class ServiceWatch {
 
   /** For how long the watch has not been confirmed, milliseconds. */
   get staleForMs(): number {
+    if (this.#isOverfull) return Infinity;
     return this.#reflector.synced ? this.#reflector.idleForMs() : this.#clock.monotonic() - this.#startedAt;
+  }
+
+  get #isOverfull(): boolean {
+    return this.#reflector.overfull.size > 0;
   }
 
   stop(): void {
@@ -75,6 +82,10 @@ export class ServiceWatch {
 
   #count(): void {
     if (!this.#reflector.synced || this.#end.signal.aborted) return;
+    if (this.#isOverfull) {
+      this.#ready = undefined;
+      return;
+    }
     const ready = this.#reflector.list().reduce((sum, slice) => sum + slice.ready, 0);
     const hasRecovered = this.#ready === 0 && ready > 0;
     this.#ready = ready;
