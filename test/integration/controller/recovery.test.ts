@@ -171,7 +171,7 @@ describe('a Service that recovers', () => {
     expect((await world.requests('list', 'pods')).length).toBeLessThanOrEqual(1 + seconds / 5);
     expect(await replica.metrics()).toMatch(
       new RegExp(
-        `brupop_writes_total\\{kind="recovery_status",result="ok"\\} [1-${1 + Math.floor(seconds / 30)}]$`,
+        `brupop_controller_writes_total\\{kind="recovery_status",result="ok"\\} [1-${1 + Math.floor(seconds / 30)}]$`,
         'm',
       ),
     );

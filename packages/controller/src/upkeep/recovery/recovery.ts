@@ -188,8 +188,8 @@ export class Recovery {
     const lists = await this.#openForNodes(work);
     const names = new Set(services.map(({ name }) => name));
     const isWanted = ({ kind, name }: Scope): boolean => (kind === 'Service' ? names.has(name) : this.#restartsNodes);
-    this.#openPending(isWanted);
     this.#state = current(this.#state, isWanted, clock.now());
+    this.#openPending(isWanted);
     const isLost = (node: string): boolean => upkeep.isLost(node);
     const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, isLost, signal };
     const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
