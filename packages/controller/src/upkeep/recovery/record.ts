@@ -98,12 +98,16 @@ export class RecoveryRecord {
   }
 }
 
+function windowsOf(status: readonly RecoveryStatus[]): string[] {
+  return status.map(({ kind, name, startTime }) => `${kind} ${name} ${startTime}`).toSorted();
+}
+
+function requestsIn(status: readonly RecoveryStatus[]): string[] {
+  return status.flatMap(({ pods = [] }) => pods.map(({ uid, time }) => `${uid} ${time}`));
+}
+
 /** Whether a window opens or closes, or an eviction is to be requested. */
 function hasNews(status: readonly RecoveryStatus[], before: readonly RecoveryStatus[]): boolean {
-  const windowsOf = (all: readonly RecoveryStatus[]): string[] =>
-    all.map(({ kind, name, startTime }) => `${kind} ${name} ${startTime}`).toSorted();
-  const requestsIn = (all: readonly RecoveryStatus[]): string[] =>
-    all.flatMap(({ pods = [] }) => pods.map(({ uid, time }) => `${uid} ${time}`));
   const known = new Set(requestsIn(before));
   return !isDeepStrictEqual(windowsOf(status), windowsOf(before)) || requestsIn(status).some((one) => !known.has(one));
 }
