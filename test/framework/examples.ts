@@ -145,6 +145,7 @@ export const fullConfig = {
       { name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z', deleted: true },
     ],
     dependents: [{ ...dependent, state: 'Down', replicas: 2, since: '2026-01-02T03:04:05Z' }],
+    clusterLostTime: '2026-01-02T03:04:05Z',
     recovery: [
       {
         kind: 'Service',

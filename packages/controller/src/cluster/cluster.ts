@@ -245,7 +245,7 @@ export class Cluster {
 
   /** What `upkeep/dependents` decides on. */
   dependents(): DependentsView {
-    return this.#cluster.view(!this.synced || this.#now().isStale || isClockWrong(this.#options.client.clockSkewMs()));
+    return this.#cluster.view(this.watchLags(), !this.synced || isClockWrong(this.#options.client.clockSkewMs()));
   }
 
   get #reflectors(): Readonly<
@@ -264,15 +264,14 @@ export class Cluster {
   /** Also while another replica leads, or none: the next leader must know of a loss that has just ended. */
   async #keepProbing(signal: AbortSignal): Promise<void> {
     let wasClockWrong = false;
+    await this.waitSynced(signal).catch(() => undefined);
     while (!signal.aborted) {
-      await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
-      if (signal.aborted) continue;
       const isSecretChanged = this.#policies.refreshSecrets();
       const isWrong = isClockWrong(this.#options.client.clockSkewMs());
       const isClockChanged = isWrong !== wasClockWrong;
       wasClockWrong = isWrong;
-      if (!this.#probeLeases() && !isSecretChanged && !isClockChanged) continue;
-      for (const listener of this.#onProbe) listener();
+      if (this.#probeLeases() || isSecretChanged || isClockChanged) for (const listener of this.#onProbe) listener();
+      await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
     }
   }
 

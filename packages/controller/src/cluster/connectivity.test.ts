@@ -60,9 +60,14 @@ class Fleet {
   }
 
   /** Of the whole cluster. */
-  probeCluster(silentMs = 0, knownForMs = 0): ClusterLoss {
+  probeCluster(silentMs = 0): ClusterLoss {
     const now = { wall: NOW + this.#ms, monotonic: this.#ms, silentMs, isStale: false };
-    return this.#guard.probeCluster(this.#nodes, POLICY, now, knownForMs);
+    return this.#guard.probeCluster(this.#nodes, POLICY, now);
+  }
+
+  /** Another process has reported a loss that began this long ago. */
+  resumeClusterLoss(msAgo: number): void {
+    this.#guard.resumeClusterLoss(NOW + this.#ms - msAgo, { wall: NOW + this.#ms, monotonic: this.#ms });
   }
 
   /** As `pass`, of the whole cluster. */
@@ -275,14 +280,18 @@ const inThreeZones = (name: string): NodeParts => {
 };
 
 describe('the whole cluster', () => {
-  it('is lost when seven of ten nodes are silent, also those that are not managed', () => {
+  it('is lost when seven of ten nodes are silent for a while, also those that are not managed', () => {
     const fleet = new Fleet(10, { node: inThreeZones });
     fleet.cut(7);
-    expect(fleet.passCluster(EXPIRY - 1)).toEqual({ lost: false, counted: 10, expired: 0 });
-    expect(fleet.passCluster(1)).toEqual({ lost: true, counted: 10, expired: 7 });
+    const silent = { counted: 10, expired: 7 };
+    expect(fleet.passCluster(EXPIRY - 1)).toMatchObject({ lost: false, isChanging: false, counted: 10, expired: 0 });
+    expect(fleet.passCluster(1)).toMatchObject({ lost: false, isChanging: true, ...silent });
+    expect(fleet.passCluster(RELEASE_AFTER_MS - 1)).toMatchObject({ lost: false, isChanging: true, ...silent });
+    const since = NOW + EXPIRY + RELEASE_AFTER_MS;
+    expect(fleet.passCluster(1)).toEqual({ lost: true, isChanging: false, since, ...silent });
     fleet.cutOff.clear();
-    fleet.passCluster(10 * SECOND);
-    expect(fleet.passCluster(RELEASE_AFTER_MS)).toEqual({ lost: false, counted: 10, expired: 0 });
+    expect(fleet.passCluster(10 * SECOND)).toMatchObject({ lost: true, isChanging: true, since });
+    expect(fleet.passCluster(RELEASE_AFTER_MS)).toEqual({ lost: false, isChanging: false, counted: 10, expired: 0 });
   });
 
   it.each<readonly [string, number, number, boolean]>([
@@ -294,18 +303,32 @@ describe('the whole cluster', () => {
   ])('when %s nodes are silent, of %s nodes %s: lost is %s', (_, count, cut, lost) => {
     const fleet = new Fleet(count, { node: () => ({ managed: false }) });
     fleet.cut(cut);
-    expect(fleet.passCluster(MINUTE).lost).toBe(lost);
+    expect(fleet.passCluster(2 * MINUTE).lost).toBe(lost);
   });
 
   it('is not lost with one zone alone, even if that has most nodes and another one fails elsewhere', () => {
     const large = (name: string): NodeParts => ({ labels: { [ZONE_LABEL]: name < 'node-6' ? 'a' : 'b' } });
     const fleet = new Fleet(10, { node: large });
     fleet.cut(6);
-    expect(fleet.passCluster(MINUTE)).toEqual({ lost: false, counted: 10, expired: 6 });
+    expect(fleet.passCluster(2 * MINUTE)).toMatchObject({ lost: false, isChanging: false, expired: 6 });
     fleet.cut(7);
-    expect(fleet.passCluster(MINUTE)).toEqual({ lost: false, counted: 10, expired: 7 });
+    expect(fleet.passCluster(2 * MINUTE)).toMatchObject({ lost: false, isChanging: false, expired: 7 });
     fleet.cut(8);
-    expect(fleet.passCluster(MINUTE).lost).toBe(true);
+    expect(fleet.passCluster(2 * MINUTE).lost).toBe(true);
+  });
+
+  it.each([
+    ['a a b c', 3, false],
+    ['a a b c', 4, true],
+    ['a a b b c', 3, false],
+    ['a a b b c', 4, true],
+    ['a a a a b', 4, false],
+    ['a a a a b', 5, true],
+  ])('of nodes in the zones %s the first %s are silent: lost is %s', (zones, cut, lost) => {
+    const zoneOf = (name: string): string => zones.split(' ')[Number(name.split('-')[1])] ?? '';
+    const fleet = new Fleet(zones.split(' ').length, { node: (name) => ({ labels: { [ZONE_LABEL]: zoneOf(name) } }) });
+    fleet.cut(cut);
+    expect(fleet.passCluster(2 * MINUTE).lost).toBe(lost);
   });
 
   it('stays lost as long as its nodes are silent, and those that were off before do not count', () => {
@@ -313,21 +336,44 @@ describe('the whole cluster', () => {
     fleet.cut(1);
     fleet.passCluster(61 * MINUTE);
     fleet.cut(8);
-    expect(fleet.passCluster(5 * 60 * MINUTE)).toEqual({ lost: true, counted: 9, expired: 7 });
+    expect(fleet.passCluster(5 * 60 * MINUTE)).toMatchObject({ lost: true, counted: 9, expired: 7 });
   });
 
-  it('is lost for a process that starts hours later, if dependents have been down for as long', () => {
+  it('is lost at once for a process that starts hours later, if one before has reported it', () => {
     const fleet = new Fleet(10, { node: () => ({ managed: false }) });
     fleet.cut(8);
     for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 5 * 60 * MINUTE));
-    expect(fleet.probeCluster().lost).toBe(false);
-    expect(fleet.probeCluster(0, 5 * 60 * MINUTE)).toEqual({ lost: true, counted: 10, expired: 8 });
+    expect(fleet.probeCluster().counted).toBe(2);
+    fleet.resumeClusterLoss(5 * 60 * MINUTE);
+    expect(fleet.probeCluster()).toMatchObject({ lost: true, isChanging: false, counted: 10, expired: 8 });
+  });
+
+  it('that was reported as lost, and no longer is, changes before anything is scaled', () => {
+    const fleet = new Fleet(10, { node: () => ({ managed: false }) });
+    fleet.resumeClusterLoss(5 * 60 * MINUTE);
+    expect(fleet.probeCluster()).toMatchObject({ lost: true, isChanging: true });
+    expect(fleet.passCluster(RELEASE_AFTER_MS)).toMatchObject({ lost: false, isChanging: false });
+  });
+
+  it('is not lost after an outage of the API server, in which no Lease could be renewed, nor by a clock that is ahead', () => {
+    const fleet = new Fleet(10, { node: () => ({ managed: false }) });
+    fleet.wait(2 * MINUTE);
+    expect(fleet.probeCluster()).toMatchObject({ lost: false, isChanging: true, expired: 10 });
+    expect(fleet.passCluster(MINUTE)).toMatchObject({ lost: false, isChanging: false, expired: 0 });
+    const ahead = new Fleet(10, { node: () => ({ managed: false }) });
+    for (const name of Array.from({ length: 10 }, (_, index) => `node-${index}`))
+      ahead.observe(leaseOf(name, NOW - 2 * MINUTE));
+    expect(ahead.probeCluster()).toMatchObject({ lost: false, isChanging: true });
+    expect(ahead.passCluster(MINUTE)).toMatchObject({ lost: false, isChanging: false });
   });
 
   it('does not change while the watch of the Leases is silent', () => {
     const fleet = new Fleet(4, { node: () => ({ managed: false }) });
     fleet.wait(10 * MINUTE);
-    expect(fleet.probeCluster(10 * MINUTE).lost).toBe(false);
-    expect(fleet.probeCluster().lost).toBe(true);
+    expect(fleet.probeCluster(10 * MINUTE)).toMatchObject({ lost: false, isChanging: false });
+    expect(fleet.probeCluster()).toMatchObject({ lost: false, isChanging: true });
+    fleet.wait(10 * MINUTE);
+    expect(fleet.probeCluster(10 * MINUTE)).toMatchObject({ lost: false, isChanging: true });
+    expect(fleet.probeCluster()).toMatchObject({ lost: true, isChanging: false });
   });
 });

@@ -18,7 +18,9 @@
  *
  * The whole cluster, with the Nodes that are not managed, has one more state, for what has to be scaled
  * down meanwhile (`spec.connectivity.dependents`). One zone alone does not make it lost. A node that is
- * silent counts until that loss ends, since the loss must not end while nothing has come back.
+ * silent counts until that loss ends, since the loss must not end while nothing has come back. Its loss
+ * begins and ends after HOLD_MS without a break, in which the watch was heard: after an outage of the API
+ * server, and for a process whose clock is ahead, all Leases look expired until they are renewed.
  */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
@@ -68,6 +70,10 @@ export interface Connectivity extends Loss {
 /** Of all Nodes, managed or not. */
 export interface ClusterLoss {
   readonly lost: boolean;
+  /** The Leases say otherwise, but not for long enough. */
+  readonly isChanging: boolean;
+  /** When the loss began, epoch milliseconds; undefined: it is not lost. */
+  readonly since: number | undefined;
   /** How many Nodes have a Lease that counts, and how many of these have expired. */
   readonly counted: number;
   readonly expired: number;
@@ -95,6 +101,7 @@ const MIN_EXPIRED_IN_ZONE = 3;
 const MIN_EXPIRED_IN_CLUSTER = 3;
 /** Of the nodes outside of the zone that has lost most: fewer are no more than the usual ones that fail. */
 const MIN_SHARE_OUTSIDE = 1 / 3;
+const MIN_EXPIRED_OUTSIDE = 2;
 /** A Lease that was renewed longer ago belongs to a node that is off. */
 const COUNTS_FOR_MS = 60 * 60_000;
 /** The scope of all nodes; no zone has this name, since nodes without the label are in no zone. */
@@ -103,6 +110,7 @@ const FLEET = '';
 const NEW_NODE_MS = 60_000;
 /** Two periods in which kubelets renew their Leases. */
 export const RELEASE_AFTER_MS = 20_000;
+const HOLD_MS = RELEASE_AFTER_MS;
 
 interface NodeAndShadow {
   readonly name: string;
@@ -136,6 +144,13 @@ interface Scope {
   readonly lostUntil: number | undefined;
 }
 
+/** Of the whole cluster. */
+interface ClusterScope {
+  readonly lostSince: Pick<ProbeTime, 'wall' | 'monotonic'> | undefined;
+  /** Since when the Leases say otherwise, on the monotonic clock. */
+  readonly changesSince: number | undefined;
+}
+
 const GOOD: Scope = { lost: false, goodSince: -Infinity, lostUntil: undefined };
 
 export class ConnectivityGuard {
@@ -143,9 +158,7 @@ export class ConnectivityGuard {
   /** By zone, those that were lost, and the fleet. */
   readonly #scopes = new Map<string, Scope>();
   #latest = CONNECTED;
-  #cluster = GOOD;
-  /** On the monotonic clock, of a loss of the cluster; undefined: it is not lost. */
-  #clusterLostSince: number | undefined;
+  #cluster: ClusterScope = { lostSince: undefined, changesSince: undefined };
 
   get latest(): Connectivity {
     return this.#latest;
@@ -189,26 +202,33 @@ export class ConnectivityGuard {
     return this.#latest;
   }
 
-  /**
-   * Returns the state of the cluster at `now`, and remembers when it changed.
-   * @param knownForMs - for how long it has been lost, by a process before this one
-   */
+  /** Of a process before this one: a loss of the cluster that began at `since`, epoch milliseconds, and has not ended. */
+  resumeClusterLoss(since: number, { wall, monotonic }: Pick<ProbeTime, 'wall' | 'monotonic'>): void {
+    const lostSince = { wall: since, monotonic: monotonic - Math.max(0, wall - since) };
+    this.#cluster = { lostSince, changesSince: undefined };
+  }
+
+  /** Returns the state of the cluster at `now`, and remembers when it changed. */
   probeCluster(
     nodes: readonly NodeAndShadow[],
     { connectivity }: Pick<UpdatePolicy, 'connectivity'>,
     now: ProbeTime,
-    knownForMs = 0,
   ): ClusterLoss {
     const { clusterExpiredPercent: percent, nodeMonitorGracePeriodMs } = connectivity;
-    const lostForMs = Math.max(knownForMs, now.monotonic - (this.#clusterLostSince ?? now.monotonic));
+    const lostForMs = now.monotonic - (this.#cluster.lostSince ?? now).monotonic;
     const counts = { isManaged: false, countsForMs: COUNTS_FOR_MS + lostForMs };
     const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
     const expired = leases.filter(({ ageMs }) => ageMs >= EXPIRES_AFTER * nodeMonitorGracePeriodMs);
     const isMost = expired.length >= MIN_EXPIRED_IN_CLUSTER && expired.length * 100 >= percent * leases.length;
-    this.#cluster = scopeAfter(this.#cluster, isMost && !isOneZone(expired, leases), now.monotonic);
-    const { lost } = this.#cluster;
-    this.#clusterLostSince = lost ? (this.#clusterLostSince ?? now.monotonic) : undefined;
-    return { lost, counted: leases.length, expired: expired.length };
+    this.#cluster = clusterAfter(this.#cluster, isMost && !isOneZone(expired, leases), now);
+    const { lostSince, changesSince } = this.#cluster;
+    return {
+      lost: lostSince !== undefined,
+      isChanging: changesSince !== undefined,
+      since: lostSince?.wall,
+      counted: leases.length,
+      expired: expired.length,
+    };
   }
 
   #update(zone: string, isBad: boolean, now: ProbeTime): void {
@@ -262,7 +282,7 @@ function isOneZone(expired: readonly CountedLease[], leases: readonly CountedLea
   const [worst] = [...byZone].toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
   const outside = leases.filter(({ zone }) => zone !== worst).length;
   const expiredOutside = expired.filter(({ zone }) => zone !== worst).length;
-  return expiredOutside < outside * MIN_SHARE_OUTSIDE;
+  return expiredOutside < Math.max(outside * MIN_SHARE_OUTSIDE, Math.min(outside, MIN_EXPIRED_OUTSIDE));
 }
 
 function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {
@@ -270,6 +290,15 @@ function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {
   const goodSince = before.goodSince ?? monotonic;
   const lost = before.lost && monotonic - goodSince < RELEASE_AFTER_MS;
   return { lost, goodSince, lostUntil: lost ? monotonic : before.lostUntil };
+}
+
+function clusterAfter({ lostSince, changesSince }: ClusterScope, isBad: boolean, now: ProbeTime): ClusterScope {
+  if (isBad === (lostSince !== undefined)) return { lostSince, changesSince: undefined };
+  const heardAt = now.monotonic - now.silentMs;
+  const since = changesSince ?? heardAt;
+  if (heardAt - since < HOLD_MS) return { lostSince, changesSince: since };
+  const { wall, monotonic } = now;
+  return { lostSince: isBad ? { wall, monotonic } : undefined, changesSince: undefined };
 }
 
 function lossIn({ lost, lostUntil }: Scope, { wall, monotonic }: ProbeTime): Loss {

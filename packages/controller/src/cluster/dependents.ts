@@ -1,13 +1,14 @@
 /** Whether the whole cluster is lost, for `upkeep/dependents`; asked only if the chart has dependents. */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Dependent } from '@brupop/shared/api/config-dependents';
-import { CONFIG_NAME } from '@brupop/shared/api/names';
+import { CONFIG_NAME, NODE_GROUP_PLURAL } from '@brupop/shared/api/names';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ClusterLoss, ConnectivityGuard, ProbeTime } from './connectivity.ts';
 import type { NodeView } from './node.ts';
 import type { Policies } from './policies.ts';
 import type { ShadowView } from './shadow.ts';
+import { staleResources, type WatchLag } from './snapshot.ts';
 
 /** What is known about the dependents of the cluster, and whether they are to be scaled to 0. */
 export interface DependentsView {
@@ -15,7 +16,7 @@ export interface DependentsView {
   readonly dependents: readonly Dependent[];
   /** A mistake in the configuration: the dependents may not be the ones that users want. */
   readonly problem: string | undefined;
-  /** Undefined: it is unknown. */
+  /** Undefined: before the first probe. */
   readonly loss: ClusterLoss | undefined;
   /** A watch is stale, or the clock is wrong. */
   readonly isUnsure: boolean;
@@ -30,6 +31,9 @@ interface ProbeOptions {
   readonly shadowOf: (node: string) => ShadowView | undefined;
 }
 
+/** These say nothing about dependents. */
+const BESIDES: ReadonlySet<string> = new Set(['poddisruptionbudgets', NODE_GROUP_PLURAL]);
+
 export class ClusterProbe {
   readonly #options: ProbeOptions;
   /** As of the latest probe; undefined before the first one. */
@@ -39,7 +43,7 @@ export class ClusterProbe {
     this.#options = options;
   }
 
-  /** True if the cluster is lost since the former probe, or no longer. */
+  /** True if the loss has begun or ended since the former probe, or is about to. */
   probe(now: ProbeTime): boolean {
     const { isUsed, guard, nodes, policies, shadowOf } = this.#options;
     if (!isUsed) return false;
@@ -47,24 +51,26 @@ export class ClusterProbe {
       const { name } = node.metadata;
       return { name, node, shadow: shadowOf(name) };
     });
-    const wasLost = this.#loss?.lost;
-    this.#loss = guard.probeCluster(all, policies.fleet, now, this.#knownForMs(now));
-    return this.#loss.lost !== wasLost;
+    const before = this.#loss;
+    if (before === undefined) this.#resume(now);
+    this.#loss = guard.probeCluster(all, policies.fleet, now);
+    return this.#loss.lost !== before?.lost || this.#loss.isChanging !== before.isChanging;
   }
 
-  view(isUnsure: boolean): DependentsView {
+  /** @param isUnsure - what is known may be wrong, whatever the watches say */
+  view(watchLags: readonly WatchLag[], isUnsure: boolean): DependentsView {
     const { configs, policies } = this.#options;
     const config = configs.get(CONFIG_NAME);
     const { problem, connectivity } = policies.fleet;
     const ofConfig = config === undefined ? { dependents: [], problem: undefined } : { ...connectivity, problem };
     const { dependents } = ofConfig;
-    return { config, dependents, problem: ofConfig.problem, loss: isUnsure ? undefined : this.#loss, isUnsure };
+    const isStale = staleResources(watchLags.filter(({ resource }) => !BESIDES.has(resource))).length > 0;
+    return { config, dependents, problem: ofConfig.problem, loss: this.#loss, isUnsure: isUnsure || isStale };
   }
 
-  /** By the status, for how long dependents have been down. */
-  #knownForMs({ wall }: ProbeTime): number {
-    const { dependents = [] } = this.#options.configs.get(CONFIG_NAME)?.status ?? {};
-    const since = dependents.flatMap((one) => (one.state === 'Down' ? (parseTime(one.since) ?? []) : []));
-    return Math.max(0, wall - Math.min(...since));
+  /** A process before this one has reported a loss. Later on, what this one sees counts: the record may be outdated. */
+  #resume(now: ProbeTime): void {
+    const since = parseTime(this.#options.configs.get(CONFIG_NAME)?.status?.clusterLostTime);
+    if (since !== undefined) this.#options.guard.resumeClusterLoss(since, now);
   }
 }

@@ -16,7 +16,7 @@ import {
   withPolicy,
 } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
-import { type CertificateStatus, statusOf } from './config-status.ts';
+import { type CertificateStatus, type DependentsStatus, statusOf } from './config-status.ts';
 import { plan } from './plan.ts';
 
 interface Case {
@@ -27,6 +27,7 @@ interface Case {
   readonly silentMs?: number;
   readonly clockSkewMs?: number;
   readonly certificate?: CertificateStatus;
+  readonly dependents?: DependentsStatus;
 }
 
 function report(spec: object, parts: Case = {}): BrupopConfigStatus {
@@ -38,13 +39,14 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
     silentMs = 0,
     clockSkewMs = 0,
     certificate,
+    dependents,
   } = parts;
   const snapshot = aSnapshot(managedNodes, spec);
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation };
   const config = { metadata, spec, ...(before !== undefined && { status: before }) } as BrupopConfig;
   const watchLags = [{ resource: 'nodes', ms: silentMs }];
   const made = plan({ ...withPolicy(snapshot, readPolicy(config)), config, watchLags, clockSkewMs }, NOW);
-  return statusOf({ config, plan: made, before, isWritten, now: NOW, certificate });
+  return statusOf({ config, plan: made, before, isWritten, now: NOW, certificate, dependents });
 }
 
 function told(status: BrupopConfigStatus, type: string): string {
@@ -320,6 +322,27 @@ describe('the condition CertificateReady', () => {
     expect(types(report({}, { certificate: 'unknown' }))).not.toContain('CertificateReady');
     expect(types(report({}, { before: report({}, { certificate: valid }) }))).not.toContain('CertificateReady');
   });
+});
+
+test('the status keeps when a loss of the cluster began, until a leader has looked', () => {
+  const condition = { status: 'True', reason: 'NotScaled', message: 'none' } as const;
+  const one = { kind: 'Deployment', namespace: 'kube-system', target: 'autoscaler', state: 'Up' };
+  const reported = { condition, dependents: [one], clusterLostAt: NOW - MINUTE };
+  const before = report({}, { dependents: reported });
+  expect(before.clusterLostTime).toBe(ago(MINUTE));
+  expect(report({}, { before, dependents: 'unknown' })).toEqual(before);
+  const after = report({}, { before, dependents: { ...reported, clusterLostAt: undefined } });
+  expect(after).not.toHaveProperty('clusterLostTime');
+});
+
+test('the status keeps since when a target is at 0, also while it cannot be read', () => {
+  const condition = { status: 'False', reason: 'ScaledDown', message: 'one' } as const;
+  const down = { kind: 'Deployment', namespace: 'kube-system', target: 'autoscaler', state: 'Down', replicas: 2 };
+  const before = { dependents: [{ ...down, since: ago(MINUTE) }] };
+  for (const state of ['Down', 'Failed', 'NotAllowed']) {
+    const dependents = { condition, dependents: [{ ...down, state }], clusterLostAt: undefined };
+    expect(report({}, { before, dependents }).dependents).toEqual([{ ...down, state, since: ago(MINUTE) }]);
+  }
 });
 
 test('after the last blackout the status has no window, not an empty one, which the Kubernetes API rejects', () => {

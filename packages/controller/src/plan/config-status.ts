@@ -40,6 +40,8 @@ const CERTIFICATE_CONDITION = 'CertificateReady';
 export interface DependentsReport {
   readonly condition: Told;
   readonly dependents: readonly DependentStatus[];
+  /** Of a loss of the cluster that has not ended, epoch milliseconds. */
+  readonly clusterLostAt: number | undefined;
 }
 
 /** Undefined if there are none. Unknown until this process has looked. */
@@ -241,15 +243,22 @@ function dependentsOf(
   dependents: DependentsStatus,
   before: BrupopConfigStatus | undefined,
   now: number,
-): Pick<BrupopConfigStatus, 'dependents'> {
+): Pick<BrupopConfigStatus, 'dependents' | 'clusterLostTime'> {
   const known = before?.dependents ?? [];
   const shown = dependents === 'unknown' ? known : (dependents?.dependents ?? []);
   if (shown.length === 0) return {};
-  const sinceOf = (one: DependentStatus): string | undefined =>
-    known.find((other) => isSameTarget(one, other) && other.state === 'Down')?.since;
+  const lostTime = dependents === 'unknown' ? before?.clusterLostTime : lostTimeOf(dependents);
+  const sinceOf = (one: DependentStatus): string | undefined => known.find((other) => isSameTarget(one, other))?.since;
   return {
-    dependents: shown.map((one) => (one.state === 'Down' ? { ...one, since: sinceOf(one) ?? rfc3339(now) } : one)),
+    dependents: shown.map((one) =>
+      one.replicas !== undefined ? { ...one, since: sinceOf(one) ?? rfc3339(now) } : one,
+    ),
+    ...(lostTime !== undefined && { clusterLostTime: lostTime }),
   };
+}
+
+function lostTimeOf(report: DependentsReport | undefined): string | undefined {
+  return report?.clusterLostAt === undefined ? undefined : rfc3339(report.clusterLostAt);
 }
 
 function isSameTarget(one: DependentStatus, other: DependentStatus): boolean {

@@ -166,7 +166,9 @@ describe('a configuration with dependents and recovery', () => {
     ['LossUnknown', undefined],
     ['TargetNotAllowed', 'True TargetNotAllowed'],
   ])('with %s: Stalled is %s', (reason, expected) => {
-    expect(stalled({ dependents: { condition: isFalse(reason), dependents: [] } })).toBe(expected);
+    expect(stalled({ dependents: { condition: isFalse(reason), dependents: [], clusterLostAt: undefined } })).toBe(
+      expected,
+    );
   });
 
   it.each([

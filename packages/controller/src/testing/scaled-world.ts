@@ -7,6 +7,7 @@ import type { EventSource } from '@brupop/shared/kube/events';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import type { ClusterLoss } from '../cluster/connectivity.ts';
 import type { DependentsView } from '../cluster/dependents.ts';
 import { createMetrics } from '../metrics.ts';
 import { Dependents } from '../upkeep/dependents/dependents.ts';
@@ -57,7 +58,7 @@ export class ScaledWorld {
       config: configWith(),
       dependents,
       problem: undefined,
-      loss: { lost: false, counted: 10, expired: 0 },
+      loss: lossWith(false),
       isUnsure: false,
     };
     for (const [index, one] of dependents.entries())
@@ -115,7 +116,12 @@ export class ScaledWorld {
   }
 
   lose(lost: boolean): void {
-    this.view = { ...this.view, loss: { lost, counted: 10, expired: lost ? 7 : 0 } };
+    this.view = { ...this.view, loss: lossWith(lost) };
+  }
+
+  /** The Leases say otherwise since now. */
+  change(): void {
+    this.view = { ...this.view, loss: this.view.loss && { ...this.view.loss, isChanging: true } };
   }
 
   configure(dependents: readonly Dependent[], changes: Partial<DependentsView> = {}): void {
@@ -171,6 +177,10 @@ export class ScaledWorld {
       this.#objects.set(path, { ...raw, status: statusOf(raw.metadata.generation ?? 0, raw.spec?.replicas ?? 1) });
     }
   }
+}
+
+function lossWith(lost: boolean): ClusterLoss {
+  return { lost, isChanging: false, since: lost ? NOW : undefined, counted: 10, expired: lost ? 7 : 0 };
 }
 
 export function configWith(status: BrupopConfig['status'] = {}): BrupopConfig {

@@ -164,12 +164,19 @@ const statusSchema = object({
           'Up: as its users scaled it. Down: scaled to 0 by the operator. ScaledByOthers: scaled to 0 by the operator and then by ' +
             'another actor. NotFound, NotAllowed, Failed: its state is unknown.',
         ),
-        replicas: optional(count(), 'The recorded number of replicas, of one that is Down.'),
-        since: optional(time(), 'Since when it is Down. Absent in other states.'),
+        replicas: optional(
+          count(),
+          'The recorded number of replicas, of one that is Down, or was when it was last read.',
+        ),
+        since: optional(time(), 'Since when it is Down, or was when it was last read. Absent otherwise.'),
       }),
     ),
     'The dependents, and targets whose entry was removed while they were Down.',
     { maxItems: 40, 'x-kubernetes-list-type': 'atomic' },
+  ),
+  clusterLostTime: optional(
+    time(),
+    'Since when most Nodes of the cluster have not renewed their Leases. Absent while they do, and without dependents.',
   ),
   recovery: optional(
     v.array(

@@ -20,7 +20,6 @@ interface ListOptions<T> extends Pick<KubeRequest, 'path' | 'query' | 'signal' |
   readonly maxItems?: number;
   /** A collection of which more is kept, as JSON, is rejected. */
   readonly maxChars?: number;
-  readonly onPage?: (() => void) | undefined;
 }
 
 /** The reduced objects of a collection, and the resourceVersion to watch from. */
@@ -44,13 +43,12 @@ export function charsOf(object: unknown): number {
 
 /** Throws KubeError, also `ResponseTooLarge` for a single object, or for more than `maxItems` or `maxChars`. */
 export async function readList<T>(client: Pick<KubeClient, 'request'>, options: ListOptions<T>): Promise<List<T>> {
-  const { path, slim, maxItems = Infinity, maxChars, onPage } = options;
+  const { path, slim, maxItems = Infinity, maxChars } = options;
   const sizes = new Sizes();
   const items: T[] = [];
   let read = 0;
   let resourceVersion = '';
   for await (const page of readPages(client, options)) {
-    onPage?.();
     read += page.items.length;
     if (read > maxItems)
       throw new KubeError(0, 'ResponseTooLarge', `GET ${path}: expected at most ${maxItems} objects, found more`);

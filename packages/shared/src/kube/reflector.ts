@@ -143,7 +143,7 @@ export class Reflector<T extends KubernetesObject> {
     while (!signal.aborted) {
       const isWatch = this.#resourceVersion !== undefined;
       try {
-        if (this.#resourceVersion === undefined) this.replace(await this.readAll(signal, () => this.#recordActivity()));
+        if (this.#resourceVersion === undefined) this.replace(await this.readAll(signal));
         else await this.#watch(this.#resourceVersion, signal);
         // Objects may have been deleted since, so that there is space for those that were omitted.
         if (isWatch && this.#store.overfull.size > 0) this.#resourceVersion = undefined;
@@ -170,15 +170,16 @@ export class Reflector<T extends KubernetesObject> {
     this.#store.replace(items);
     this.#resourceVersion = resourceVersion;
     this.#synced = true;
+    this.#recordActivity();
     this.#firstList.resolve();
   }
 
   /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
-  async readAll(signal: AbortSignal, onPage?: () => void): Promise<List<T>> {
+  async readAll(signal: AbortSignal): Promise<List<T>> {
     const { client, path, query = {}, maxItems, maxChars, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
     const slim = (raw: unknown): T | undefined => this.#slim(raw);
     const limits = { ...(maxItems !== undefined && { maxItems }), ...(maxChars !== undefined && { maxChars }) };
-    return readList(client, { path, query, slim, ...limits, timeoutMs, signal, onPage });
+    return readList(client, { path, query, slim, ...limits, timeoutMs, signal });
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {

@@ -150,3 +150,26 @@ describe('a watch of a collection without changes', () => {
     expect(warnings).toEqual(['the watch missed a change']);
   });
 });
+
+it('a list is no confirmation before its last page is in the store', async () => {
+  const clock = new FakeClock();
+  const stop = new AbortController();
+  const client: Pick<KubeClient, 'request' | 'stream'> = {
+    request: async <T>({ query, signal }: KubeRequest) => {
+      await clock.sleep(10_000, signal);
+      const more = query?.['continue'] === undefined ? { continue: 'second' } : {};
+      return { items: [], metadata: { resourceVersion: '5', ...more } } as T;
+    },
+    stream: async () => (await clock.sleep(Infinity, stop.signal)) as never,
+  };
+  const log = createLogger({ level: 'error', write: () => undefined });
+  const slim = (raw: unknown): KubernetesObject => raw as KubernetesObject;
+  const reflector = new Reflector({ client, clock, log, name: 'things', path: '/things', slim });
+  const running = reflector.run(stop.signal);
+  await clock.advance(15_000);
+  expect(reflector.idleForMs()).toBe(15_000);
+  await clock.advance(5_000);
+  expect([reflector.synced, reflector.idleForMs()]).toEqual([true, 0]);
+  stop.abort();
+  await running;
+});

@@ -92,6 +92,15 @@ describe('nothing is scaled', () => {
     expect(down.calls.length).toBe(before);
   });
 
+  it('while a loss is about to begin or to end', async () => {
+    const world = await lostWorld();
+    for (const lost of [true, false]) {
+      world.lose(lost);
+      world.change();
+      expect(await world.pass(MINUTE)).toEqual([]);
+    }
+  });
+
   it('before it is known whether the cluster is lost', async () => {
     const world = new ScaledWorld(THREE);
     world.view = { ...world.view, loss: undefined };
@@ -223,11 +232,30 @@ it('one that the chart no longer has, and that was left at 0, is shown until the
   world.elect();
   await world.pass(MINUTE);
   expect(condition(world)).toBe('False TargetNotAllowed');
-  expect(world.leader.report).toMatchObject({ dependents: [left] });
+  expect(world.leader.report).toMatchObject({ dependents: [{ ...left, state: 'NotAllowed' }] });
   world.targets = THREE;
   world.elect();
   await world.pass(MINUTE);
   expect(world.scaleOf('autoscaler')).toBe('2');
+});
+
+it.each<readonly [string, string, (world: ScaledWorld) => void]>([
+  ['the chart no longer has it', 'NotAllowed', (world) => void (world.targets = [REPAIR, DESCHEDULER])],
+  ['it cannot be read', 'Failed', (world) => void (world.failing = 'get autoscaler')],
+  ['its restoration is denied', 'Failed', (world) => void (world.failing = 'up autoscaler')],
+])('the number of replicas of a target that is at 0 stays in the status when %s', async (_, state, change) => {
+  const world = await lostWorld();
+  const { report } = world.leader;
+  world.configure(THREE, {
+    config: configWith({ dependents: typeof report === 'object' ? [...report.dependents] : [] }),
+  });
+  change(world);
+  if (world.failing !== undefined) world.failure = new KubeError(403, 'Forbidden', 'denied');
+  world.elect();
+  world.lose(false);
+  await world.pass(6 * MINUTE);
+  expect(world.scales).toEqual(['0 (2)', '1', '3']);
+  expect(world.leader.report).toMatchObject({ dependents: [{ target: 'autoscaler', state, replicas: 2 }, {}, {}] });
 });
 
 it('at rest each target is read once in five minutes, also when the cluster changes', async () => {

@@ -111,12 +111,13 @@ export class Dependents {
       this.#tell(undefined);
       return undefined;
     }
-    if (view.isUnsure) {
+    // What a former leader has reported stays until the first probe.
+    if (view.isUnsure || view.loss === undefined) {
       this.#stop(LOST_MS);
-      if (this.#shown !== undefined) this.#tell(reportOf(this.#shown, undefined, UNSURE));
+      if (this.#shown !== undefined) this.#tell(reportOf(this.#shown, view.loss, UNSURE));
       return LOST_MS;
     }
-    const basis = [entries, view.problem, view.loss?.lost];
+    const basis = [entries, view.problem, view.loss.lost, view.loss.isChanging];
     const leftMs = this.#dueAt - clock.monotonic();
     if (leftMs > 0 && isDeepStrictEqual(basis, this.#basis)) return leftMs;
     const nextInMs = await this.#pass(entries, view, signal);
@@ -204,7 +205,7 @@ export class Dependents {
     for (const { found } of shown) metrics.dependents.inc({ state: typeof found === 'string' ? found : found.state });
   }
 
-  #shownOf({ key, kind, namespace, target, dependent, left }: Entry, found: Shown['found']): Shown {
+  #shownOf({ key, kind, namespace, target, dependent, before }: Entry, found: Shown['found']): Shown {
     const problem = this.#rejections.get(key)?.problem;
     return {
       kind,
@@ -214,7 +215,7 @@ export class Dependents {
       isOptional: dependent?.optional ?? true,
       found: problem !== undefined && typeof found !== 'string' ? 'Failed' : found,
       problem,
-      left,
+      replicas: recordedOf(found) ?? (isUnknown(found) ? before?.replicas : undefined),
     };
   }
 
@@ -247,6 +248,14 @@ function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
   const found = entries.find((one) => one.key === key);
   if (found === undefined) throw new Error(`${key}: expected an entry, found none`);
   return found;
+}
+
+function recordedOf(found: Shown['found']): number | undefined {
+  return typeof found !== 'string' && found.state === 'Down' ? found.restored : undefined;
+}
+
+function isUnknown(found: Shown['found']): boolean {
+  return found === 'NotAllowed' || found === 'Failed';
 }
 
 /** Of a target without an entry: it is shown as long as it is not as its users want it. */

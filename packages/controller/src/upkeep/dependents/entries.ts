@@ -11,8 +11,8 @@ export interface Entry extends TargetName {
   readonly dependent: Dependent | undefined;
   /** The chart has it, so there is a right to read and to scale it. */
   readonly isAllowed: boolean;
-  /** What was reported of one that neither the spec nor the chart has any more. */
-  readonly left: DependentStatus | undefined;
+  /** What was last reported of it, if it was at 0. */
+  readonly before: DependentStatus | undefined;
 }
 
 /** Of an entry that was removed from the spec. */
@@ -21,25 +21,25 @@ const AT_ONCE = { level: 0, delayMs: 0, timeoutMs: 1_000 };
 /** @param targets - those of the chart */
 export function entriesOf({ dependents, config }: DependentsView, targets: readonly TargetName[]): Entry[] {
   const allowed = new Set(targets.map(targetKey));
+  const before = new Map<string, DependentStatus>();
   const left = (config?.status?.dependents ?? []).flatMap((one) => {
     const kind = DEPENDENT_KINDS.find((known) => known === one.kind);
-    return kind !== undefined && ['Down', 'ScaledByOthers'].includes(one.state)
-      ? [{ target: { ...one, kind }, left: one }]
-      : [];
+    if (kind === undefined || one.replicas === undefined) return [];
+    const { namespace, target } = one;
+    before.set(targetKey({ kind, namespace, target }), one);
+    return [{ kind, namespace, target }];
   });
-  const all = [
-    ...dependents.map((dependent) => ({ target: dependent, dependent })),
-    ...targets.map((target) => ({ target })),
-    ...left,
-  ];
-  const byKey = new Map<string, Entry>();
-  for (const { target: object, ...more } of all) {
-    const key = targetKey(object);
-    const { kind, namespace, target } = object;
-    const entry = { key, kind, namespace, target, dependent: undefined, left: undefined, isAllowed: allowed.has(key) };
-    if (!byKey.has(key)) byKey.set(key, { ...entry, ...more });
-  }
-  return [...byKey.values()];
+  const wanted = new Map(dependents.map((one) => [targetKey(one), one]));
+  const all = new Map([...dependents, ...targets, ...left].map((one) => [targetKey(one), one]));
+  return [...all].map(([key, { kind, namespace, target }]) => ({
+    key,
+    kind,
+    namespace,
+    target,
+    dependent: wanted.get(key),
+    isAllowed: allowed.has(key),
+    before: before.get(key),
+  }));
 }
 
 export function observedOf({ key, dependent }: Entry, found: Shown['found'], view: DependentsView): Observed {
@@ -53,7 +53,7 @@ function wantedOf(
   found: Shown['found'],
   { loss, problem }: DependentsView,
 ): Direction | 'Stay' {
-  if (loss === undefined) return 'Stay';
+  if (loss === undefined || loss.isChanging) return 'Stay';
   if (!loss.lost) return 'Up';
   // What users want may be what has the mistake.
   if (problem !== undefined) return 'Stay';

@@ -28,8 +28,8 @@ export interface Shown extends TargetName {
   readonly found: Target | 'NotFound' | 'NotAllowed' | 'Failed';
   /** Why it has failed. */
   readonly problem?: string | undefined;
-  /** What was reported of it before, if nothing can be read any more. */
-  readonly left?: DependentStatus | undefined;
+  /** Recorded, of one that is Down, or was when it was last read. */
+  readonly replicas?: number | undefined;
 }
 
 export function isByOthers(found: Shown['found']): found is Target {
@@ -41,7 +41,8 @@ const MAX_MESSAGE = 1_024;
 /** @param why - nothing is decided at the moment; empty: something is */
 export function reportOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): DependentsReport {
   const { status, reason, message } = conditionOf(shown, loss, why);
-  return { condition: { status, reason, message: shorten(message, MAX_MESSAGE) }, dependents: shown.map(statusOf) };
+  const condition = { status, reason, message: shorten(message, MAX_MESSAGE) };
+  return { condition, dependents: shown.map(statusOf), clusterLostAt: loss?.since };
 }
 
 type Told = { readonly status: 'True' | 'False'; readonly reason: Reason; readonly message: string };
@@ -93,9 +94,14 @@ function cause(loss: ClusterLoss | undefined): string {
 
 const list = (shown: readonly TargetName[]): string => shown.map(targetKey).join(', ');
 
-function statusOf({ name, kind, namespace, target, found, left }: Shown): DependentStatus {
-  if (found === 'NotAllowed' && left !== undefined) return left;
+function statusOf({ name, kind, namespace, target, found, replicas }: Shown): DependentStatus {
   const state = typeof found === 'string' ? found : found.state;
-  const replicas = typeof found !== 'string' && found.state === 'Down' ? { replicas: found.restored } : {};
-  return { ...(name !== undefined && { name }), kind, namespace, target, state, ...replicas };
+  return {
+    ...(name !== undefined && { name }),
+    kind,
+    namespace,
+    target,
+    state,
+    ...(replicas !== undefined && { replicas }),
+  };
 }
