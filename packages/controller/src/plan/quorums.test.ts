@@ -1,5 +1,9 @@
 /** `spec.quorums`: a node with a member goes only while enough other members are there. */
-import { QUORUM_MEMBERS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  QUORUM_MEMBERS_ANNOTATION,
+  REBOOT_REQUESTED_ANNOTATION,
+  UPDATE_STARTED_ANNOTATION,
+} from '@brupop/shared/api/names';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { pinned } from '@brupop/shared/testing/settings';
 import type { Evaluation } from '../cluster/checks.ts';
@@ -206,6 +210,24 @@ describe('the start of updates', () => {
 });
 
 describe('lists of members', () => {
+  it('are kept until the agent of the last node has confirmed the end, so that the status counts its member', () => {
+    const done = (name: string, current_state: 'Idle' | 'MonitoringUpdate'): ManagedNode =>
+      aManagedNode(
+        name,
+        {},
+        {
+          annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(MINUTE) },
+          status: { current_state, current_version: NEW, target_version: NEW },
+        },
+      );
+    const fleetWith = (state: 'Idle' | 'MonitoringUpdate'): Plan =>
+      planned([done('a', state), done('b', 'Idle'), done('c', 'Idle')], members(3));
+    const ending = fleetWith('MonitoringUpdate');
+    expect([ending.quorums[0]?.ready, ending.members.keep.size, ending.members.list.length]).toEqual([2, 1, 0]);
+    const ended = fleetWith('Idle');
+    expect([ended.quorums[0]?.ready, ended.members.keep.size, ended.members.list.length]).toEqual([3, 0, 0]);
+  });
+
   const withList = (list: MemberPods | undefined, nodes = [...fleet(3), aManagedNode('worker')]): Plan => {
     const snapshot = withMembers(snapshotOf(nodes), members(3));
     const [key = ''] = [...snapshot.memberPods.keys()];

@@ -19,7 +19,7 @@
  */
 import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import type { MemberPods, MembersWanted } from '../../cluster/member-pods.ts';
+import { type MemberPods, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
 import { type NodeView, skippedBy } from '../../cluster/node.ts';
 import { isSettled } from '../../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
@@ -35,7 +35,14 @@ import {
   whyTooFew,
 } from './quorum-count.ts';
 import { QuorumLists } from './quorum-lists.ts';
-import { type AskedNode, countsStaticPods, isSelectedBy, type NodesByName, whyAway } from './quorum-members.ts';
+import {
+  type AskedNode,
+  countsStaticPods,
+  isSelectedBy,
+  type Member,
+  type NodesByName,
+  whyAway,
+} from './quorum-members.ts';
 import { QuorumRecords } from './quorum-records.ts';
 
 /** A check that has to pass before a node with a member goes. */
@@ -151,9 +158,12 @@ export class Quorums {
       });
   }
 
-  /** What to do with the lists of members. */
+  /** What to do with the lists of members. One is kept until the last node is back, so that the counts have it. */
   get wanted(): MembersWanted {
-    return this.#lists.wanted;
+    const { list, keep } = this.#lists.wanted;
+    const isAway = ({ node }: Member): boolean => this.#updating.has(node);
+    const away = this.#quorums.filter((quorum) => this.#lists.membersOf(quorum).some(isAway));
+    return { list, keep: new Set([...keep, ...away.map(membersKey)]) };
   }
 
   /** When members must be listed again, epoch milliseconds. */
