@@ -1,5 +1,8 @@
-/** The commands of recovery.md and dependents.md on a whole fleet, and what GitOps tools make of its objects meanwhile. */
+/** The commands of recovery.md and dependents.md on a whole fleet, what GitOps tools make of its objects, and every look. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { jest } from '@jest/globals';
+import type { V1PodList } from '@kubernetes/client-node';
 import { parse } from 'yaml';
 import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
@@ -11,7 +14,8 @@ import { applyGroup, setPool } from '../../framework/fleet/pools.ts';
 import { createMembers, staticQuorum } from '../../framework/fleet/static-members.ts';
 import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
 import { type Health, obtainHealth } from '../../framework/gitops/health.ts';
-import { yamlExamplesOf } from '../../framework/yaml-examples.ts';
+import { fencesOf } from '../../framework/markdown.ts';
+import { userPages, yamlExamplesOf } from '../../framework/yaml-examples.ts';
 
 jest.setTimeout(900_000);
 
@@ -32,10 +36,33 @@ const [SHOP = ''] = blocksOf('docs/recovery.md', 'Example', 'yaml');
 const AUTOSCALER =
   'kubectl create deployment cluster-autoscaler -n kube-system --image=registry.example.com/autoscaler:1';
 
+/** Of other tools, of groups that other tests have, and of containers that have not run before. */
+const NOT_HERE = /longhorn|helmreleases|brng (?:db|gpu|search)|node-5|--previous|\$AGENT|\$since/u;
+/** Every command of the pages that only shows something. */
+const LOOKS = userPages.flatMap((page) =>
+  fencesOf(readFileSync(join(import.meta.dirname, '../../..', page), 'utf8'))
+    .filter(({ info }) => info === 'sh')
+    .flatMap(({ text }) => splitCommands(text))
+    .map((command) => command.trim())
+    .filter((command) => /^kubectl (?:get|describe|logs|explain) /u.test(command) && !NOT_HERE.test(command)),
+);
+
 /** The first part of a configuration on a page. */
 function partOf(page: string): BrupopConfigSpec {
   const [part] = yamlExamplesOf(page).filter(({ is }) => is === 'part');
   return (parse(part?.text ?? '') as BrupopConfig).spec;
+}
+
+/** The commands that fail. */
+async function failuresOf(commands: readonly string[], { cluster }: FleetContext): Promise<string[]> {
+  const { items } = await cluster.api.get<V1PodList>('/api/v1/namespaces/brupop-bottlerocket-aws/pods');
+  const pod = items[0]?.metadata?.name ?? '';
+  const failures: string[] = [];
+  for (const command of commands) {
+    const named = command.replaceAll(/\bNODE(?![:=])\b/gu, 'node-1').replaceAll(/\bPOD(?!:)\b/gu, pod);
+    await runCommands(cluster, `cd "$(mktemp -d)"; ${named}`).catch((error: unknown) => failures.push(String(error)));
+  }
+  return failures;
 }
 
 /** Looks at every object until it is stopped. */
@@ -121,6 +148,9 @@ it('the documented commands turn on recovery and dependents, and no object has f
     const { status } = await cluster.api.get<BrupopConfig>(CONFIG);
     expect(status?.quorums).toMatchObject([{ name: 'etcd', members: 3, ready: 3 }]);
     expect(status?.conditions?.find(({ type }) => type === 'RecoveryReady')).toMatchObject({ status: 'True' });
+
+    expect(LOOKS.length).toBeGreaterThan(40);
+    expect(await failuresOf(LOOKS, context)).toEqual([]);
 
     await runCommands(cluster, IGNORE);
     await runCommands(cluster, STUCK.replaceAll('REPLICAS', '1'));

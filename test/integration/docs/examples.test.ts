@@ -136,7 +136,11 @@ describe('the API server accepts the change of an example', () => {
       });
   });
 
-  it.each(commandsLike(/^kubectl patch brng/u))('%s', async (command) => {
-    expect(await runCommands(cluster, `${command} --dry-run=server --warnings-as-errors`)).toContain('patched');
-  });
+  it.each(commandsLike(/^kubectl (?:patch brng|create (?:secret generic(?! registry)|clusterrolebinding))/u))(
+    '%s',
+    async (command) => {
+      const dryRun = await runCommands(cluster, `${command} --dry-run=server --warnings-as-errors`);
+      expect(dryRun).toMatch(/ (?:patched|created)(?: \(server dry run\))?$/mu);
+    },
+  );
 });
