@@ -110,7 +110,9 @@ it('the documented commands turn on recovery and dependents, and no object has f
     // The chart does not allow them yet.
     await eventually(async () => {
       await onlooker.look();
-      expect(onlooker.unsettled).toEqual([expect.stringMatching(/^cluster: Failed .*dependents\.targets/u)]);
+      expect(onlooker.unsettled).toEqual([
+        expect.stringMatching(/^cluster: Failed .*(?:dependents\.targets|recovery\.namespaces)/u),
+      ]);
     });
     await runCommands(cluster, ALLOW_TARGET);
     await runCommands(cluster, ALLOW_RECOVERY);
