@@ -21,6 +21,11 @@ const leaseOf = (name: string, renewedAt: number | undefined): NodeLease => ({
   renewedAt,
 });
 
+interface FleetParts {
+  readonly node?: (name: string) => NodeParts;
+  readonly shadow?: (name: string) => ShadowParts;
+}
+
 /** A guard, its nodes, and a clock that both share; the nodes renew their Leases unless they are cut off. */
 class Fleet {
   readonly cutOff = new Set<string>();
@@ -28,9 +33,9 @@ class Fleet {
   readonly #nodes: readonly ManagedNode[];
   #ms = 0;
 
-  constructor(count: number, { node, shadow }: { node?: (name: string) => NodeParts; shadow?: ShadowParts } = {}) {
+  constructor(count: number, { node, shadow }: FleetParts = {}) {
     const names = Array.from({ length: count }, (_, index) => `node-${index}`);
-    this.#nodes = names.map((name) => aManagedNode(name, node?.(name), shadow));
+    this.#nodes = names.map((name) => aManagedNode(name, node?.(name), shadow?.(name)));
     this.renew();
   }
 
@@ -159,6 +164,46 @@ it('nodes that have been silent for an hour are off and do not count', () => {
   expect(fleet.pass(RELEASE_AFTER_MS)).toMatchObject({ lost: false, counted: 3, expired: [] });
 });
 
+describe('while no node at all is heard', () => {
+  it('their hour stands still, and counts again when the first ones are back', () => {
+    const fleet = new Fleet(8);
+    fleet.cut(8);
+    expect(fleet.pass(5 * 60 * MINUTE)).toMatchObject({ lost: true, counted: 8 });
+    for (const name of ['node-0', 'node-1']) fleet.cutOff.delete(name);
+    expect(fleet.pass(60 * MINUTE - SECOND)).toMatchObject({ lost: true, counted: 8 });
+    fleet.pass(2 * SECOND);
+    expect(fleet.pass(RELEASE_AFTER_MS)).toMatchObject({ lost: false, counted: 2, expired: [] });
+  });
+
+  it('the loss ends when enough are back, and the next one lasts an hour', () => {
+    const fleet = new Fleet(8);
+    fleet.cut(8);
+    fleet.pass(5 * 60 * MINUTE);
+    fleet.cutOff.clear();
+    fleet.pass(10 * SECOND);
+    expect(fleet.pass(2 * RELEASE_AFTER_MS)).toMatchObject({ lost: false, counted: 8 });
+    fleet.cut(5);
+    expect(fleet.pass(60 * MINUTE - SECOND).lost).toBe(true);
+    fleet.pass(SECOND);
+    expect(fleet.pass(RELEASE_AFTER_MS)).toMatchObject({ lost: false, counted: 3 });
+  });
+
+  it('a process that starts then sees the loss', () => {
+    const fleet = new Fleet(8);
+    fleet.cut(8);
+    for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 5 * 60 * MINUTE));
+    expect(fleet.probe()).toMatchObject({ lost: true, counted: 8 });
+  });
+});
+
+it('nodes that are off hold up nothing while the only other one is in its update', () => {
+  const updating: ShadowParts = { spec: { state: 'StagedAndPerformedUpdate', version: '1.21.0' } };
+  const fleet = new Fleet(3, { shadow: (name) => (name === 'node-2' ? updating : {}) });
+  fleet.cut(2);
+  for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 3 * 24 * 60 * MINUTE));
+  expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 0 });
+});
+
 it('nodes that were off before this process started do not count', () => {
   const fleet = new Fleet(8);
   fleet.cut(5);
@@ -189,7 +234,7 @@ it.each<readonly [string, NodeParts, ShadowParts]>([
   ['not managed', { managed: false }, {}],
   ['updating', {}, { spec: { state: 'RebootedIntoUpdate' } }],
 ])('nodes that are %s are not counted', (_, node, shadow) => {
-  const fleet = new Fleet(4, { node: () => node, shadow });
+  const fleet = new Fleet(4, { node: () => node, shadow: () => shadow });
   fleet.cut(4);
   expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 0 });
 });
@@ -263,7 +308,7 @@ it('0 percent switches it off', () => {
 });
 
 it('the Lease of one node has expired also while it updates, and not by the silence of the watch', () => {
-  const fleet = new Fleet(2, { shadow: { spec: { state: 'RebootedIntoUpdate', version: '1.21.0' } } });
+  const fleet = new Fleet(2, { shadow: () => ({ spec: { state: 'RebootedIntoUpdate', version: '1.21.0' } }) });
   fleet.cut(1);
   fleet.pass(EXPIRY - 1);
   expect(fleet.hasExpired('node-0')).toBe(false);

@@ -9,7 +9,8 @@
  *
  * A node that is silent for longer does not count: it is off, which says nothing about the network. A
  * kubelet may label its Node with any zone, so a zone is lost only when more nodes have fallen silent
- * than two that conspire.
+ * than two that conspire. While no node at all is heard, the hour stands still: the loss must not end
+ * with it, nor when the first ones are back.
  *
  * A Lease expires after three quarters of the time after which kube-controller-manager gives a node up,
  * so that this comes first. A Lease counts from when this process has seen it renewed, since the clocks
@@ -61,7 +62,7 @@ interface Loss {
 export interface Connectivity extends Loss {
   /** The zones that are lost or were lost, by name. */
   readonly zones: ReadonlyMap<string, Loss>;
-  /** The nodes whose Lease has expired in the last hour, the oldest first. */
+  /** The nodes whose Lease counts and has expired, the oldest first. */
   readonly expired: readonly ExpiredLease[];
   /** How many nodes have a Lease that counts. */
   readonly counted: number;
@@ -158,6 +159,8 @@ export class ConnectivityGuard {
   /** By zone, those that were lost, and the fleet. */
   readonly #scopes = new Map<string, Scope>();
   #latest = CONNECTED;
+  /** For how long no managed node was heard, in the loss that has not ended. */
+  #silenceMs = 0;
   #cluster: ClusterScope = { lostSince: undefined, changesSince: undefined };
 
   get latest(): Connectivity {
@@ -180,10 +183,10 @@ export class ConnectivityGuard {
     { connectivity }: Pick<UpdatePolicy, 'connectivity'>,
     now: ProbeTime,
   ): Connectivity {
-    const leases = nodes.flatMap(
-      (one) => this.#leaseOf(one, now, { isManaged: true, countsForMs: COUNTS_FOR_MS }) ?? [],
-    );
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
+    this.#measureSilence(nodes, limitMs, now);
+    const counts = { isManaged: true, countsForMs: COUNTS_FOR_MS + this.#silenceMs };
+    const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
     for (const zone of this.#scopes.keys()) if (!byZone.has(zone)) this.#scopes.delete(zone);
@@ -200,6 +203,16 @@ export class ConnectivityGuard {
     const { lost, lostUntil } = fleet;
     this.#latest = { lost, lostUntil, zones, expired, counted: leases.length };
     return this.#latest;
+  }
+
+  /** Also those that are new or in an update. */
+  #measureSilence(nodes: readonly NodeAndShadow[], limitMs: number, now: ProbeTime): void {
+    const renewals = nodes.flatMap(({ name, node }) =>
+      node !== undefined && isManaged(node) ? (this.#renewals.get(name) ?? []) : [],
+    );
+    const youngestMs = renewals.reduce((ms, one) => Math.min(ms, ageOf(one, now)), Infinity);
+    if (youngestMs >= limitMs && renewals.length > 0) this.#silenceMs = Math.max(this.#silenceMs, youngestMs);
+    else if (this.#scopes.get(FLEET)?.lost !== true) this.#silenceMs = 0;
   }
 
   /** Of a process before this one: a loss of the cluster that began at `since`, epoch milliseconds, and has not ended. */
@@ -245,7 +258,7 @@ export class ConnectivityGuard {
     { monotonic, silentMs }: Pick<ProbeTime, 'monotonic' | 'silentMs'>,
   ): boolean | undefined {
     const renewal = this.#renewals.get(name);
-    return renewal && monotonic - silentMs - renewal.seenAt >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
+    return renewal && ageOf(renewal, { monotonic, silentMs }) >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
   }
 
   /** Undefined for a node that is new, off, on its way out or in an update, and for one without a Lease. */
@@ -253,11 +266,15 @@ export class ConnectivityGuard {
     const renewal = this.#renewals.get(name);
     if (node === undefined || renewal === undefined || (which.isManaged && !isManaged(node))) return undefined;
     if (isNew(node, now) || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
-    const ageMs = now.monotonic - now.silentMs - renewal.seenAt;
+    const ageMs = ageOf(renewal, now);
     if (ageMs >= which.countsForMs) return undefined;
     const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
     return { name, zone: zoneOf(node), ageMs, renewedAt };
   }
+}
+
+function ageOf({ seenAt }: Renewal, { monotonic, silentMs }: Pick<ProbeTime, 'monotonic' | 'silentMs'>): number {
+  return monotonic - silentMs - seenAt;
 }
 
 interface CountedLease extends ExpiredLease {
