@@ -1,4 +1,4 @@
-import type { KubeRequest } from '@brupop/shared/kube/client';
+import { KubeError, type KubeRequest } from '@brupop/shared/kube/client';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
@@ -37,7 +37,7 @@ async function run(
   const open = recovered(CLOSED, scope, 300_000, clock.now());
   const { state, evictions } = choose(open, pods, 10, clock.now());
   const after = await evictor.evict(state, evictions, mayEvict, never);
-  return { requests, recorded: recordedIn(after) };
+  return { requests, after, recorded: recordedIn(after), now: clock.now() };
 }
 
 const recordedIn = ({ recoveries: [one] }: RecoveryState): string[] => [...(one?.pods.keys() ?? [])];
@@ -85,4 +85,26 @@ it('a pod of an old list is left, and those of a newer one are evicted', async (
     pods,
   );
   expect(recorded).toEqual(['b', 'c']);
+});
+
+it('a pod whose budget refuses the eviction is no longer on record, and is requested again after ten seconds', async () => {
+  const { after, recorded, now } = await run(
+    () => true,
+    async () => {
+      throw new KubeError(429, 'TooManyRequests', 'the disruption budget needs 1 healthy pod');
+    },
+  );
+  expect(recorded).toEqual([]);
+  expect(choose(after, crashing, 10, now + 9_999).evictions).toEqual([]);
+  expect(choose(after, crashing, 10, now + 10_000).evictions).toHaveLength(3);
+});
+
+it('a pod whose eviction got no response stays on record', async () => {
+  const { recorded } = await run(
+    () => true,
+    async () => {
+      throw new KubeError(0, 'Unreachable', 'no response');
+    },
+  );
+  expect(recorded).toEqual(['a', 'b', 'c']);
 });
