@@ -34,6 +34,14 @@ import {
   hook,
   jobsOfChecks,
 } from '../../framework/controller/checks.ts';
+import {
+  createQuota,
+  deleteQuota,
+  failedCreates,
+  refusalBy,
+  REFUSALS,
+  untilRefused,
+} from '../../framework/controller/refusals.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -78,8 +86,8 @@ afterEach(async () => {
 
 afterAll(async () => await cluster.stop());
 
-async function start(): Promise<Replica> {
-  const replica = await startReplica(cluster, serviceAccountDir, { checks });
+async function start(more: Partial<typeof checks> = {}): Promise<Replica> {
+  const replica = await startReplica(cluster, serviceAccountDir, { checks: { ...checks, ...more } });
   replicas.push(replica);
   return replica;
 }
@@ -236,42 +244,93 @@ describe('a node is not drained', () => {
   });
 
   describe('when no pod of its Job can be created', () => {
-    const namespace = `/api/v1/namespaces/${CHECKS_NAMESPACE}`;
-    const quotas = `${namespace}/resourcequotas`;
-    const enforce = async (level: string | null): Promise<void> => {
-      await cluster.api.patch(namespace, { metadata: { labels: { 'pod-security.kubernetes.io/enforce': level } } });
-    };
-    const refused = {
-      'Pod Security': [() => enforce('restricted'), () => enforce(null), 'violates PodSecurity'],
-      'a quota': [
-        async () =>
-          void (await cluster.api.create(quotas, { metadata: { name: 'none' }, spec: { hard: { pods: '0' } } })),
-        () => cluster.api.delete(`${quotas}/none`),
-        'exceeded quota',
-      ],
-    } as const;
-
-    it.each(Object.entries(refused))(
+    it.each(Object.keys(REFUSALS))(
       'by %s, with the reason of Kubernetes',
-      async (what, [refuse, allow, reason]) => {
-        await refuse();
+      async (what) => {
+        const { refuse, allow, reason, isQuota = false } = refusalBy(what);
+        await refuse(cluster);
         try {
-          await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
+          await untilRefused(cluster, reason);
+          await configure({ hooks: { before: [hook('timeout', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
           const name = what.toLowerCase().replaceAll(' ', '-');
           await member(name);
           await start();
           // A quota has to be exceeded for a minute, by Events ever further apart.
-          const limit = what === 'a quota' ? { ...LIMIT, limitMs: 240_000 } : LIMIT;
+          const limit = isQuota ? { ...LIMIT, limitMs: 240_000 } : LIMIT;
           await eventually(async () => expect(await waitingFor(name)).toMatch(/^HookFailed until /u), limit);
           await eventually(async () => expect(await eventsOn(name)).toContain(reason), LIMIT);
           expect(await versionOf(name)).toBe(oldVersion);
           await eventually(async () => expect(await jobsOfChecks(cluster)).toEqual([]), LIMIT);
         } finally {
-          await allow();
+          await allow(cluster);
         }
       },
       360_000,
     );
+
+    it('since its account is missing', async () => {
+      await configure({ hooks: { before: [hook('timeout', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
+      await member('no-account');
+      await start({ serviceAccount: 'missing' });
+      await eventually(async () => expect(await waitingFor('no-account')).toMatch(/^HookFailed until /u), LIMIT);
+      await eventually(async () => expect(await eventsOn('no-account')).toContain('"missing" not found'), LIMIT);
+      expect(await versionOf('no-account')).toBe(oldVersion);
+    });
+
+    it.each(['a webhook that does not answer', 'a quota'])('but is when %s passes', async (what) => {
+      const { refuse, allow, reason } = refusalBy(what);
+      await refuse(cluster);
+      try {
+        await untilRefused(cluster, reason);
+        await configure({ hooks: { before: [hook('in', 'smoke', { timeout: '10m' })] } });
+        const name = what.replaceAll(' ', '-');
+        await member(name);
+        await start();
+        await eventually(async () => expect(await failedCreates(cluster)).toContain(reason), LIMIT);
+        // The controller has read the Event.
+        await eventually(async () => expect((await requestsFor('list', 'events')).length).toBeGreaterThan(1), LIMIT);
+        expect([await stateOf(name), await versionOf(name)]).toEqual(['StagedAndPerformedUpdate', oldVersion]);
+        await allow(cluster);
+        await untilUpdated(name);
+      } finally {
+        await allow(cluster);
+      }
+    });
+  });
+
+  describe('when a quota counts Jobs', () => {
+    const hooks = { before: [hook('in', 'smoke', { timeout: '10m', onTimeout: 'Proceed' as const })] };
+
+    it('and allows none for a minute, with the reason of Kubernetes', async () => {
+      await createQuota(cluster, 'count/jobs.batch');
+      try {
+        await configure({ hooks });
+        await member('counted');
+        await start();
+        await eventually(async () => expect(await waitingFor('counted')).toMatch(/^HookFailed until /u), {
+          ...LIMIT,
+          limitMs: 150_000,
+        });
+        await eventually(async () => expect(await eventsOn('counted')).toContain('exceeded quota'), LIMIT);
+        expect([await versionOf('counted'), await creations()]).toEqual([oldVersion, 0]);
+      } finally {
+        await deleteQuota(cluster);
+      }
+    }, 300_000);
+
+    it('but is drained when there is room meanwhile', async () => {
+      await createQuota(cluster, 'count/jobs.batch');
+      try {
+        await configure({ hooks });
+        await member('roomy');
+        await start();
+        await eventually(async () => expect((await requestsFor('create')).length).toBeGreaterThan(1), LIMIT);
+      } finally {
+        await deleteQuota(cluster);
+      }
+      await untilUpdated('roomy');
+      expect(await creations()).toBe(1);
+    });
   });
 
   it('and does not start while there is no such CronJob', async () => {

@@ -19,7 +19,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
-import { latestRefusal, MAX_REFUSAL, readRefusal } from './refusals.ts';
+import { isQuota, latestRefusal, MAX_REFUSAL, QUOTA_MS, readRefusal } from './refusals.ts';
 
 export const JOB_RESULTS = ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const;
 export type JobResult = (typeof JOB_RESULTS)[number];
@@ -128,9 +128,12 @@ export class CheckLookups {
     this.#known(job, 'Running');
   }
 
-  /** The Kubernetes API does not accept the Job, so it has not run. */
+  /** The Kubernetes API does not accept the Job, so it has not run. Jobs that end may make room in a quota. */
   refused(job: JobRef, problem: string): void {
-    this.#known(job, 'Failed', `the Job was refused: ${shorten(problem, MAX_REFUSAL)}`);
+    const now = this.#options.clock.now();
+    const { since = now } = this.#jobs.get(job.jobName) ?? {};
+    const isLasting = !isQuota(problem) || now - since >= QUOTA_MS;
+    this.#known(job, isLasting ? 'Failed' : 'Creating', `the Job was refused: ${shorten(problem, MAX_REFUSAL)}`);
   }
 
   /** Forgets all: another process may act until this one leads again. */

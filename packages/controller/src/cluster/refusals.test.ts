@@ -13,6 +13,12 @@ function said(message: string, from = 0, to = from): Refusal {
 }
 
 const POD_SECURITY = 'Error creating: pods "a-x" is forbidden: violates PodSecurity "restricted:latest"';
+const POLICY =
+  "Error creating: pods \"a-x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: " +
+  'a timeout is required';
+const MISSING_ACCOUNT =
+  'Error creating: pods "brupop-timeout-x" is forbidden: error looking up service account a/b: ' +
+  'serviceaccount "b" not found';
 const QUOTA =
   'Error creating: pods "a-x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4';
 const WEBHOOK =
@@ -22,6 +28,9 @@ describe('pods of a Job that cannot be created', () => {
   it.each([
     ['Pod Security', POD_SECURITY],
     ['a webhook that denies', 'Error creating: admission webhook "a.b" denied the request: no'],
+    ['a policy that speaks of a timeout', POLICY],
+    ['Pod Security, for the Job of a check named timeout', POD_SECURITY.replace('"a-x"', '"brupop-timeout-x"')],
+    ['a missing account of such a Job', MISSING_ACCOUNT],
     ['the schema', 'Error creating: Pod "a-x" is invalid: spec.containers[0].image: Required value'],
   ])('are refused for good by %s, said once', (_, message) =>
     expect(latestRefusal([said(message)])).toEqual({ message, isLasting: true }),

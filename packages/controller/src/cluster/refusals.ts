@@ -1,5 +1,6 @@
 /**
- * What refuses a Job, or its pods. A Job is refused when kube-apiserver does not accept it; it is not tried again.
+ * What refuses a Job, or its pods. A Job is refused when kube-apiserver does not accept it; it is not tried again, but
+ * with a quota, for QUOTA_MS.
  *
  * Why the controller of Jobs cannot create the pod of a Job, by the Events that it writes. It tries again, after 1, 2, 4
  * and at most 60 seconds, so what is said once may be over:
@@ -16,10 +17,13 @@ import { KubeError } from '@brupop/shared/kube/error';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 
-const QUOTA_MS = 60_000;
+/** How long a quota has to be exceeded. */
+export const QUOTA_MS = 60_000;
 export const MAX_REFUSAL = 400;
 
 const REFUSED = /violates PodSecurity|is forbidden|denied the request|denied request|is invalid/u;
+/** What follows are words of a policy, such as that a time limit is missing. */
+const DENIED = /violates PodSecurity|denied the request|denied request|exceeded quota/u;
 const PASSING =
   /failed calling webhook|internal error|timed out|timeout|deadline exceeded|connection refused|not yet ready to handle/iu;
 const QUOTA = /exceeded quota|status unknown for quota/u;
@@ -56,14 +60,18 @@ export function latestRefusal(refusals: readonly Refusal[]): { message: string; 
   if (latest === undefined) return undefined;
   const { message, lastAt } = latest;
   if (!REFUSED.test(message) || isPassing(message)) return { message, isLasting: false };
-  if (!QUOTA.test(message)) return { message, isLasting: true };
-  const since = Math.min(...refusals.filter((one) => QUOTA.test(one.message)).map(({ firstAt }) => firstAt));
+  if (!isQuota(message)) return { message, isLasting: true };
+  const since = Math.min(...refusals.filter((one) => isQuota(one.message)).map(({ firstAt }) => firstAt));
   return { message, isLasting: since > 0 && lastAt - since >= QUOTA_MS };
 }
 
-/** True for what kube-apiserver and webhooks say of their own failures. */
+/** True for what kube-apiserver and webhooks say of their own failures. Names, such as of a check, are quoted. */
 function isPassing(message: string): boolean {
-  return PASSING.test(message);
+  return PASSING.test(message.replaceAll(/"[^"]*"/gu, '')) && !DENIED.test(message);
+}
+
+export function isQuota(message: string): boolean {
+  return QUOTA.test(message);
 }
 
 /** By the schema, a quota, a policy, RBAC or a webhook that denies; not by a server or a webhook that does not answer. */
