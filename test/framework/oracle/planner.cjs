@@ -1,4 +1,4 @@
-// The planner of commit 8e0b28e71f25da62470e65f43c7cfcddec008638, written by scripts/freeze-planner.ts.
+// The planner of commit afe7969c91e497541b523863ae686c6bbefee4a1, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -3410,6 +3410,8 @@ var NodeMemory = class {
   #cordons = /* @__PURE__ */ new Map();
   /** By name, the taints of groups that evict pods; `since` is on the monotonic clock. */
   #evicting = /* @__PURE__ */ new Map();
+  /** By name, what the agent has reported of the settings of its host; `since` is on the monotonic clock. */
+  #settings = /* @__PURE__ */ new Map();
   /** By UID: a zone never changes. */
   #zones = /* @__PURE__ */ new Map();
   /** By UID. */
@@ -3440,6 +3442,12 @@ var NodeMemory = class {
     if (this.#former.has(name) || node !== void 0 && ownedByUs(node)) return;
     remember(this.#former, name, { startedAt: void 0, slotUntil: now });
   }
+  /** Call for each change of a shadow. A new process takes the time at which it first sees the settings. */
+  settings(name, { status }, { monotonic: since }) {
+    const { lastApplied, inFlight } = status?.settings ?? {};
+    const mark = JSON.stringify([lastApplied, inFlight]);
+    if (this.#settings.get(name)?.mark !== mark) remember(this.#settings, name, { mark, since });
+  }
   shadowDeleted(name, shadow2, { wall, monotonic: now }) {
     const before = this.#former.get(name);
     const ageMs = wall - (parseTime(shadow2.metadata.creationTimestamp) ?? wall);
@@ -3450,11 +3458,13 @@ var NodeMemory = class {
   /** Times are epoch milliseconds. */
   of(name, now) {
     const [former2, cordon, evicting] = [this.#former.get(name), this.#cordons.get(name), this.#evicting.get(name)];
+    const settings2 = this.#settings.get(name);
     return {
       former: former2 && { ...former2, slotUntil: wallTimeOf(former2.slotUntil, now) },
       missingSince: wallTimeOf(this.#missing.get(name) ?? PROCESS_START, now),
       cordonedSince: cordon?.isOn === true ? wallTimeOf(cordon.since, now) : void 0,
-      evictedSince: evicting && wallTimeOf(evicting.since, now)
+      evictedSince: evicting && wallTimeOf(evicting.since, now),
+      settingsSince: settings2 && wallTimeOf(settings2.since, now)
     };
   }
   /** Returns the Node with the zone in which it was first observed, and with the times of {@link Sightings}. */
@@ -6093,7 +6103,7 @@ function isOpen(shadow2) {
 function changeOf(input, isWanted2) {
   const { shadow: shadow2, now } = input;
   const grantedAt = idleSince(shadow2, now);
-  const [provedAt, failsAt] = [grantedAt + PROVING_MS, grantedAt + CHANGE_LIMIT_MS];
+  const [provedAt, failsAt] = [provesAt(input), grantedAt + CHANGE_LIMIT_MS];
   const failure = isWanted2 ? failureOf3(input, grantedAt) : void 0;
   if (failure !== void 0) return { state: "changing", failure };
   if (isProved(input)) return { state: "inForce" };
@@ -6101,9 +6111,13 @@ function changeOf(input, isWanted2) {
   if (now >= failsAt) return { state: state2, isLate: true };
   return { state: state2, changesAt: state2 === "proving" && now < provedAt ? provedAt : failsAt };
 }
-function isProved({ node, shadow: shadow2, now }) {
+function isProved(input) {
+  const { node, shadow: shadow2, now } = input;
   const isDone = isGranted(shadow2) && !isOpen(shadow2) && !needsMore(shadow2);
-  return isDone && node.ready && now >= idleSince(shadow2, now) + PROVING_MS;
+  return isDone && node.ready && now >= provesAt(input);
+}
+function provesAt({ node, shadow: shadow2, settingsSince = 0, now }) {
+  return Math.max(idleSince(shadow2, now), settingsSince, parseTime(node.readySince) ?? 0) + PROVING_MS;
 }
 var CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 6e4} min`;
 function failureOf3({ node, shadow: shadow2, now }, grantedAt) {

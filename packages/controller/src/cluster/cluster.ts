@@ -328,8 +328,8 @@ export class Cluster {
   }
 
   #remember(type: ReflectorEvent<ShadowView>['type'], shadow: ShadowView): void {
-    const name = nodeOf(shadow);
-    const now = instantOf(this.#options.clock);
+    const [name, now] = [nodeOf(shadow), this.#now()];
+    if (type !== 'Deleted') this.#memory.settings(name, shadow, now);
     if (type === 'Deleted') this.#memory.shadowDeleted(name, shadow, now);
     else if (type === 'Added' && this.synced) this.#memory.shadowAdded(name, this.#nodes.get(name), now);
   }

@@ -94,6 +94,16 @@ describe('a shadow', () => {
   });
 });
 
+it('the settings of a host count from when they were seen, and not again while nothing changes', () => {
+  const memory = new NodeMemory();
+  const applied = { hash: 'a1', time: ago(HOUR) };
+  const shadow = (settings: object) => aShadow({ node: 'a', status: { settings } });
+  memory.settings('a', shadow({ lastApplied: applied, inFlight: applied }), instantAt(NOW));
+  memory.settings('a', shadow({ lastApplied: applied }), instantAt(NOW + MINUTE));
+  memory.settings('a', shadow({ lastApplied: applied, conflicts: ['settings.motd'] }), instantAt(NOW + 2 * MINUTE));
+  expect(memory.of('a', LATER).settingsSince).toBe(NOW + MINUTE);
+});
+
 describe('a clock that is hours ahead at the start of the process, and is set back', () => {
   const AHEAD = 6 * HOUR;
   const early: Instant = { wall: NOW + AHEAD, monotonic: 0 };

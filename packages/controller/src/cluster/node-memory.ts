@@ -31,6 +31,8 @@ interface Cordon {
   readonly endedAt: number;
 }
 
+type Remembered = Pick<ManagedNode, 'former' | 'missingSince' | 'cordonedSince' | 'evictedSince' | 'settingsSince'>;
+
 export class NodeMemory {
   /** `slotUntil` is on the monotonic clock. */
   readonly #former = new Map<string, FormerShadow>();
@@ -39,6 +41,8 @@ export class NodeMemory {
   readonly #cordons = new Map<string, Cordon>();
   /** By name, the taints of groups that evict pods; `since` is on the monotonic clock. */
   readonly #evicting = new Map<string, { readonly taints: readonly string[]; readonly since: number }>();
+  /** By name, what the agent has reported of the settings of its host; `since` is on the monotonic clock. */
+  readonly #settings = new Map<string, { readonly mark: string; readonly since: number }>();
   /** By UID: a zone never changes. */
   readonly #zones = new Map<string, string>();
   /** By UID. */
@@ -74,6 +78,13 @@ export class NodeMemory {
     remember(this.#former, name, { startedAt: undefined, slotUntil: now });
   }
 
+  /** Call for each change of a shadow. A new process takes the time at which it first sees the settings. */
+  settings(name: string, { status }: ShadowView, { monotonic: since }: Instant): void {
+    const { lastApplied, inFlight } = status?.settings ?? {};
+    const mark = JSON.stringify([lastApplied, inFlight]);
+    if (this.#settings.get(name)?.mark !== mark) remember(this.#settings, name, { mark, since });
+  }
+
   shadowDeleted(name: string, shadow: ShadowView, { wall, monotonic: now }: Instant): void {
     const before = this.#former.get(name);
     const ageMs = wall - (parseTime(shadow.metadata.creationTimestamp) ?? wall);
@@ -83,13 +94,15 @@ export class NodeMemory {
   }
 
   /** Times are epoch milliseconds. */
-  of(name: string, now: Instant): Pick<ManagedNode, 'former' | 'missingSince' | 'cordonedSince' | 'evictedSince'> {
+  of(name: string, now: Instant): Remembered {
     const [former, cordon, evicting] = [this.#former.get(name), this.#cordons.get(name), this.#evicting.get(name)];
+    const settings = this.#settings.get(name);
     return {
       former: former && { ...former, slotUntil: wallTimeOf(former.slotUntil, now) },
       missingSince: wallTimeOf(this.#missing.get(name) ?? PROCESS_START, now),
       cordonedSince: cordon?.isOn === true ? wallTimeOf(cordon.since, now) : undefined,
       evictedSince: evicting && wallTimeOf(evicting.since, now),
+      settingsSince: settings && wallTimeOf(settings.since, now),
     };
   }
 

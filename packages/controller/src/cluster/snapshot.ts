@@ -29,6 +29,8 @@ export interface ManagedNode {
   readonly cordonedSince?: number | undefined;
   /** When it was first seen with a taint of its group that evicts pods, epoch milliseconds. */
   readonly evictedSince?: number | undefined;
+  /** Since when its agent has reported the settings that it reports now, epoch milliseconds; undefined: there is no shadow. */
+  readonly settingsSince?: number | undefined;
   /** Its kubelet has stopped renewing its Lease; undefined: it has no Lease. */
   readonly leaseExpired?: boolean | undefined;
   /** Why the API server rejected the creation of its shadow, or the latest write of its spec during the backoff. */

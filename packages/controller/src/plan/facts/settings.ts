@@ -26,7 +26,7 @@ import { idleSince } from './deadlines.ts';
 import { restored } from './proved-settings.ts';
 import { failedAt, hashOfSettings, ownSettings, recordedAt, requestedOf, sameSettings } from './requested-settings.ts';
 
-/** How long a node must be Ready after a change, which is longer than a kubelet that ended counts as running. */
+/** How long a node must be Ready with a change since that was seen in force, which is longer than a kubelet that ended counts as running. */
 const PROVING_MS = 60_000;
 /** How long a change may take until it has failed. */
 const CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
@@ -58,7 +58,7 @@ export interface SettingsFacts {
   readonly changesAt?: number;
 }
 
-type Input = Pick<NodePair, 'node' | 'shadow' | 'policy'> & { readonly now: number };
+type Input = Pick<NodePair, 'node' | 'shadow' | 'policy' | 'settingsSince'> & { readonly now: number };
 
 /** Only former values are requested of a node on which the settings failed. */
 function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
@@ -125,7 +125,7 @@ function isOpen(shadow: ShadowView): boolean {
 function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' | 'failure' | 'isLate' | 'changesAt'> {
   const { shadow, now } = input;
   const grantedAt = idleSince(shadow, now);
-  const [provedAt, failsAt] = [grantedAt + PROVING_MS, grantedAt + CHANGE_LIMIT_MS];
+  const [provedAt, failsAt] = [provesAt(input), grantedAt + CHANGE_LIMIT_MS];
   const failure = isWanted ? failureOf(input, grantedAt) : undefined;
   if (failure !== undefined) return { state: 'changing', failure };
   if (isProved(input)) return { state: 'inForce' };
@@ -135,9 +135,17 @@ function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' 
 }
 
 /** True when what was granted has been done, and the node has been Ready with it long enough. */
-export function isProved({ node, shadow, now }: Pick<Input, 'node' | 'shadow' | 'now'>): boolean {
+export function isProved(input: ProofInput): boolean {
+  const { node, shadow, now } = input;
   const isDone = isGranted(shadow) && !isOpen(shadow) && !needsMore(shadow);
-  return isDone && node.ready && now >= idleSince(shadow, now) + PROVING_MS;
+  return isDone && node.ready && now >= provesAt(input);
+}
+
+type ProofInput = Pick<Input, 'node' | 'shadow' | 'settingsSince' | 'now'>;
+
+/** An agent may take minutes from the grant until the settings are in force, and the node may be Ready since then only. */
+function provesAt({ node, shadow, settingsSince = 0, now }: ProofInput): number {
+  return Math.max(idleSince(shadow, now), settingsSince, parseTime(node.readySince) ?? 0) + PROVING_MS;
 }
 
 export const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
