@@ -27,28 +27,57 @@ export interface RestoreOptions {
 }
 
 const RETRY = { baseMs: 500, capMs: 10_000 };
+/** Shorter than the deadline of the Job, so that the log says what could not be scaled back. */
+const LIMIT_MS = 200_000;
 const GROUP_VERSION = 'coordination.k8s.io/v1';
 
-/** Throws when a target cannot be scaled back, after it has tried the others, and the signal's reason when it aborts. */
+/** Throws when targets cannot be scaled back in time, with the reason of each, and the signal's reason when it aborts. */
 export async function restoreDependents(options: RestoreOptions, signal: AbortSignal): Promise<void> {
   const { clock, log, targets } = options;
+  const endsAt = clock.monotonic() + LIMIT_MS;
   await untilDone(options, 'take the Lease', signal, async () => await takeLease(options, signal));
   log.info('no controller leads from now on; waiting for the last one', { waitMs: LEASE_LIMITS.leaseDurationMs });
   await clock.sleep(LEASE_LIMITS.leaseDurationMs, signal);
-  const failed: string[] = [];
-  for (const one of targets) {
-    try {
-      await untilDone(options, `scale ${targetKey(one)} back`, signal, async () => await restore(options, one, signal));
-    } catch (error) {
-      if (signal.aborted) throw error;
-      failed.push(`${targetKey(one)}: ${messageOf(error)}`);
-    }
+  const retry = backoff(RETRY);
+  let failed = await restoreEach(options, targets, signal);
+  while (failed.length > 0 && clock.monotonic() < endsAt) {
+    await clock.sleep(retry.next(), signal);
+    failed = await restoreEach(
+      options,
+      failed.map(({ target }) => target),
+      signal,
+    );
   }
   await untilDone(options, 'keep the Lease', signal, async () => await takeLease(options, signal));
-  if (failed.length > 0) throw new Error(`cannot scale back: ${failed.join('; ')}`);
+  if (failed.length > 0) throw new Error(`cannot scale back: ${failed.map(({ why }) => why).join('; ')}`);
 }
 
-/** A conflict shows that it is to be read again. */
+interface Failed {
+  readonly target: TargetName;
+  readonly why: string;
+}
+
+/** Tries all of them, so that one that fails keeps no other at 0. */
+async function restoreEach(
+  options: RestoreOptions,
+  targets: readonly TargetName[],
+  signal: AbortSignal,
+): Promise<Failed[]> {
+  const failed: Failed[] = [];
+  for (const target of targets) {
+    try {
+      await restore(options, target, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const why = `${targetKey(target)}: ${messageOf(error)}`;
+      options.log.warn('cannot scale a dependent back', { error: why });
+      failed.push({ target, why });
+    }
+  }
+  return failed;
+}
+
+/** A conflict shows that the Lease is to be read again. */
 async function untilDone(
   { clock, log }: RestoreOptions,
   what: string,
