@@ -26,6 +26,9 @@ const VALUES = {
   'checks.enabled': true,
   'nodeMetadata.domains[0]': 'node-role.kubernetes.io',
   'recovery.namespaces[0]': RECOVERY_NAMESPACE,
+  'dependents.targets[0].kind': 'Deployment',
+  'dependents.targets[0].namespace': RECOVERY_NAMESPACE,
+  'dependents.targets[0].name': 'autoscaler',
 };
 
 const CONFIG = { drain: { taintWaitingNodes: true }, loadBalancer: { exclusion: '1s' } };
@@ -81,6 +84,13 @@ const RARE: Readonly<Record<string, RareRight>> = {
   'brupop-controller delete jobs': {
     why: 'the configuration has no checks and hooks',
     test: ['a new leader deletes the Jobs of attempts that are over, and no others', CHECKS],
+  },
+  'brupop-controller patch deployments': {
+    why: 'most nodes of the cluster renew their Leases',
+    test: [
+      'while most nodes are silent three dependents are at 0, in their order, and an autoscaler leaves them there',
+      'test/chaos/updates/dependents-loss.test.ts',
+    ],
   },
   'brupop-controller update secrets': {
     why: 'a certificate is renewed after weeks, or repaired',

@@ -8,7 +8,6 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import type { V1Node } from '@kubernetes/client-node';
 import { targetKey } from '../../../packages/shared/src/api/config-dependents.ts';
 import {
   CONFIG_NAME,
@@ -21,15 +20,14 @@ import { releaseNamespace } from '../../framework/chart.ts';
 import { CUT_OFF_ANNOTATION, LEASES } from '../../framework/control-plane/node-leases.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
-import { installForController } from '../../framework/controller/installation.ts';
 import { type ControllerProcess, spawnController } from '../../framework/controller/process.ts';
 import {
   dependentsByLevel,
   DOWN,
-  NAMESPACE,
+  installWithTargets,
   ScaledTargets,
   TARGETS,
-  TARGETS_VALUE,
+  untilLeasesCount,
   UP,
 } from '../../framework/controller/scaled-targets.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -62,9 +60,7 @@ let watchdog: Watchdog;
 
 beforeAll(async () => {
   cluster = await startControlPlane();
-  await cluster.api.create('/api/v1/namespaces', { metadata: { name: NAMESPACE } });
-  const values = ['--set-json', `dependents.targets=${JSON.stringify(TARGETS_VALUE)}`];
-  const account = await installForController(cluster, ...values);
+  const account = await installWithTargets(cluster);
   api = await FaultyApi.start(cluster);
   serviceAccountDir = mkdtempSync(join(tmpdir(), 'brupop-killed-'));
   watchdog = startWatchdog(serviceAccountDir);
@@ -80,14 +76,8 @@ beforeAll(async () => {
     spec: { connectivity: { nodeMonitorGracePeriod, dependents: dependentsByLevel('1s') } },
   });
   targets = await ScaledTargets.deploy(cluster);
-  // Leases count when their nodes are older than a minute.
-  await eventually(
-    async () => {
-      const { metadata } = await cluster.api.get<V1Node>('/api/v1/nodes/node-10');
-      if (Date.now() - new Date(metadata?.creationTimestamp ?? 0).getTime() < 61_000) throw new Error('too young');
-    },
-    { limitMs: 90_000, pauseMs: 1_000 },
-  );
+  await setLost(false);
+  await untilLeasesCount(cluster, [...SILENT, ...OTHERS]);
 });
 
 afterAll(async () => {

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { jest } from '@jest/globals';
-import type { CoreV1EventList, V1Deployment, V1Node, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
+import type { CoreV1EventList, V1Deployment, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import { targetKey } from '../../../packages/shared/src/api/config-dependents.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
@@ -23,20 +23,20 @@ import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { restore } from '../../../packages/controller/src/main.ts';
 import { type ControllerConfig, readConfig } from '../../../packages/controller/src/config.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
-import { CUT_OFF_ANNOTATION, LEASES } from '../../framework/control-plane/node-leases.ts';
+import { CUT_OFF_ANNOTATION } from '../../framework/control-plane/node-leases.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
-import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import {
   dependentsByLevel,
   DEPLOYMENTS,
   DOWN,
+  installWithTargets,
   NAMES,
   NAMESPACE,
   ScaledTargets,
   TARGETS,
-  TARGETS_VALUE,
+  untilLeasesCount,
   UP,
 } from '../../framework/controller/scaled-targets.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -66,12 +66,7 @@ let targets: ScaledTargets;
 
 beforeAll(async () => {
   cluster = await startControlPlane();
-  await cluster.api.create('/api/v1/namespaces', { metadata: { name: NAMESPACE } });
-  serviceAccountDir = await installForController(
-    cluster,
-    '--set-json',
-    `dependents.targets=${JSON.stringify(TARGETS_VALUE)}`,
-  );
+  serviceAccountDir = await installWithTargets(cluster);
   for (const [index, name] of NODES.entries())
     await createNode(cluster, { name, zone: index < 4 ? 'a' : 'b', labels: { team: 'a' } });
   await configure(SILENT);
@@ -89,15 +84,7 @@ beforeAll(async () => {
       ],
     },
   });
-  // Leases count when their nodes are older than a minute.
-  await eventually(async () => {
-    for (const name of NODES) {
-      await cluster.api.get(`${LEASES}/${name}`);
-      const { metadata } = await cluster.api.get<V1Node>(`/api/v1/nodes/${name}`);
-      const ageMs = Date.now() - new Date(metadata?.creationTimestamp ?? 0).getTime();
-      if (ageMs < 61_000) throw new Error('the nodes are too young');
-    }
-  }, LOSS);
+  await untilLeasesCount(cluster, NODES);
 });
 
 beforeEach(async () => {

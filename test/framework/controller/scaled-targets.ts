@@ -1,10 +1,12 @@
 /** Deployments that the operator scales to 0 and back, in a namespace of their own. */
-import type { V1Deployment } from '@kubernetes/client-node';
+import type { V1Deployment, V1Node } from '@kubernetes/client-node';
 import type { TargetName } from '../../../packages/shared/src/api/config-dependents.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import { DEPENDENT_REPLICAS_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import type { Connection } from '../control-plane/connection.ts';
+import { LEASES } from '../control-plane/node-leases.ts';
 import { eventually } from '../eventually.ts';
+import { installForController } from './installation.ts';
 
 export const NAMESPACE = 'repair';
 export const DEPLOYMENTS = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments`;
@@ -21,6 +23,27 @@ export const DOWN = REPLICAS.map((replicas) => `0 (${replicas})`);
 
 /** The value `dependents.targets` of the chart. */
 export const TARGETS_VALUE = TARGETS.map(({ target: name, ...one }) => ({ ...one, name }));
+
+/** Installs what a controller needs that may scale them, and creates their namespace. Returns the folder with its account. */
+export async function installWithTargets(cluster: Parameters<typeof installForController>[0]): Promise<string> {
+  await cluster.api.create('/api/v1/namespaces', { metadata: { name: NAMESPACE } });
+  return await installForController(cluster, '--set-json', `dependents.targets=${JSON.stringify(TARGETS_VALUE)}`);
+}
+
+/** Leases count when their nodes are older than a minute. */
+export async function untilLeasesCount({ api }: Pick<Connection, 'api'>, nodes: readonly string[]): Promise<void> {
+  await eventually(
+    async () => {
+      for (const name of nodes) {
+        await api.get(`${LEASES}/${name}`);
+        const { metadata } = await api.get<V1Node>(`/api/v1/nodes/${name}`);
+        const ageMs = Date.now() - new Date(metadata?.creationTimestamp ?? 0).getTime();
+        if (ageMs < 61_000) throw new Error(`the node ${name} is too young`);
+      }
+    },
+    { limitMs: 120_000, pauseMs: 1_000 },
+  );
+}
 
 /** They go down one after the other, and up in the opposite order. */
 export function dependentsByLevel(
