@@ -91,6 +91,20 @@ describe.each([
     expect(await read()).toMatchObject({ state: 'Up', replicas: 3 });
   });
 
+  it('does not scale what has changed since it was read', async () => {
+    const read = async () => readTarget(await cluster.api.get<RawTarget>(object));
+    for (const [before, patchOf] of [
+      [null, downPatch],
+      ['3', upPatch],
+    ] as const) {
+      await set(before === null ? 3 : 0, before);
+      const body = patchOf(await read());
+      await set(5, before);
+      await expect(controller.patch(object, body)).rejects.toMatchObject({ status: 409 });
+      expect(await read()).toMatchObject({ replicas: 5 });
+    }
+  });
+
   it('lets it bring one replica back when the record cannot be read, and remove the record of one that others scaled', async () => {
     await set(0, 'many');
     expect(await scale(3, null)).toContain('back to these');

@@ -19,7 +19,7 @@ const SECOND = 1_000;
 
 interface Patch {
   readonly metadata: {
-    readonly resourceVersion: string;
+    readonly resourceVersion?: string;
     readonly annotations: Readonly<Record<string, string | null>>;
   };
   readonly spec?: { readonly replicas: number };
@@ -48,6 +48,8 @@ export class ScaledWorld {
   failure: KubeError | undefined;
   /** Only these requests fail, as `up NAME`; undefined: all. */
   failing: string | undefined;
+  /** What happens once before the next patch arrives. */
+  beforePatch: (() => void) | undefined;
   leader: Dependents;
   readonly #objects = new Map<string, RawTarget>();
   #version = 0;
@@ -152,11 +154,14 @@ export class ScaledWorld {
   }
 
   async mergePatch(path: string, body: Patch): Promise<void> {
+    this.beforePatch?.();
+    this.beforePatch = undefined;
     const raw = this.#objects.get(path);
     this.#count(`${body.spec?.replicas === 0 ? 'down' : 'up'} ${path.split('/').at(-1)}`);
     if (raw === undefined) throw new KubeError(404, 'NotFound', 'there is none');
-    if (raw.metadata.resourceVersion !== body.metadata.resourceVersion)
-      throw new KubeError(409, 'Conflict', 'it has changed');
+    // As the API server does, which compares what a patch has.
+    const { resourceVersion = raw.metadata.resourceVersion } = body.metadata;
+    if (raw.metadata.resourceVersion !== resourceVersion) throw new KubeError(409, 'Conflict', 'it has changed');
     this.#version += 1;
     this.#objects.set(path, patched(raw, body, String(this.#version)));
     // The response of the last one is lost.

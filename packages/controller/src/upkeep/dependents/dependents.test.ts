@@ -144,6 +144,17 @@ it('what another actor scales back is told once, not scaled again, and keeps its
   expect(world.scales).toEqual(['2', '5', '3']);
 });
 
+it.each<readonly [string, boolean, string]>([
+  ['to 0', true, '0 (7)'],
+  ['back', false, '7'],
+])('what a user scales between the read and the patch that scales it %s is not overwritten', async (_, lost, scale) => {
+  const world = lost ? new ScaledWorld(THREE) : await lostWorld();
+  world.lose(lost);
+  world.beforePatch = () => world.put(lost ? AUTOSCALER : DESCHEDULER, 7);
+  await world.pass(10 * MINUTE);
+  expect(world.scaleOf(lost ? 'autoscaler' : 'descheduler')).toBe(scale);
+});
+
 it('what is to be ignored is not scaled to 0, and goes back at once when it is', async () => {
   const world = await lostWorld();
   world.put(REPAIR, 0, { [IGNORE_SCALING_ANNOTATION]: 'true' });
