@@ -84,7 +84,7 @@ it('a target that a user scales between the read and the patch keeps its number:
 it('one that is deleted and made again in between is not scaled by the record of the former one', async () => {
   expect(await passAs(true)).toBe('0 (2)');
   meanwhile = async () => {
-    const { spec } = await cluster.api.get<V1Deployment>(path);
+    const { spec } = await cluster.api.get<{ readonly spec: object }>(path);
     await cluster.api.delete(path);
     await cluster.api.create(path.replace('/autoscaler', ''), {
       metadata: { name: 'autoscaler' },
