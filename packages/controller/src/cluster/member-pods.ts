@@ -3,6 +3,9 @@
  * known ({@link MemberPodsLookup.look}), each is listed in the background by its selector, and a later snapshot has the
  * result. Nothing is listed or kept while no plan asks. A list that fails is retried with a backoff; until one succeeds
  * its error stays in the result, so that nodes with a member wait and say why.
+ *
+ * A kubelet may create any number of mirror pods on its own Node, with any labels. These reference no service account, and any
+ * other pod does, so the mirror pods of a node are in no list but that of its own node, if static pods count there.
  */
 import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { selectorText } from '@brupop/shared/api/label-selector';
@@ -29,11 +32,16 @@ export interface MemberPods {
 /** By {@link membersKey}. */
 export type MemberPodsView = ReadonlyMap<string, MemberPods>;
 
-type Selected = Pick<Quorum, 'namespace' | 'podSelector'>;
+type Selected = Pick<Quorum, 'namespace' | 'podSelector' | 'nodeSelector'>;
+
+export interface MembersToList extends Selected {
+  /** Names of the nodes on which static pods count. */
+  readonly staticOn: readonly string[];
+}
 
 export interface MembersWanted {
   /** The sets to be listed now. */
-  readonly list: readonly Selected[];
+  readonly list: readonly MembersToList[];
   /** The keys of those that were used. */
   readonly keep: ReadonlySet<string>;
 }
@@ -44,18 +52,23 @@ interface MemberPodsOptions {
   readonly log: Logger;
 }
 
-/** For all pages of one set: shorter than a list counts. */
+/** For all requests of one set: shorter than a list counts. */
 const LIST_LIMIT_MS = 8_000;
 /** The next list of a set starts this long after the end of one, longer with each that plans have asked for without a break. */
 const PAUSE_MS = 5_000;
 const MAX_PAUSE_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
-/** A set with more pods than this is not counted. */
+/** A set with more pods than this, or more static pods on one node, is not counted, */
 const MAX_PODS = 300;
+/** nor one whose static pods count on more nodes. */
+const MAX_STATIC_NODES = 100;
+/** Any number of pods that have finished may be left of one node. */
+const UNFINISHED = 'status.phase!=Succeeded,status.phase!=Failed';
 
 /** Changes with what selects the pods. */
-export function membersKey({ namespace, podSelector }: Selected): string {
-  return `${namespace}?${selectorText(podSelector)}`;
+export function membersKey({ namespace, podSelector, nodeSelector }: Selected): string {
+  const nodes = nodeSelector === undefined ? '' : `@${selectorText(nodeSelector)}`;
+  return `${namespace}?${selectorText(podSelector)}${nodes}`;
 }
 
 export class MemberPodsLookup {
@@ -103,21 +116,14 @@ export class MemberPodsLookup {
     this.#retries.clear();
   }
 
-  async #list(key: string, { namespace, podSelector }: Selected, signal: AbortSignal): Promise<void> {
-    const { client, clock, log } = this.#options;
+  async #list(key: string, set: MembersToList, signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
     const asOf = clock.now();
     const limit = new AbortController();
     const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      const { items: pods } = await readList(client, {
-        path: corePath('pods', { namespace }),
-        query: { labelSelector: selectorText(podSelector) },
-        isNarrow: true,
-        signal: AbortSignal.any([signal, limit.signal]),
-        slim: (raw) => slimPod(raw),
-        maxItems: MAX_PODS,
-      });
+      const pods = await this.#read(set, AbortSignal.any([signal, limit.signal]));
       if (signal.aborted) return;
       this.#retries.delete(key);
       const pauseMs = this.#known.get(key)?.asOf === undefined ? PAUSE_MS : MAX_PAUSE_MS;
@@ -125,8 +131,8 @@ export class MemberPodsLookup {
     } catch (error) {
       if (signal.aborted) return;
       const level = this.#retries.has(key) ? 'warn' : 'info';
-      const selector = selectorText(podSelector);
-      log[level]('cannot list the members of a quorum, retrying', { namespace, selector, error: messageOf(error) });
+      const of = { namespace: set.namespace, selector: selectorText(set.podSelector) };
+      log[level]('cannot list the members of a quorum, retrying', { ...of, error: messageOf(error) });
       const retry = this.#retries.get(key) ?? backoff(RETRY);
       this.#retries.set(key, retry);
       const before = this.#known.get(key) ?? { pods: [], asOf: undefined };
@@ -134,5 +140,23 @@ export class MemberPodsLookup {
     } finally {
       cancel();
     }
+  }
+
+  async #read({ namespace, podSelector, staticOn }: MembersToList, signal: AbortSignal): Promise<DrainPod[]> {
+    if (staticOn.length > MAX_STATIC_NODES)
+      throw new Error(`its nodeSelector selects ${staticOn.length} nodes, and at most ${MAX_STATIC_NODES} may be`);
+    const static_ = staticOn.map((name) => `spec.serviceAccountName=,spec.nodeName=${name}`);
+    const pods: DrainPod[] = [];
+    for (const which of ['spec.serviceAccountName!=', ...static_]) {
+      const { items } = await readList(this.#options.client, {
+        path: corePath('pods', { namespace }),
+        query: { labelSelector: selectorText(podSelector), fieldSelector: `${which},${UNFINISHED}` },
+        signal,
+        slim: (raw) => slimPod(raw),
+        maxItems: MAX_PODS,
+      });
+      pods.push(...items);
+    }
+    return pods;
   }
 }

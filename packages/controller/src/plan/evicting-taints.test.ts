@@ -1,6 +1,7 @@
 /** Taints of groups that evict pods reach one node first, and then as many as the limits allow. */
 import { GROUP_TAINTS_ANNOTATION, NODE_METADATA_FINALIZER, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import { taintsRecord } from '../cluster/group-metadata.ts';
 import { NodeMemory } from '../cluster/node-memory.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -16,7 +17,7 @@ import {
   withGroups,
   instantAt,
 } from '../testing/objects.ts';
-import { aMember, DB, withMembers } from '../testing/quorums.ts';
+import { aMember, aStaticMember, DB, withMembers } from '../testing/quorums.ts';
 import { metadataApplied } from './metadata-condition.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -59,15 +60,28 @@ function planOf(nodes: readonly ManagedNode[], { spec = {}, effect, snapshot = {
   return plan({ ...withGroups(aSnapshot(nodes, spec), [groupWith(effect)]), ...snapshot }, NOW);
 }
 const written = ({ metadata }: Plan): string[] => metadata.changes.map(({ node }) => node.metadata.name);
+const MEMBERS = ['a', 'b', 'c'].map((name) => aMember(`db-${name}`, name));
+
+function withQuorum(isReady: boolean, more: Partial<Snapshot> = {}, pods: readonly DrainPod[] = MEMBERS): Plan {
+  const other = aNode({ name: 'c', managed: false, ready: isReady });
+  const snapshot = withGroups(aSnapshot([waiting('a')], { quorums: [DB] }), [groupWith()]);
+  const nodes = [...snapshot.nodes, aNode({ name: 'b', managed: false }), other];
+  return plan({ ...withMembers({ ...snapshot, nodes }, pods), ...more }, NOW);
+}
+
 it('a node with a member of a quorum gets it only while the others are there', () => {
-  const pods = ['a', 'b', 'c'].map((name) => aMember(`db-${name}`, name));
-  const made = (isReady: boolean): string[] => {
-    const other = aNode({ name: 'c', managed: false, ready: isReady });
-    const snapshot = withGroups(aSnapshot([waiting('a')], { quorums: [DB] }), [groupWith()]);
-    const nodes = [...snapshot.nodes, aNode({ name: 'b', managed: false }), other];
-    return written(plan(withMembers({ ...snapshot, nodes }, pods), NOW));
-  };
-  expect([made(true), made(false)]).toEqual([['a'], []]);
+  expect([written(withQuorum(true)), written(withQuorum(false))]).toEqual([['a'], []]);
+});
+
+it('a node whose pods are not listed may have one, and they are listed first; one without a member waits for no list of members', () => {
+  const made = withQuorum(true, { pods: new Map() });
+  expect([written(made), made.lookUps.map(({ metadata }) => metadata.name)]).toEqual([[], ['a']]);
+  expect(written(withQuorum(true, { memberPods: new Map() }))).toEqual([]);
+  expect(written(withQuorum(true, { memberPods: new Map() }, [aMember('other', 'b')]))).toEqual(['a']);
+});
+
+it('a node with a static pod of a quorum that cannot be counted does not get it', () => {
+  expect(written(withQuorum(true, {}, [...MEMBERS, aStaticMember('db-static', 'a')]))).toEqual([]);
 });
 
 const MANY = ['a', 'b', 'c', 'd', 'e'];

@@ -19,6 +19,7 @@ import { TAINT_PROVING_MS } from './facts/slots.ts';
 import type { FleetState } from './fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped } from './gates/node.ts';
+import { quorumKeptOtherwise } from './gates/quorums.ts';
 import { firstOf } from './gates/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
@@ -36,6 +37,7 @@ export function withoutEvictions(fleetState: FleetState, managedNodes: readonly 
   const byName = new Map(managedNodes.map((one) => [one.name, one]));
   const taintedOf = new Map<string, Tainted>();
   const waiting = new Map<string, string>();
+  const lookUps: NodeView[] = [];
   const times: (number | undefined)[] = [];
   const changes = metadata.changes
     .toSorted((a, b) => (a.node.metadata.name < b.node.metadata.name ? -1 : 1))
@@ -52,19 +54,23 @@ export function withoutEvictions(fleetState: FleetState, managedNodes: readonly 
         tainted.names.push(managedNode.name);
         return true;
       }
-      if (!waiting.has(wanted.group)) waiting.set(wanted.group, `${node.metadata.name}: ${blocked.message}`);
+      if (blocked.lookUp === true) lookUps.push(node);
+      if (blocked.isUnknown !== true && !waiting.has(wanted.group))
+        waiting.set(wanted.group, `${node.metadata.name}: ${blocked.message}`);
       times.push(blocked.retryAt);
       return false;
     });
   const byGroup = new Map(
     [...metadata.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting.get(name) }] as const),
   );
-  return { ...metadata, changes, byGroup, times: [...metadata.times, ...times] };
+  return { ...metadata, changes, byGroup, lookUps, times: [...metadata.times, ...times] };
 }
 
 interface Waits {
   readonly message: string;
   readonly retryAt?: number;
+  readonly lookUp?: boolean;
+  readonly isUnknown?: boolean;
 }
 
 function whyNot(
@@ -80,7 +86,7 @@ function whyNot(
     whyNotMore(tainted) ??
     fleetState.controlPlane.whyNotStarted({ node, policy }) ??
     fleetState.capacity.check({ node, group }) ??
-    fleetState.quorums.whyNotStarted({ node })
+    quorumKeptOtherwise(fleetState, node, policy)
   );
 }
 

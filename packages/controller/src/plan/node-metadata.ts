@@ -43,6 +43,8 @@ export interface NodeMetadataPlan {
   /** Groups whose finalizer is removed although something of them is left on these nodes. */
   readonly leftBehind: ReadonlyMap<BottlerocketNodeGroup, readonly string[]>;
   readonly times: readonly (number | undefined)[];
+  /** Nodes whose pods have to be listed before they may get a taint that evicts pods. */
+  readonly lookUps?: readonly NodeView[];
 }
 
 /** How long a deleted group may take to be removed from its Nodes. */

@@ -104,7 +104,7 @@ export function plan(snapshot: Snapshot, now: number): Plan {
   const progress = progressOf(fleetState, counted);
   const { lostTimes, ...losses } = lostNodesOf(snapshot.managedNodes, fleetState);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
-  const { lookUps, conditions } = lookUpsOf(decisions, snapshot, now);
+  const { lookUps, conditions } = lookUpsOf(decisions, metadata.lookUps ?? [], snapshot, now);
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
     ...timesOf({ ...fleetState, metadata }, snapshot),
@@ -288,11 +288,12 @@ function needsPodsFor({ lookUp }: Blocked): Pick<Decision, 'lookUp'> {
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 function lookUpsOf(
   decisions: readonly Decision[],
+  others: readonly NodeView[],
   { pods }: Snapshot,
   now: number,
 ): Pick<Plan, 'lookUps' | 'conditions'> {
-  const wanted = decisions.filter(({ lookUp }) => lookUp === true);
-  const nodes = wanted.flatMap(({ managedNode }) => managedNode.node ?? []);
+  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => (lookUp === true ? (node ?? []) : []));
+  const nodes = [...new Set([...wanted, ...others])];
   const seenAt = ({ metadata: { name } }: NodeView): number => pods.get(name)?.seenAt ?? 0;
   const due = nodes
     .filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now)

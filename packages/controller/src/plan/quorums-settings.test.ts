@@ -3,7 +3,7 @@ import { leavesOf } from '@brupop/shared/api/settings';
 import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, ago, aManagedNode, aNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
-import { aMember, DB, withMembers } from '../testing/quorums.ts';
+import { aMember, aStaticMember, DB, withMembers } from '../testing/quorums.ts';
 import { plan } from './plan.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
@@ -51,8 +51,14 @@ it('are granted to one of them at a time, and only while the others are there', 
   expect(granted(snapshotWith(false))).toEqual(['d']);
 });
 
-it('are granted to no node before the members are listed', () => {
-  expect(granted(snapshotWith(true, false))).toEqual([]);
+it('are granted to no node with a member before these are listed, nor to any whose pods are not', () => {
+  const snapshot = snapshotWith(true, false);
+  expect([granted(snapshot), granted({ ...snapshot, pods: new Map() })]).toEqual([['d'], []]);
+});
+
+it('wait on a node with a static pod that cannot be counted', () => {
+  const snapshot = snapshotWith(true);
+  expect(granted(withMembers(snapshot, [...pods, aStaticMember('db-d', 'd')]))).toEqual(['b']);
 });
 
 it('wait on nodes with a member while these cannot be listed, and go on where the pods of the node show none', () => {

@@ -6,11 +6,9 @@ import {
 } from '@brupop/shared/api/names';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { pinned } from '@brupop/shared/testing/settings';
-import type { Evaluation } from '../cluster/checks.ts';
 import type { MemberPods } from '../cluster/member-pods.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
-import { answered, viewOf } from '../testing/checks.ts';
 import {
   ago,
   aManagedNode,
@@ -25,7 +23,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { aMember, aStaticMember, DB, listOf, withMembers } from '../testing/quorums.ts';
+import { aMember, aStaticMember, DB, listOf, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
 import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -37,12 +35,6 @@ const configOf = (quorum: object, more: object = {}): object => ({
 });
 const names = (count: number): string[] => ['a', 'b', 'c', 'd', 'e'].slice(0, count);
 const fleet = (count: number): ManagedNode[] => names(count).map((name) => aManagedNode(name));
-const members = (count: number): DrainPod[] => names(count).map((name) => aMember(`db-${name}`, name));
-const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome, node }) => `${outcome} ${node.metadata.name}`);
-const waiting = ({ conditions }: Plan, name: string) => {
-  const { reason, message } = conditions.find(({ node }) => node.metadata.name === name)?.progressing ?? {};
-  return { reason, message };
-};
 
 const RECORDED = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE), [QUORUM_MEMBERS_ANNOTATION]: 'db=db-x' };
 const staged = (name: string, annotations: Record<string, string> = RECORDED, node: NodeParts = {}): ManagedNode =>
@@ -407,66 +399,33 @@ describe('an update that has come to its end', () => {
   });
 });
 
-describe('a hook of a set', () => {
-  const hooks = { before: [{ name: 'snapshot', job: { cronJob: 'snapshot' }, quorum: 'db' }] };
-  const withHook = (nodes: readonly ManagedNode[], pods: readonly DrainPod[]): Plan => {
-    const others = [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })];
-    const snapshot = withMembers(snapshotOf(nodes, { more: { hooks }, others }), pods);
-    return plan({ ...snapshot, checks: viewOf(answered(snapshot.policy, NOW)) }, NOW);
-  };
-
-  const jobsOf = ({ checks: { nodes } }: Plan): string[] => nodes.flatMap(({ start }) => start.map(({ name }) => name));
-
-  it('runs before the drain of a node with a member, and of no other one', () => {
-    const made = withHook([staged('a')], members(3));
-    expect([outcomes(made), jobsOf(made)]).toEqual([[], ['snapshot']]);
-    const without = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
-    const other = withHook([staged('worker', without)], members(3));
-    expect([outcomes(other), jobsOf(other)]).toEqual([['Advanced worker'], []]);
-  });
+it('all sets are recorded of a node that starts', () => {
+  const sets = ['db', 'log'].map((name) => ({
+    ...DB,
+    name,
+    members: 60,
+    podSelector: { matchLabels: { app: name } },
+  }));
+  const of = (name: string): DrainPod[] =>
+    Array.from({ length: 60 }, (_, i) => {
+      const pod = aMember(`${name}-${i}`, i < 20 ? 'a' : 'b');
+      return { ...pod, metadata: { ...pod.metadata, labels: { app: name } } };
+    });
+  const snapshot = aSnapshot([aManagedNode('a')], { quorums: sets });
+  const nodes = [...snapshot.nodes, aNode({ name: 'b', managed: false })];
+  const [change] = plan(withMembers({ ...snapshot, nodes }, [...of('db'), ...of('log')]), NOW).specs;
+  const recorded = (change?.annotations?.[QUORUM_MEMBERS_ANNOTATION] ?? '').split(',').map((one) => one.split('=')[0]);
+  const count = (name: string): number => recorded.filter((one) => one === name).length;
+  expect([count('db'), count('log'), recorded.length]).toEqual([10, 10, 20]);
 });
 
-describe('a check of a set', () => {
-  const checks = [{ name: 'leader', when: [], prometheus: { query: 'has_leader' } }];
-  const withCheck = (answer: Partial<Evaluation> | undefined, nodes: readonly ManagedNode[]): Plan => {
-    const others = ['a', 'b', 'c'].filter((name) => nodes.every((one) => one.name !== name));
-    const snapshot = withMembers(
-      snapshotOf(nodes, {
-        quorum: { checks: ['leader'] },
-        more: { health: { checks } },
-        others: others.map((name) => aNode({ name, managed: false })),
-      }),
-      members(3),
-    );
-    const evaluations = answer === undefined ? new Map() : answered(snapshot.policy, NOW, () => answer);
-    return plan({ ...snapshot, checks: viewOf(evaluations) }, NOW);
-  };
-  const FAILED = { passed: false, found: 'the query is 0' };
-  const nodes = [aManagedNode('a'), aManagedNode('worker')];
-
-  it('keeps nodes with a member from starting until it passes, and no other ones', () => {
-    const made = withCheck(FAILED, nodes);
-    expect(outcomes(made)).toEqual(['Started worker']);
-    expect(waiting(made, 'a')).toEqual({
-      reason: 'QuorumAtRisk',
-      message: 'The quorum db: apps/db-a on a waits for the check leader, which does not pass: the query is 0',
-    });
-    expect(outcomes(withCheck({}, nodes))).toEqual(['Started a', 'Started worker']);
-  });
-
-  it('is evaluated only for these', () => {
-    const unknown = withCheck(undefined, nodes);
-    expect([outcomes(unknown), unknown.checks.evaluate.map(({ check }) => check)]).toEqual([
-      ['Started worker'],
-      ['leader'],
-    ]);
-    expect(withCheck(undefined, [aManagedNode('worker')]).checks.evaluate).toEqual([]);
-  });
-
-  it('is asked again before the drain', () => {
-    expect(outcomes(withCheck(FAILED, [staged('a')]))).toEqual(['Deferred a']);
-    expect(outcomes(withCheck({}, [staged('a')]))).toEqual(['Advanced a']);
-  });
+it('a pod with more labels than are kept may be a member', () => {
+  const hidden = aMember('db-a', 'a', { isLabelled: false });
+  const pods = [{ ...hidden, metadata: { ...hidden.metadata, labels: {} } }, ...members(3).slice(1)];
+  const away = [...pods.slice(0, 2), aMember('db-c', 'c', { ready: false })];
+  const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
+  expect(outcomes(planned([aManagedNode('a')], pods, others))).toEqual(['Started a']);
+  expect(outcomes(planned([aManagedNode('a')], away, others))).toEqual([]);
 });
 
 it('the status has what was seen last, and since when', () => {

@@ -13,12 +13,11 @@
  * lost, or with a mistake in the configuration or the group. What needs a reboot is a candidate in `plan.ts`, as an update is.
  */
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import type { NodeView } from '../cluster/node.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
 import type { Decision } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped } from './gates/node.ts';
+import { quorumKeptOtherwise } from './gates/quorums.ts';
 import { type Blocked, firstOf } from './gates/reasons.ts';
 
 /** Hosts that get a grant in one plan. */
@@ -69,16 +68,8 @@ function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState)
     windowOpen(input) ??
     fleetState.controlPlane.whyNotStarted(input) ??
     fleetState.capacity.check({ node, group }) ??
-    membersMissed(fleetState, node, policy)
+    quorumKeptOtherwise(fleetState, node, policy)
   );
-}
-
-/** While the members of a set cannot be listed, the pods on a node show whether it has one. */
-function membersMissed({ quorums, drains }: FleetState, node: NodeView, policy: UpdatePolicy): Blocked | undefined {
-  const blocked = quorums.whyNotStarted({ node });
-  if (blocked?.reason !== 'PodListFailed') return blocked;
-  const { fresh, pods } = drains.of(node, policy);
-  return fresh ? quorums.whyNotStarted({ node, pods }) : { ...blocked, lookUp: true };
 }
 
 /** What speaks against any disruption. */

@@ -14,7 +14,10 @@ export function answered(
   answerOf: (probe: Probe) => Partial<Evaluation> = () => ({}),
 ): ChecksView['evaluations'] {
   const names = policy.health.checks.map(({ name }) => name);
-  const probes = [...probesNamed(policy, names), ...templatesOf(policy)];
+  const probes = [
+    ...probesNamed(policy, names),
+    ...templatesOf(policy, new Set(policy.quorums.map(({ name }) => name))),
+  ];
   return new Map(probes.map((probe) => [keyOf(probe), { ...PASSED, at: now, since: now, ...answerOf(probe) }]));
 }
 

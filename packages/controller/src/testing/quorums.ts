@@ -3,6 +3,7 @@ import type { DrainPod } from '@brupop/shared/drain/pods';
 import { aPod } from '@brupop/shared/testing/pods';
 import { type MemberPods, membersKey, type MemberPodsView } from '../cluster/member-pods.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
+import type { Plan } from '../plan/plan.ts';
 import { NOW, podsOf } from './objects.ts';
 
 /** Three members, of which none may be away beside the one that updates. */
@@ -18,6 +19,21 @@ export function aMember(name: string, node: string, changes: Parameters<typeof a
 /** The API server's copy of a static pod. */
 export function aStaticMember(name: string, node: string, changes: Parameters<typeof aPod>[1] = {}): DrainPod {
   return aMember(name, node, { mirror: true, controller: `Node /${node}`, ...changes });
+}
+
+/** Ready members of {@link DB} on the nodes a to e. */
+export function members(count: number): DrainPod[] {
+  return ['a', 'b', 'c', 'd', 'e'].slice(0, count).map((name) => aMember(`db-${name}`, name));
+}
+
+export function outcomes({ specs }: Plan): string[] {
+  return specs.map(({ outcome, node }) => `${outcome} ${node.metadata.name}`);
+}
+
+/** Why a node waits, as its condition says it. */
+export function waiting({ conditions }: Plan, name: string): { reason?: string; message?: string } {
+  const { reason, message } = conditions.find(({ node }) => node.metadata.name === name)?.progressing ?? {};
+  return { ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
 }
 
 export function listOf(pods: readonly DrainPod[], asOf = NOW): MemberPods {

@@ -34,6 +34,8 @@ export interface DrainPod extends KubernetesObject {
   readonly drainPolicy: DrainPolicy | undefined;
   /** It serves the volumes of other pods on its node, and cannot go before these have. */
   readonly servesVolumes: boolean;
+  /** Its labels are kept; not of one with too many. */
+  readonly isLabelled: boolean;
   /** Of the operator's Deployments. */
   readonly own: boolean;
   /** Its readiness does not count for its node. */
@@ -139,6 +141,7 @@ function fromMetadata(metadata: ObjectMeta, finished: boolean) {
     Object.entries(labels).reduce((sum, [key, value]) => sum + key.length + value.length, 0) <= MAX_LABEL_CHARS;
   return {
     metadata: { ...slimMetadata(metadata), creationTimestamp, labels: isSmall && !finished ? labels : {} },
+    isLabelled: isSmall,
     finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME)),
     mirror: annotations[MIRROR_ANNOTATION] !== undefined,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),

@@ -36,6 +36,7 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     toleratesCordon: false,
     drainPolicy: undefined,
     servesVolumes: false,
+    isLabelled: true,
     own: false,
     ...rest,
   };

@@ -89,9 +89,13 @@ function probeOf({ name, prometheus, alerts }: Check): Probe | undefined {
   return alerts && { check: name, kind: 'alerts', filter: alerts.filter };
 }
 
-/** The templates of all Jobs: no node starts that would miss one later. */
-export function templatesOf({ health, hooks }: UpdatePolicy): Probe[] {
-  const named = [...health.checks, ...hooks.before, ...hooks.after];
+/**
+ * The templates of all Jobs of a node: it does not start if it would miss one later.
+ * @param quorums - names of the sets with a member on it
+ */
+export function templatesOf({ health, hooks }: UpdatePolicy, quorums: ReadonlySet<string>): Probe[] {
+  const before = hooks.before.filter(({ quorum }) => quorum === undefined || quorums.has(quorum));
+  const named = [...health.checks, ...before, ...hooks.after];
   return named.flatMap(({ name, job }) =>
     job ? [{ check: name, kind: 'cronJob', cronJob: job.cronJob } as const] : [],
   );

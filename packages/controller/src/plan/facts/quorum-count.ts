@@ -77,7 +77,7 @@ export function whyTooFew(quorum: Quorum, count: CountWithout): MemberWait | und
  * A static pod of a set that does not say on which nodes they count: it is no member, because a kubelet may have forged it, and
  * its node waits, because it may be one.
  */
-export function uncountable(quorum: Quorum, pods: readonly DrainPod[] = []): MemberWait | undefined {
+export function uncountable(quorum: Quorum, pods: readonly DrainPod[]): MemberWait | undefined {
   if (quorum.nodeSelector !== undefined) return undefined;
   const found = pods.find((pod) => pod.mirror && isSelectedBy(quorum, pod));
   if (found === undefined) return undefined;

@@ -7,7 +7,7 @@
  */
 import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { type MemberPods, membersKey, type MemberPodsView, type MembersWanted } from '../../cluster/member-pods.ts';
-import { type Member, membersAmong, type NodesByName } from './quorum-members.ts';
+import { countsStaticPods, type Member, membersAmong, type NodesByName } from './quorum-members.ts';
 
 /** A list lets a node go for this long after its begin. */
 const COUNTS_MS = 15_000;
@@ -57,7 +57,8 @@ export class QuorumLists {
   get wanted(): MembersWanted {
     const list = [...this.#requested].flatMap(([key, quorum]) => {
       const { nextAt = 0 } = this.#view.get(key) ?? {};
-      return this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS ? [quorum] : [];
+      const isDue = this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS;
+      return isDue ? [{ ...quorum, staticOn: this.#nodesWithStatic(quorum) }] : [];
     });
     return { list, keep: new Set(this.#requested.keys()) };
   }
@@ -65,5 +66,10 @@ export class QuorumLists {
   /** When members must be listed again, epoch milliseconds. */
   get times(): readonly number[] {
     return [...this.#requested.keys()].flatMap((key) => this.#view.get(key)?.nextAt ?? []);
+  }
+
+  #nodesWithStatic(quorum: Quorum): string[] {
+    if (quorum.nodeSelector === undefined) return [];
+    return [...this.#nodes.values()].filter((node) => countsStaticPods(quorum, node)).map((one) => one.metadata.name);
   }
 }

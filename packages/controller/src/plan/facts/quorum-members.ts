@@ -18,8 +18,8 @@ import { isDown, type NodeView } from '../../cluster/node.ts';
 /** A node of which a gate asks whether its members may go. */
 export interface AskedNode {
   readonly node: NodeView;
-  /** As they were listed on the node; undefined: only the lists of members count. */
-  readonly pods?: readonly DrainPod[];
+  /** As they were listed on the node. */
+  readonly pods: readonly DrainPod[];
 }
 
 /** A pod, or the static pods of one node. */
@@ -36,9 +36,10 @@ export interface Member {
 
 export type NodesByName = ReadonlyMap<string, NodeView>;
 
-/** True for a pod that the set selects, on whatever node. */
-export function isSelectedBy({ namespace, podSelector }: Quorum, { metadata, finished }: DrainPod): boolean {
-  return !finished && metadata.namespace === namespace && selects(podSelector, metadata.labels ?? {});
+/** True for a pod that the set selects, on whatever node; also for one that it may select, of which too many labels are not kept. */
+export function isSelectedBy({ namespace, podSelector }: Quorum, pod: DrainPod): boolean {
+  const { metadata, finished, isLabelled } = pod;
+  return !finished && metadata.namespace === namespace && (!isLabelled || selects(podSelector, metadata.labels ?? {}));
 }
 
 /** True for a node on which static pods count. */

@@ -18,7 +18,8 @@ interface RecordedMember {
   readonly pod: string;
 }
 
-const MAX_RECORDED = 50;
+/** Of each set. */
+const MAX_RECORDED = 10;
 
 export function recordedMembers({ metadata: { annotations = {} } }: ShadowView): RecordedMember[] {
   return (annotations[QUORUM_MEMBERS_ANNOTATION] ?? '').split(',').flatMap((entry) => {
@@ -39,15 +40,17 @@ export class QuorumRecords {
   }
 
   /** What is recorded of a node when its update starts; null: it has no member. */
-  recordOf({ node, pods = [] }: AskedNode): string | null {
+  recordOf({ node, pods }: AskedNode): string | null {
     const found = this.#quorums.flatMap((quorum) =>
-      this.#membersOn(quorum, node, pods).map(({ pod }) => `${quorum.name}=${pod.slice(quorum.namespace.length + 1)}`),
+      this.#membersOn(quorum, node, pods)
+        .slice(0, MAX_RECORDED)
+        .map(({ pod }) => `${quorum.name}=${pod.slice(quorum.namespace.length + 1)}`),
     );
-    return found.length === 0 ? null : found.slice(0, MAX_RECORDED).join(',');
+    return found.length === 0 ? null : found.join(',');
   }
 
   /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
-  whyUnrecorded(shadow: ShadowView, { node, pods = [] }: AskedNode): MemberWait | undefined {
+  whyUnrecorded(shadow: ShadowView, { node, pods }: AskedNode): MemberWait | undefined {
     const recorded = new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
     for (const quorum of this.#quorums) {
       const [found] = recorded.has(quorum.name) ? [] : this.#membersOn(quorum, node, pods);

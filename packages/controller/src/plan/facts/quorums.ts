@@ -95,6 +95,16 @@ export class Quorums {
     ]);
   }
 
+  /** False: there are no sets, and no node waits for one. */
+  get isUsed(): boolean {
+    return this.#quorums.length > 0;
+  }
+
+  /** Names of the sets that have, or may have, a member on the node. */
+  setsOn(asked: AskedNode): Set<string> {
+    return new Set(this.#quorums.filter((quorum) => this.#mayHave(quorum, asked)).map(({ name }) => name));
+  }
+
   /** Returns why this node must not start its update, or restart its services. */
   whyNotStarted(asked: AskedNode): MemberWait | undefined {
     return this.#check(asked, this.#updating);
@@ -201,7 +211,6 @@ export class Quorums {
   #mayHave(quorum: Quorum, { node, pods }: AskedNode): boolean {
     if (countsStaticPods(quorum, node)) return true;
     if (this.#lists.membersOf(quorum).some((one) => one.node === node.metadata.name)) return true;
-    if (pods === undefined) return !this.#lists.counts(this.#lists.request(quorum));
     return pods.some((pod) => isSelectedBy(quorum, pod) && (!pod.mirror || quorum.nodeSelector === undefined));
   }
 

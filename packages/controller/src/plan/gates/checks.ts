@@ -8,6 +8,7 @@
  */
 import { type Checks, failedOf, probesOf, templatesOf } from '../facts/evaluations.ts';
 import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
+import { recordedMembers } from '../facts/quorum-records.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Blocked, Gate } from './reasons.ts';
@@ -19,10 +20,12 @@ interface CheckInput {
   readonly now: number;
 }
 
-export const checksPass: Gate = ({ policy, checks }) => notPassed(policy, checks);
+export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) =>
+  notPassed(policy, checks, quorums.setsOn({ node, pods: drain().pods }));
 
-function notPassed(policy: UpdatePolicy, checks: Checks): Blocked | undefined {
-  const probes = [...probesOf(policy, 'Before'), ...templatesOf(policy)];
+/** @param quorums - names of the sets with a member on the node */
+function notPassed(policy: UpdatePolicy, checks: Checks, quorums: ReadonlySet<string>): Blocked | undefined {
+  const probes = [...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)];
   const answers = checks.all(probes);
   const failed = failedOf(answers);
   if (failed !== undefined) {
@@ -45,7 +48,10 @@ export interface BeforeDrain {
 export function beforeDrain(input: CheckInput): BeforeDrain {
   const jobs = progressOf(jobsBefore(input), input);
   const { run, message = '' } = jobs.failed ?? {};
-  if (run === undefined) return { blocked: notPassed(input.policy, input.checks), jobs };
+  if (run === undefined) {
+    const quorums = new Set(recordedMembers(input.shadow).map(({ quorum }) => quorum));
+    return { blocked: notPassed(input.policy, input.checks, quorums), jobs };
+  }
   return { blocked: { reason: failureReason(run.kind), message }, jobs };
 }
 

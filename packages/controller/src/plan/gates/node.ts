@@ -11,7 +11,7 @@ import { shorten } from '@brupop/shared/runtime/errors';
 import { isBeingRemoved, isSelected, skippedBy } from '../../cluster/node.ts';
 import { problemBefore, problemCondition } from '../facts/health.ts';
 import { nextTryAt } from '../facts/blocked-drains.ts';
-import { isDrainBlocked } from '../facts/drainability.ts';
+import { type Drainable, isDrainBlocked } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 import { isRetryRequested } from './retry.ts';
 
@@ -172,7 +172,11 @@ export const podsListed: Gate = ({ drain }) => {
   const found = drain();
   // One whose pods budgets hold has passed `drainNotBlocked`.
   if (found.fresh && (found.block === undefined || found.mayOpen)) return undefined;
-  if (found.problem === undefined)
-    return { reason: 'PodListFailed', message: 'The pods on the node are being listed', lookUp: true, isUnknown: true };
-  return { reason: 'PodListFailed', message: `The pods on the node are not known: ${found.problem}`, lookUp: true };
+  return podsUnknown(found);
 };
+
+export function podsUnknown({ problem }: Pick<Drainable, 'problem'>): Blocked {
+  if (problem === undefined)
+    return { reason: 'PodListFailed', message: 'The pods on the node are being listed', lookUp: true, isUnknown: true };
+  return { reason: 'PodListFailed', message: `The pods on the node are not known: ${problem}`, lookUp: true };
+}

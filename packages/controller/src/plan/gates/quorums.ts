@@ -2,9 +2,14 @@
  * Gates about the sets of `spec.quorums` with a member on the node: a majority has to be left without it, and the checks of the
  * set have to pass. Both are asked at the start and before the drain, also on the way back to the previous version.
  */
+import type { NodeView } from '../../cluster/node.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import type { Drains } from '../facts/drainability.ts';
 import { failedOf, probesNamed } from '../facts/evaluations.ts';
 import { atRisk } from '../facts/quorum-count.ts';
 import type { AskedNode } from '../facts/quorum-members.ts';
+import type { Quorums } from '../facts/quorums.ts';
+import { podsUnknown } from './node.ts';
 import { type Blocked, type Gate, type GateInput, traitsOf } from './reasons.ts';
 
 export const quorumKept: Gate = (input) => {
@@ -20,6 +25,18 @@ export const quorumKeptByDrain: Gate = (input) => {
   const asked = askedOf(input);
   return quorums.whyNotDrained(asked) ?? quorums.records.whyUnrecorded(shadow, asked) ?? checksPass(input, asked);
 };
+
+interface KnownOfNodes {
+  readonly quorums: Quorums;
+  readonly drains: Drains;
+}
+
+/** For what disrupts a node without an update: its pods, which show whether it has a member, are listed just before. */
+export function quorumKeptOtherwise(known: KnownOfNodes, node: NodeView, policy: UpdatePolicy): Blocked | undefined {
+  if (!known.quorums.isUsed) return undefined;
+  const found = known.drains.of(node, policy);
+  return found.fresh ? known.quorums.whyNotStarted({ node, pods: found.pods }) : podsUnknown(found);
+}
 
 /** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
 export function letFirst({ quorums, node }: Pick<GateInput, 'quorums' | 'node'>, { reason }: Blocked): void {
