@@ -23,7 +23,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { aMember, aStaticMember, DB, listOf, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
+import { aMember, DB, listOf, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
 import { statusOf } from './config-status.ts';
 import { plan, type Plan } from './plan.ts';
 
@@ -45,12 +45,12 @@ const draining = (name: string, node: NodeParts = cordoned(MINUTE)): ManagedNode
     annotations: RECORDED,
     status: { current_state: 'StagedAndPerformedUpdate' },
   });
-const monitored = (name: string, record: string): ManagedNode =>
+const monitored = (name: string, record: string, sinceMs = MINUTE): ManagedNode =>
   aManagedNode(
     name,
     {},
     {
-      spec: underWay('MonitoringUpdate'),
+      spec: underWay('MonitoringUpdate', sinceMs),
       annotations: { [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE), [QUORUM_MEMBERS_ANNOTATION]: record },
       status: { current_version: NEW, target_version: NEW },
     },
@@ -256,46 +256,6 @@ describe('lists of members', () => {
   });
 });
 
-describe('static pods', () => {
-  const LABELS = { 'node-role.kubernetes.io/control-plane': '' };
-  const OF_LABELS = { quorum: { nodeSelector: { matchLabels: LABELS } } };
-  const voters = names(3).map((name) => aManagedNode(name, { labels: LABELS }));
-  const etcd = (count: number): DrainPod[] => names(count).map((name) => aStaticMember(`etcd-${name}`, name));
-  const more = { concurrency: { ...ALL_AT_ONCE, controlPlane: 'Ignored' } };
-
-  it('go one at a time', () => {
-    expect(outcomes(planned(voters, etcd(3), { ...OF_LABELS, more }))).toEqual(['Started a']);
-  });
-
-  it('count once on each node that is selected, and nowhere else', () => {
-    const forged = [aStaticMember('etcd-w', 'worker'), aStaticMember('etcd-a2', 'a')];
-    const nodes = [...voters, aManagedNode('worker')];
-    const made = planned(nodes, [...etcd(3), ...forged], { ...OF_LABELS, more });
-    expect(outcomes(made)).toEqual(['Started a', 'Started worker']);
-    const away = planned(nodes, [...etcd(2), ...forged], { ...OF_LABELS, more });
-    expect(outcomes(away)).toEqual(['Started c', 'Started worker']);
-    expect(waiting(away, 'a').message).toContain('1 of 3 members is missing');
-  });
-
-  it('that are forged and not Ready keep no other node waiting', () => {
-    const forged = aStaticMember('etcd-w', 'worker', { ready: false });
-    const made = planned([...voters, aManagedNode('worker')], [...etcd(3), forged], { ...OF_LABELS, more });
-    expect(outcomes(made)).toEqual(['Started a', 'Started worker']);
-  });
-
-  it('count nowhere without a selector of nodes, and their own node waits', () => {
-    const made = planned([...fleet(3), aManagedNode('worker')], [...members(3), aStaticMember('db-w', 'worker')]);
-    expect(outcomes(made)).toEqual(['Started a']);
-    expect(waiting(made, 'worker').message).toContain('set its nodeSelector to the nodes on which static pods count');
-  });
-
-  it('that are missing on a node that is selected are its own', () => {
-    const made = planned(voters, etcd(2), { ...OF_LABELS, more });
-    expect(outcomes(made)).toEqual(['Started c']);
-    expect(waiting(made, 'a').message).toContain('1 of 3 members is missing');
-  });
-});
-
 describe('the drain of a node that is staged', () => {
   it('does not wait for another one that is only staged, and of two one is drained', () => {
     expect(outcomes(planned([staged('a'), staged('b'), aManagedNode('c')], members(3)))).toEqual([
@@ -394,8 +354,13 @@ describe('an update that has come to its end', () => {
   });
 
   it('needs a list from after the update', () => {
-    const snapshot = withMembers(snapshotOf([monitored('a', 'db=db-a')], others), members(3), NOW - 2 * MINUTE);
-    expect(outcomes(plan(snapshot, NOW))).toEqual([]);
+    const health = { ...others, more: { monitoring: { healthyFor: '0s' } } };
+    const listed = (asOf: number): string[] => {
+      const snapshot = withMembers(snapshotOf([monitored('a', 'db=db-a', 8_000)], health), members(3), NOW);
+      const lists = [...snapshot.memberPods].map(([key]) => [key, listOf(members(3), asOf)] as const);
+      return outcomes(plan({ ...snapshot, memberPods: new Map(lists) }, NOW));
+    };
+    expect([listed(NOW - 10_000), listed(NOW - 5_000)]).toEqual([[], ['Succeeded a']]);
   });
 });
 
