@@ -323,12 +323,22 @@ function describeGroups(groups: Plan['groups']): string[] {
   return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl get brng`];
 }
 
-/** Nodes with these are up to date, so no count of nodes has them. */
+/** Nodes with these may be up to date, so no count of nodes has them. */
+const UNCOUNTED = {
+  SettingsConflict: 'users have set other values than these groups on hosts',
+  Conflict: 'other writers have set other labels, annotations or taints than these groups on Nodes',
+  WriteRejected: 'labels, annotations or taints of these groups are rejected',
+};
+
 function describeConflicts(groups: Plan['groups']): string[] {
-  const inConflict = groups.filter(({ settings }) => judgeSettings(settings).reason === 'SettingsConflict');
-  if (inConflict.length === 0) return [];
-  const names = namesOf(inConflict.map(({ group }) => group.name));
-  return [`users have set other values than these groups on hosts (SettingsConflict): ${names}; see kubectl get brng`];
+  const judged = groups.map(({ group, metadata, settings }) => {
+    const reasons: string[] = [judgeSettings(settings).reason, metadataApplied({ group, metadata }).reason];
+    return { name: group.name, reasons };
+  });
+  return Object.entries(UNCOUNTED).flatMap(([reason, text]) => {
+    const names = judged.filter(({ reasons }) => reasons.includes(reason)).map(({ name }) => name);
+    return names.length === 0 ? [] : [`${text} (${reason}): ${namesOf(names)}; see kubectl get brng`];
+  });
 }
 
 function describeOrphaned(nodes: readonly string[]): string[] {

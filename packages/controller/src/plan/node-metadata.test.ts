@@ -4,10 +4,15 @@ import type { Rendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { MetadataNote } from '../cluster/metadata-notes.ts';
+import type { Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, withGroups } from '../testing/objects.ts';
+import { CONDITIONS } from './config-conditions.ts';
 import { nodeMetadataOf } from './node-metadata.ts';
+import { plan } from './plan.ts';
 
 const LABELS = { 'node-role.kubernetes.io/gpu': '' };
+const [KEY = ''] = Object.keys(LABELS);
+const CONFLICT = { field: 'labels', key: KEY, found: 'mine', manager: 'kubectl-label' } as const;
 const RENDERED: Rendered = {
   generation: 1,
   conflicts: 'Respect',
@@ -38,13 +43,17 @@ interface Parts {
   readonly isCurrent?: boolean;
 }
 
-function planOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false, note, isCurrent = true }: Parts = {}) {
+function snapshotOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false, note }: Parts = {}): Snapshot {
   const applied = hasApplied ? [{ group: 'gpu', labels: Object.keys(LABELS), annotations: [] }] : [];
   const node = aNode({ name: 'a', labels: { pool: 'gpu', ...labels }, applied });
   const nodes = [{ ...aManagedNode('a'), node }];
   const isAlive = of.metadata.deletionTimestamp === undefined;
   const notes = new Map(note === undefined ? [] : [[node.metadata.uid, note]]);
-  const snapshot = { ...withGroups(aSnapshot(nodes), isAlive ? [of] : []), groupObjects: [of], metadataNotes: notes };
+  return { ...withGroups(aSnapshot(nodes), isAlive ? [of] : []), groupObjects: [of], metadataNotes: notes };
+}
+
+function planOf(of: BottlerocketNodeGroup, { isCurrent = true, ...parts }: Parts = {}) {
+  const snapshot = snapshotOf(of, parts);
   const { changes, byGroup, finalizers, leftBehind } = nodeMetadataOf(snapshot, isCurrent, NOW);
   return {
     written: changes.map(({ node: { metadata } }) => metadata.name),
@@ -70,16 +79,14 @@ describe('a Node is written', () => {
   });
 
   it('not for a conflict, until it is to be looked at again', () => {
-    const [key = ''] = Object.keys(LABELS);
-    const conflict = { field: 'labels', key, found: 'mine', manager: 'kubectl-label' } as const;
-    const noted = (checkAt: number): MetadataNote => ({ conflicts: [conflict], rejection: undefined, checkAt });
-    const labels = { [key]: 'mine' };
+    const noted = (checkAt: number): MetadataNote => ({ conflicts: [CONFLICT], rejection: undefined, checkAt });
+    const labels = { [KEY]: CONFLICT.found };
     expect(planOf(group(), { labels, note: noted(NOW + MINUTE) })).toMatchObject({
       written: [],
       ofGroup: { pending: [], conflicts: [{ node: 'a', manager: 'kubectl-label' }] },
     });
     expect(planOf(group(), { labels, note: noted(NOW) }).written).toEqual(['a']);
-    expect(planOf(group(), { labels: { [key]: 'other' }, note: noted(NOW + MINUTE) }).written).toEqual(['a']);
+    expect(planOf(group(), { labels: { [KEY]: 'other' }, note: noted(NOW + MINUTE) }).written).toEqual(['a']);
   });
 });
 
@@ -104,4 +111,14 @@ it('a group without metadata needs no finalizer when all Nodes have confirmed it
   const without = group(undefined, { ...RENDERED, labels: {}, dropped });
   expect(planOf(without).finalizers).toEqual(['Remove']);
   expect(planOf({ ...without, status: { ...without.status, confirmedGeneration: 0 } }).finalizers).toEqual([]);
+});
+
+it.each([
+  ['Conflict', 'other writers have set other labels', [CONFLICT], undefined],
+  ['WriteRejected', 'labels, annotations or taints of these groups are rejected', [], 'denied'],
+])('the configuration is Degraded while a group has %s', (reason, text, conflicts, rejection) => {
+  const note = { conflicts, rejection, checkAt: NOW + MINUTE };
+  const { status, message } = CONDITIONS.Degraded(plan(snapshotOf(group(), { labels: { [KEY]: 'mine' }, note }), NOW));
+  expect([status, message]).toEqual(['True', expect.stringContaining(`(${reason}): gpu;`)]);
+  expect(message).toContain(text);
 });
