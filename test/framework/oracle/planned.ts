@@ -67,6 +67,7 @@ export class Planner {
     const [node, shadow] = [this.#node(objects, name), this.#shadow(objects, name)];
     const now = instantOf(objects);
     if (before?.nodes.get(name) !== objects.nodes.get(name)) this.#memory.node(name, node, shadow, now);
+    if (shadow !== undefined) this.#memory.settings(name, shadow, now);
     const isGone = (one: 'nodes' | 'shadows'): boolean => before?.[one].has(name) === true && !objects[one].has(name);
     if (isGone('nodes') || isGone('shadows')) this.#memory.missing(name, true, now);
     else if (node !== undefined && shadow !== undefined) this.#memory.missing(name, false, now);

@@ -1,4 +1,4 @@
-// The planner of commit afe7969c91e497541b523863ae686c6bbefee4a1, written by scripts/freeze-planner.ts.
+// The planner of commit 80cc2701b20c6997e52981640efe91d79a133ebd, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -1773,12 +1773,19 @@ var statusSchema = object2({
           text(64),
           "Up: as its users scaled it. Down: scaled to 0 by the operator. ScaledByOthers: scaled to 0 by the operator and then by another actor. NotFound, NotAllowed, Failed: its state is unknown."
         ),
-        replicas: optional(count(), "The recorded number of replicas, of one that is Down."),
-        since: optional(time(), "Since when it is Down. Absent in other states.")
+        replicas: optional(
+          count(),
+          "The recorded number of replicas, of one that is Down, or was when it was last read."
+        ),
+        since: optional(time(), "Since when it is Down, or was when it was last read. Absent otherwise.")
       })
     ),
     "The dependents, and targets whose entry was removed while they were Down.",
     { maxItems: 40, "x-kubernetes-list-type": "atomic" }
+  ),
+  clusterLostTime: optional(
+    time(),
+    "Since when most Nodes of the cluster have not renewed their Leases. Absent while they do, and without dependents."
   ),
   recovery: optional(
     v11.array(
@@ -2446,6 +2453,7 @@ function fromMetadata(metadata12, finished) {
   const isSmall = Object.entries(labels).reduce((sum, [key2, value2]) => sum + key2.length + value2.length, 0) <= MAX_LABEL_CHARS;
   return {
     metadata: { ...slimMetadata(metadata12), creationTimestamp, labels: isSmall && !finished ? labels : {} },
+    isLabelled: isSmall,
     finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME2)),
     mirror: annotations[MIRROR_ANNOTATION] !== void 0,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
@@ -3360,8 +3368,9 @@ function delayAfter(failures2, { baseMs, capMs }) {
 }
 
 // packages/controller/src/cluster/member-pods.ts
-function membersKey({ namespace, podSelector: podSelector2 }) {
-  return `${namespace}?${selectorText(podSelector2)}`;
+function membersKey({ namespace, podSelector: podSelector2, nodeSelector: nodeSelector2 }) {
+  const nodes = nodeSelector2 === void 0 ? "" : `@${selectorText(nodeSelector2)}`;
+  return `${namespace}?${selectorText(podSelector2)}${nodes}`;
 }
 
 // packages/controller/src/cluster/sightings.ts
@@ -4337,8 +4346,9 @@ var job2 = object2({
 });
 
 // packages/controller/src/plan/facts/quorum-members.ts
-function isSelectedBy({ namespace, podSelector: podSelector2 }, { metadata: metadata12, finished }) {
-  return !finished && metadata12.namespace === namespace && selects(podSelector2, metadata12.labels ?? {});
+function isSelectedBy({ namespace, podSelector: podSelector2 }, pod) {
+  const { metadata: metadata12, finished, isLabelled } = pod;
+  return !finished && metadata12.namespace === namespace && (!isLabelled || selects(podSelector2, metadata12.labels ?? {}));
 }
 function countsStaticPods({ nodeSelector: nodeSelector2 }, node) {
   return nodeSelector2 !== void 0 && node !== void 0 && selects(nodeSelector2, node.metadata.labels ?? {});
@@ -4410,7 +4420,7 @@ function whyTooFew(quorum2, count2) {
     `The quorum ${name} cannot do without ${who}: ${left} of ${n} members would be left, and ${majorityOf(n)} are needed${next}`
   );
 }
-function uncountable(quorum2, pods = []) {
+function uncountable(quorum2, pods) {
   if (quorum2.nodeSelector !== void 0) return void 0;
   const found = pods.find((pod) => pod.mirror && isSelectedBy(quorum2, pod));
   if (found === void 0) return void 0;
@@ -4423,7 +4433,7 @@ function atRisk(message) {
 }
 
 // packages/controller/src/plan/facts/quorum-records.ts
-var MAX_RECORDED = 50;
+var MAX_RECORDED = 10;
 function recordedMembers({ metadata: { annotations = {} } }) {
   return (annotations[QUORUM_MEMBERS_ANNOTATION] ?? "").split(",").flatMap((entry) => {
     const [quorum2 = "", pod = ""] = entry.split("=");
@@ -4440,14 +4450,14 @@ var QuorumRecords = class {
     this.#lists = lists;
   }
   /** What is recorded of a node when its update starts; null: it has no member. */
-  recordOf({ node, pods = [] }) {
+  recordOf({ node, pods }) {
     const found = this.#quorums.flatMap(
-      (quorum2) => this.#membersOn(quorum2, node, pods).map(({ pod }) => `${quorum2.name}=${pod.slice(quorum2.namespace.length + 1)}`)
+      (quorum2) => this.#membersOn(quorum2, node, pods).slice(0, MAX_RECORDED).map(({ pod }) => `${quorum2.name}=${pod.slice(quorum2.namespace.length + 1)}`)
     );
-    return found.length === 0 ? null : found.slice(0, MAX_RECORDED).join(",");
+    return found.length === 0 ? null : found.join(",");
   }
   /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
-  whyUnrecorded(shadow2, { node, pods = [] }) {
+  whyUnrecorded(shadow2, { node, pods }) {
     const recorded2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
     for (const quorum2 of this.#quorums) {
       const [found] = recorded2.has(quorum2.name) ? [] : this.#membersOn(quorum2, node, pods);
@@ -4789,8 +4799,9 @@ function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
   if (prometheus2 !== void 0) return { check: name, kind: "prometheus", query: prometheus2.query };
   return alerts2 && { check: name, kind: "alerts", filter: alerts2.filter };
 }
-function templatesOf({ health, hooks }) {
-  const named3 = [...health.checks, ...hooks.before, ...hooks.after];
+function templatesOf({ health, hooks }, quorums2) {
+  const before = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
+  const named3 = [...health.checks, ...before, ...hooks.after];
   return named3.flatMap(
     ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
   );
@@ -5737,13 +5748,18 @@ var QuorumLists = class {
   get wanted() {
     const list2 = [...this.#requested].flatMap(([key2, quorum2]) => {
       const { nextAt = 0 } = this.#view.get(key2) ?? {};
-      return this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS ? [quorum2] : [];
+      const isDue = this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS;
+      return isDue ? [{ ...quorum2, staticOn: this.#nodesWithStatic(quorum2) }] : [];
     });
     return { list: list2, keep: new Set(this.#requested.keys()) };
   }
   /** When members must be listed again, epoch milliseconds. */
   get times() {
     return [...this.#requested.keys()].flatMap((key2) => this.#view.get(key2)?.nextAt ?? []);
+  }
+  #nodesWithStatic(quorum2) {
+    if (quorum2.nodeSelector === void 0) return [];
+    return [...this.#nodes.values()].filter((node) => countsStaticPods(quorum2, node)).map((one) => one.metadata.name);
   }
 };
 
@@ -5775,6 +5791,14 @@ var Quorums = class {
       ...this.#updating,
       ...(isUsed ? managedNodes.filter(isUnsettled) : []).map(({ name }) => name)
     ]);
+  }
+  /** False: there are no sets, and no node waits for one. */
+  get isUsed() {
+    return this.#quorums.length > 0;
+  }
+  /** Names of the sets that have, or may have, a member on the node. */
+  setsOn(asked) {
+    return new Set(this.#quorums.filter((quorum2) => this.#mayHave(quorum2, asked)).map(({ name }) => name));
   }
   /** Returns why this node must not start its update, or restart its services. */
   whyNotStarted(asked) {
@@ -5828,9 +5852,12 @@ var Quorums = class {
       }));
     });
   }
-  /** What to do with the lists of members. */
+  /** What to do with the lists of members. One is kept until the last node is back, so that the counts have it. */
   get wanted() {
-    return this.#lists.wanted;
+    const { list: list2, keep } = this.#lists.wanted;
+    const isAway2 = ({ node }) => this.#updating.has(node);
+    const away = this.#quorums.filter((quorum2) => this.#lists.membersOf(quorum2).some(isAway2));
+    return { list: list2, keep: /* @__PURE__ */ new Set([...keep, ...away.map(membersKey)]) };
   }
   /** When members must be listed again, epoch milliseconds. */
   get times() {
@@ -5863,7 +5890,6 @@ var Quorums = class {
   #mayHave(quorum2, { node, pods }) {
     if (countsStaticPods(quorum2, node)) return true;
     if (this.#lists.membersOf(quorum2).some((one) => one.node === node.metadata.name)) return true;
-    if (pods === void 0) return !this.#lists.counts(this.#lists.request(quorum2));
     return pods.some((pod) => isSelectedBy(quorum2, pod) && (!pod.mirror || quorum2.nodeSelector === void 0));
   }
   #checkQuorum(quorum2, asked, busy) {
@@ -7412,9 +7438,9 @@ function transitionTime(before, status, now) {
 }
 
 // packages/controller/src/plan/gates/checks.ts
-var checksPass = ({ policy, checks: checks3 }) => notPassed(policy, checks3);
-function notPassed(policy, checks3) {
-  const probes = [...probesOf(policy, "Before"), ...templatesOf(policy)];
+var checksPass = ({ policy, checks: checks3, quorums: quorums2, node, drain }) => notPassed(policy, checks3, quorums2.setsOn({ node, pods: drain().pods }));
+function notPassed(policy, checks3, quorums2) {
+  const probes = [...probesOf(policy, "Before"), ...templatesOf(policy, quorums2)];
   const answers2 = checks3.all(probes);
   const failed2 = failedOf(answers2);
   if (failed2 !== void 0) {
@@ -7429,7 +7455,10 @@ function notPassed(policy, checks3) {
 function beforeDrain2(input) {
   const jobs2 = progressOf(jobsBefore(input), input);
   const { run, message = "" } = jobs2.failed ?? {};
-  if (run === void 0) return { blocked: notPassed(input.policy, input.checks), jobs: jobs2 };
+  if (run === void 0) {
+    const quorums2 = new Set(recordedMembers(input.shadow).map(({ quorum: quorum2 }) => quorum2));
+    return { blocked: notPassed(input.policy, input.checks, quorums2), jobs: jobs2 };
+  }
   return { blocked: { reason: failureReason(run.kind), message }, jobs: jobs2 };
 }
 function failureReason(kind) {
@@ -7727,10 +7756,13 @@ var podsHealthy = ({ drain, policy, capacity: capacity2, now }) => {
 var podsListed = ({ drain }) => {
   const found = drain();
   if (found.fresh && (found.block === void 0 || found.mayOpen)) return void 0;
-  if (found.problem === void 0)
-    return { reason: "PodListFailed", message: "The pods on the node are being listed", lookUp: true, isUnknown: true };
-  return { reason: "PodListFailed", message: `The pods on the node are not known: ${found.problem}`, lookUp: true };
+  return podsUnknown(found);
 };
+function podsUnknown({ problem }) {
+  if (problem === void 0)
+    return { reason: "PodListFailed", message: "The pods on the node are being listed", lookUp: true, isUnknown: true };
+  return { reason: "PodListFailed", message: `The pods on the node are not known: ${problem}`, lookUp: true };
+}
 
 // packages/controller/src/plan/gates/quorums.ts
 var quorumKept = (input) => {
@@ -7744,6 +7776,11 @@ var quorumKeptByDrain = (input) => {
   const asked = askedOf(input);
   return quorums2.whyNotDrained(asked) ?? quorums2.records.whyUnrecorded(shadow2, asked) ?? checksPass2(input, asked);
 };
+function quorumKeptOtherwise(known, node, policy) {
+  if (!known.quorums.isUsed) return void 0;
+  const found = known.drains.of(node, policy);
+  return found.fresh ? known.quorums.whyNotStarted({ node, pods: found.pods }) : podsUnknown(found);
+}
 function letFirst({ quorums: quorums2, node }, { reason: reason2 }) {
   const { passes, fleetWide, withoutTaint } = traitsOf(reason2);
   if (passes !== "manual" && fleetWide !== true && withoutTaint !== true) quorums2.goesFirst(node);
@@ -8319,6 +8356,7 @@ function withoutEvictions(fleetState, managedNodes) {
   const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
   const taintedOf = /* @__PURE__ */ new Map();
   const waiting3 = /* @__PURE__ */ new Map();
+  const lookUps = [];
   const times = [];
   const changes = metadata12.changes.toSorted((a, b) => a.node.metadata.name < b.node.metadata.name ? -1 : 1).filter(({ evicts, node, wanted }) => {
     const managedNode = byName4.get(node.metadata.name);
@@ -8333,19 +8371,21 @@ function withoutEvictions(fleetState, managedNodes) {
       tainted2.names.push(managedNode.name);
       return true;
     }
-    if (!waiting3.has(wanted.group)) waiting3.set(wanted.group, `${node.metadata.name}: ${blocked3.message}`);
+    if (blocked3.lookUp === true) lookUps.push(node);
+    if (blocked3.isUnknown !== true && !waiting3.has(wanted.group))
+      waiting3.set(wanted.group, `${node.metadata.name}: ${blocked3.message}`);
     times.push(blocked3.retryAt);
     return false;
   });
   const byGroup = new Map(
     [...metadata12.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting3.get(name) }])
   );
-  return { ...metadata12, changes, byGroup, times: [...metadata12.times, ...times] };
+  return { ...metadata12, changes, byGroup, lookUps, times: [...metadata12.times, ...times] };
 }
 function whyNot2({ managedNode, node }, tainted2, fleetState) {
   const { group: group2, policy } = managedNode;
   const isUpdating = fleetState.slots.has(managedNode);
-  return firstOf2(GATES2, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? fleetState.quorums.whyNotStarted({ node });
+  return firstOf2(GATES2, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
 function taintedIn(managedNodes, { group: group2, rendered }, now) {
   const tainted2 = managedNodes.filter(
@@ -9011,13 +9051,7 @@ function whyNotGranted({ managedNode, grant: grant2 }, fleetState) {
   const gates = grant2 === "Live" ? GATES3 : [...GATES3, notSkipped];
   const blocked3 = firstOf2(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
-  return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? membersMissed(fleetState, node, policy);
-}
-function membersMissed({ quorums: quorums2, drains }, node, policy) {
-  const blocked3 = quorums2.whyNotStarted({ node });
-  if (blocked3?.reason !== "PodListFailed") return blocked3;
-  const { fresh, pods } = drains.of(node, policy);
-  return fresh ? quorums2.whyNotStarted({ node, pods }) : { ...blocked3, lookUp: true };
+  return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
 var GATES3 = [watchFresh, clockRight, connected, paused, validConfig, ready];
 function ready({ node }) {
@@ -9073,7 +9107,7 @@ function plan(snapshot, now) {
   const progress = progressOf2(fleetState, counted);
   const { lostTimes, ...losses } = lostNodesOf(snapshot.managedNodes, fleetState);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
-  const { lookUps, conditions: conditions2 } = lookUpsOf(decisions, snapshot, now);
+  const { lookUps, conditions: conditions2 } = lookUpsOf(decisions, metadata12.lookUps ?? [], snapshot, now);
   const wakes = [
     ...decisions.flatMap(({ times, cleanup, blocked: blocked3 }) => [...times, cleanup?.dueAt, blocked3?.retryAt]),
     ...timesOf({ ...fleetState, metadata: metadata12 }, snapshot),
@@ -9215,9 +9249,9 @@ function withGrant(decision, { granted, waiting: blocked3 }, fleetState) {
 function needsPodsFor({ lookUp }) {
   return lookUp === void 0 ? {} : { lookUp };
 }
-function lookUpsOf(decisions, { pods }, now) {
-  const wanted = decisions.filter(({ lookUp }) => lookUp === true);
-  const nodes = wanted.flatMap(({ managedNode }) => managedNode.node ?? []);
+function lookUpsOf(decisions, others, { pods }, now) {
+  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => lookUp === true ? node ?? [] : []);
+  const nodes = [.../* @__PURE__ */ new Set([...wanted, ...others])];
   const seenAt = ({ metadata: { name } }) => pods.get(name)?.seenAt ?? 0;
   const due = nodes.filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now).toSorted((a, b) => seenAt(a) - seenAt(b));
   const said = decisions.filter(
@@ -9749,11 +9783,20 @@ function describeGroups(groups) {
   const invalid = groups.filter(({ group: group2 }) => group2.problem !== void 0).map(({ group: group2 }) => group2.name);
   return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl get brng`];
 }
+var UNCOUNTED = {
+  SettingsConflict: "users have set other values than these groups on hosts",
+  Conflict: "other writers have set other labels, annotations or taints than these groups on Nodes",
+  WriteRejected: "labels, annotations or taints of these groups are rejected"
+};
 function describeConflicts2(groups) {
-  const inConflict = groups.filter(({ settings: settings2 }) => judgeSettings(settings2).reason === "SettingsConflict");
-  if (inConflict.length === 0) return [];
-  const names2 = namesOf(inConflict.map(({ group: group2 }) => group2.name));
-  return [`users have set other values than these groups on hosts (SettingsConflict): ${names2}; see kubectl get brng`];
+  const judged = groups.map(({ group: group2, metadata: metadata12, settings: settings2 }) => {
+    const reasons = [judgeSettings(settings2).reason, metadataApplied({ group: group2, metadata: metadata12 }).reason];
+    return { name: group2.name, reasons };
+  });
+  return Object.entries(UNCOUNTED).flatMap(([reason2, text6]) => {
+    const names2 = judged.filter(({ reasons }) => reasons.includes(reason2)).map(({ name }) => name);
+    return names2.length === 0 ? [] : [`${text6} (${reason2}): ${namesOf(names2)}; see kubectl get brng`];
+  });
 }
 function describeOrphaned(nodes) {
   if (nodes.length === 0) return [];
@@ -9900,10 +9943,17 @@ function dependentsOf(dependents, before, now) {
   const known = before?.dependents ?? [];
   const shown2 = dependents === "unknown" ? known : dependents?.dependents ?? [];
   if (shown2.length === 0) return {};
-  const sinceOf = (one) => known.find((other) => isSameTarget(one, other) && other.state === "Down")?.since;
+  const lostTime = dependents === "unknown" ? before?.clusterLostTime : lostTimeOf(dependents);
+  const sinceOf = (one) => known.find((other) => isSameTarget(one, other))?.since;
   return {
-    dependents: shown2.map((one) => one.state === "Down" ? { ...one, since: sinceOf(one) ?? rfc3339(now) } : one)
+    dependents: shown2.map(
+      (one) => one.replicas !== void 0 ? { ...one, since: sinceOf(one) ?? rfc3339(now) } : one
+    ),
+    ...lostTime !== void 0 && { clusterLostTime: lostTime }
   };
+}
+function lostTimeOf(report) {
+  return report?.clusterLostAt === void 0 ? void 0 : rfc3339(report.clusterLostAt);
 }
 function isSameTarget(one, other) {
   return one.kind === other.kind && one.namespace === other.namespace && one.target === other.target;
@@ -10128,6 +10178,7 @@ var Planner = class {
     const [node, shadow2] = [this.#node(objects, name), this.#shadow(objects, name)];
     const now = instantOf(objects);
     if (before?.nodes.get(name) !== objects.nodes.get(name)) this.#memory.node(name, node, shadow2, now);
+    if (shadow2 !== void 0) this.#memory.settings(name, shadow2, now);
     const isGone = (one) => before?.[one].has(name) === true && !objects[one].has(name);
     if (isGone("nodes") || isGone("shadows")) this.#memory.missing(name, true, now);
     else if (node !== void 0 && shadow2 !== void 0) this.#memory.missing(name, false, now);
