@@ -61,7 +61,7 @@ export function happen(world: World, event: Happening): void {
     world.managedNodes = world.managedNodes.map((managedNode, i) => {
       if (i !== event.node) return managedNode;
       world.disturbed = disturbedBy(disturbed, managedNode, event);
-      world.rolledBack = [...world.rolledBack, ...rolledBack(managedNode, event)];
+      world.rolledBack = [...stillRolledBack(world, managedNode, event), ...rolledBack(managedNode, event)];
       const changed = change(managedNode, event, world.now);
       const isOver = changed.shadow === undefined || isConfirmed(changed.shadow);
       if (isOver) world.rebooted = new Set([...world.rebooted].filter((name) => name !== changed.name));
@@ -78,6 +78,13 @@ function disturbedBy(before: ReadonlySet<string>, { name, shadow }: ManagedNode,
   if (event.how === 'reached' && state !== 'StagedAndPerformedUpdate') names.delete(name);
   else if (isOfUpdate(state, event.how)) names.add(name);
   return names;
+}
+
+/** A node that succeeds with a version after all no longer counts against it. */
+function stillRolledBack({ rolledBack }: World, { name, shadow }: ManagedNode, event: Happening): World['rolledBack'] {
+  const isReached = event.kind === 'report' && event.how === 'reached';
+  if (!isReached || shadow?.spec.state !== 'RebootedIntoUpdate') return rolledBack;
+  return rolledBack.filter((one) => one.name !== name || one.version !== shadow.spec.version);
 }
 
 /** The node and its version, if its agent reports that the host booted the old one. */

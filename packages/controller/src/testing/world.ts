@@ -18,7 +18,7 @@ export interface World {
   disturbed: ReadonlySet<string>;
   /** Nodes that were requested to reboot, until a success or until their agents confirm the end. */
   rebooted: ReadonlySet<string>;
-  /** Each time that an agent reported that its host booted the old version. */
+  /** Each time that an agent reported that its host booted the old version, until it boots the new one. */
   rolledBack: readonly { readonly name: string; readonly version: string }[];
   /** Of the configuration, as the latest plan set it. */
   status: BrupopConfigStatus | undefined;
