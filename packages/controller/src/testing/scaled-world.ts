@@ -37,6 +37,8 @@ export class ScaledWorld {
   readonly events: EventSource[] = [];
   /** Requests, as `get NAME`, `down NAME` and `up NAME`. */
   readonly calls: string[] = [];
+  /** What leaders log, as `LEVEL MESSAGE`. */
+  readonly logged: string[] = [];
   /** Targets whose pods neither end nor become Ready. */
   readonly stuck = new Set<string>();
   view: DependentsView;
@@ -52,6 +54,7 @@ export class ScaledWorld {
   beforePatch: (() => void) | undefined;
   leader: Dependents;
   readonly #objects = new Map<string, RawTarget>();
+  readonly #listeners = new Set<() => void>();
   #version = 0;
 
   constructor(dependents: readonly Dependent[], replicas: number | readonly number[] = 3) {
@@ -103,10 +106,14 @@ export class ScaledWorld {
   /** A new process. */
   elect(): Dependents {
     const { clock } = this;
-    const log = createLogger({ level: 'error', write: () => undefined });
+    const write = (line: string): void => {
+      const { level, msg } = JSON.parse(line) as { readonly level: string; readonly msg: string };
+      this.logged.push(`${level} ${msg}`);
+    };
+    const log = createLogger({ write });
     this.leader = new Dependents({
       client: this as never,
-      cluster: { dependents: () => this.view, onChange: () => () => undefined },
+      cluster: { dependents: () => this.view, onChange: (listener) => this.#onChange(listener) },
       targets: this.targets,
       clock,
       log,
@@ -128,6 +135,16 @@ export class ScaledWorld {
 
   configure(dependents: readonly Dependent[], changes: Partial<DependentsView> = {}): void {
     this.view = { ...this.view, dependents, ...changes };
+  }
+
+  /** Something changes in the cluster that a leader may have to know. */
+  wake(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   async check(): Promise<number | undefined> {
@@ -172,8 +189,8 @@ export class ScaledWorld {
   #count(call: string): void {
     if (this.killedAfter <= 0) throw new Error('killed');
     this.killedAfter -= 1;
-    if (this.failure !== undefined && call === (this.failing ?? call)) throw this.failure;
     this.calls.push(call);
+    if (this.failure !== undefined && call === (this.failing ?? call)) throw this.failure;
   }
 
   #settle(): void {

@@ -235,6 +235,54 @@ it.each(['up descheduler', 'get descheduler'])(
   },
 );
 
+describe('a leader', () => {
+  const stop = new AbortController();
+  afterAll(() => stop.abort());
+
+  /** In which something changes in the cluster each second. */
+  async function run(world: ScaledWorld, seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second += 1) {
+      world.wake();
+      await world.clock.advance(1_000);
+    }
+  }
+
+  it('sends nothing for the time that the API server asks for, then goes on, and does not warn', async () => {
+    const world = new ScaledWorld(THREE);
+    world.lose(true);
+    world.failure = new KubeError(429, 'TooManyRequests', 'busy', { retryAfterMs: 10_000 });
+    void world.leader.run(stop.signal);
+    await run(world, 10);
+    expect(world.calls).toHaveLength(3);
+    world.failure = undefined;
+    await run(world, 5);
+    expect([world.scaleOf('autoscaler'), world.logged]).toEqual([
+      '0 (3)',
+      ['info reconcile failed, retrying', 'warn dependent scaled to 0'],
+    ]);
+  });
+
+  it('warns once of what lasts for a minute, and at once of what no retry ends', async () => {
+    for (const [status, first, later] of [
+      [500, 'info', ['warn']],
+      [403, 'warn', []],
+    ] as const) {
+      const world = await lostWorld();
+      world.lose(false);
+      world.failure = new KubeError(status, 'Denied', 'failed calling webhook');
+      world.failing = 'up descheduler';
+      world.logged.splice(0);
+      void world.leader.run(stop.signal);
+      const problems = (): string[] =>
+        world.logged.filter((line) => line.endsWith('cannot scale a dependent, retrying'));
+      await run(world, 50);
+      expect(problems()).toEqual([`${first} cannot scale a dependent, retrying`]);
+      await run(world, 300);
+      expect(problems().slice(1)).toEqual(later.map((level) => `${level} cannot scale a dependent, retrying`));
+    }
+  });
+});
+
 it('one that the chart no longer has, and that was left at 0, is shown until the chart has it again', async () => {
   const world = await lostWorld();
   const left = { kind: 'Deployment', namespace: 'kube-system', target: 'autoscaler', state: 'Down', replicas: 2 };

@@ -9,13 +9,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isPassing, KubeError } from '@brupop/shared/kube/error';
+import { hasStatus, isPassing, kindOf, KubeError } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { retryDelayMs } from '@brupop/shared/kube/reflector';
-import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { DependentsView } from '../../cluster/dependents.ts';
@@ -45,6 +44,7 @@ interface Rejection {
   readonly problem: string;
   /** On the monotonic clock. */
   readonly retryAt: number;
+  readonly retried: RetriedProblem;
 }
 
 const IDLE_MS = 300_000;
@@ -53,7 +53,6 @@ const LOST_MS = 10_000;
 /** While pods come and go. */
 const POLL_MS = 2_000;
 const MIN_GAP_MS = 1_000;
-const RETRY = { baseMs: 1_000, capMs: 60_000 };
 const REJECTED_MS = 30_000;
 const UNSURE = 'A watch is stale, or the clock of the controller is wrong, so it is not known which nodes are silent';
 
@@ -64,7 +63,7 @@ export class Dependents {
   #shown: readonly Shown[] | undefined;
   #rejections = new Map<string, Rejection>();
   readonly #notices: Notices;
-  /** What the latest pass has decided on, and when the next one is due, on the monotonic clock. */
+  /** What the latest pass has decided on, undefined if it failed; and when the next one is due, on the monotonic clock. */
   #basis: unknown;
   #dueAt = -Infinity;
 
@@ -81,21 +80,10 @@ export class Dependents {
   /** Runs until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster } = this.#options;
-    const retry = backoff(RETRY);
-    const reconcile = async (): Promise<number | undefined> => {
-      try {
-        const nextInMs = await this.check(signal);
-        retry.reset();
-        return nextInMs;
-      } catch (error) {
-        if (signal.aborted) return undefined;
-        const retryInMs = retryDelayMs(error, retry.next(), 'list');
-        this.#stop(retryInMs);
-        log.warn('cannot scale dependents, retrying', { error: messageOf(error), retryInMs });
-        return retryInMs;
-      }
-    };
-    const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS });
+    const reconcile = async (): Promise<number | undefined> => await this.check(signal);
+    // Reads by name cost as little as a watch.
+    const onError = (error: unknown): void => this.#stop(retryDelayMs(error, 0, 'watch'));
+    const loop = new Loop({ clock, log, reconcile, onError, minGapMs: MIN_GAP_MS });
     const unsubscribe = cluster.onChange(() => loop.wake());
     await loop.run(signal);
     unsubscribe();
@@ -113,13 +101,13 @@ export class Dependents {
     }
     // What a former leader has reported stays until the first probe.
     if (view.isUnsure || view.loss === undefined) {
-      this.#stop(LOST_MS);
+      this.#stop(0);
       if (this.#shown !== undefined) this.#tell(reportOf(this.#shown, view.loss, UNSURE));
       return LOST_MS;
     }
     const basis = [entries, view.problem, view.loss.lost, view.loss.isChanging];
     const leftMs = this.#dueAt - clock.monotonic();
-    if (leftMs > 0 && isDeepStrictEqual(basis, this.#basis)) return leftMs;
+    if (leftMs > 0 && (this.#basis === undefined || isDeepStrictEqual(basis, this.#basis))) return leftMs;
     const nextInMs = await this.#pass(entries, view, signal);
     this.#basis = basis;
     this.#dueAt = clock.monotonic() + nextInMs;
@@ -178,10 +166,11 @@ export class Dependents {
 
   #rejected(key: string, error: unknown): void {
     const { log, clock } = this.#options;
+    const retried = this.#rejections.get(key)?.retried ?? new RetriedProblem(clock);
     const problem = messageOf(error);
-    if (this.#rejections.get(key)?.problem !== problem)
-      log.error('cannot scale a dependent', { target: key, error: problem });
-    this.#rejections.set(key, { problem, retryAt: clock.monotonic() + REJECTED_MS });
+    const level = retried.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+    log[level]('cannot scale a dependent, retrying', { target: key, error: problem });
+    this.#rejections.set(key, { problem, retryAt: clock.monotonic() + REJECTED_MS, retried });
   }
 
   /** Those of targets that can be read again, and are as they are to be. */
