@@ -22,7 +22,7 @@ import {
 import type { AgentSkew } from '@brupop/shared/api/release';
 import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus } from '@brupop/shared/kube/error';
+import { hasStatus, isDenial } from '@brupop/shared/kube/error';
 import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
@@ -248,6 +248,7 @@ function ownFields(status: AgentStatus): AgentStatus {
 
 function writeError(node: string, error: unknown): unknown {
   const name = shadowName(node);
+  if (isDenial(error)) return error;
   if (hasStatus(error, 404)) return new ApiError('NotFound', `${name} does not exist`);
   if (hasStatus(error, 422) || hasStatus(error, 400)) return new ApiError('BadRequest', `${name}: ${error.message}`);
   return error;

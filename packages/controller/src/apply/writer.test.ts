@@ -96,6 +96,14 @@ test('a permission that is missing is not said to be a fault of the object', asy
   expect(writer.writeRejection('a')).toMatch(/^the controller lacks a permission, .*"nodes"$/u);
 });
 
+test.each([404, 409, 429])('admission that denies with %i rejects the object', async (status) => {
+  const { writer } = setUp();
+  const text = 'admission webhook "policy.example.com" denied the request: not now';
+  await writer.attempt('spec', 'a', async () => await Promise.reject(new KubeError(status, 'Reason', text)));
+  expect(writer.writeRejection('a')).toBe(text);
+  expect(writer.nextTryMs()).toBeGreaterThan(250);
+});
+
 test('a conflict is retried soon', async () => {
   const { writer } = setUp();
   for (let i = 0; i < 19; i += 1) await writer.attempt('spec', 'a', fail(409));

@@ -9,7 +9,7 @@
  *           -- UselessWrite -----------------------> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isPassing, KubeError, kindOf } from '@brupop/shared/kube/error';
+import { hasStatus, isConflict, isDenial, isPassing, KubeError, kindOf } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -237,9 +237,9 @@ export class Writer {
 
   #failed(kind: WriteKind, key: string, error: unknown, log: Logger): void {
     const { metrics } = this.#options;
-    const isConflict = hasStatus(error, 409) || hasStatus(error, 404);
-    metrics.writes.inc({ kind, result: isConflict ? 'conflict' : 'error' });
-    if (isConflict) {
+    const hasChanged = isConflict(error);
+    metrics.writes.inc({ kind, result: hasChanged ? 'conflict' : 'error' });
+    if (hasChanged) {
       log.debug('object changed since it was read', { kind, key });
       this.#conflicted(kind, key, log);
     } else if (error instanceof UselessWrite) {
@@ -287,7 +287,7 @@ const CONTENT_STATUSES: ReadonlySet<number> = new Set([400, 403, 413, 422]);
 
 /** True when the schema, admission or RBAC rejected this write; not when the token or the path is wrong, or for now. */
 function isRejection(error: unknown): boolean {
-  return error instanceof KubeError && CONTENT_STATUSES.has(error.status);
+  return isDenial(error) || (error instanceof KubeError && CONTENT_STATUSES.has(error.status));
 }
 
 /** Of RBAC: it is the same for each object, whatever it contains. Admission answers 403 with other words. */

@@ -2,6 +2,7 @@
 import type { DrainBlock } from '../api/shadow.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 import { type KubeClient, KubeError } from '../kube/client.ts';
+import { isDenial } from '../kube/error.ts';
 import { corePath } from '../kube/paths.ts';
 import { messageOf, shorten } from '../runtime/errors.ts';
 
@@ -58,17 +59,14 @@ export function outcomeOf(error: unknown): EvictionOutcome {
  * True when there is no such pod, or another one of that name, as kube-apiserver words it. Another conflict says nothing of
  * the pod, nor does admission that denies with one of these codes.
  */
-function isGone({ status, message }: KubeError): boolean {
-  if (isDenial(message)) return false;
+function isGone(error: KubeError): boolean {
+  const { status, message } = error;
+  if (isDenial(error)) return false;
   return status === 404 || (status === 409 && /UID.*precondition|precondition.*UID/iu.test(message));
 }
 
-function isDenial(message: string): boolean {
-  return /admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request/u.test(message);
-}
-
 function reasonOf(error: KubeError): DrainBlock['reason'] {
-  if (isDenial(error.message)) return 'Forbidden';
+  if (isDenial(error)) return 'Forbidden';
   const hasCause = (reason: string): boolean => causes(error).some((cause) => cause.reason === reason);
   switch (error.status) {
     case 429:

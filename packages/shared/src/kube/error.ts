@@ -40,6 +40,19 @@ export function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
 }
 
+/** True when admission has denied a request. It may do so with any status. */
+export function isDenial(error: unknown): boolean {
+  return (
+    error instanceof KubeError &&
+    /admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request/u.test(error.message)
+  );
+}
+
+/** True when the object of a write has changed since it was read, or is gone. */
+export function isConflict(error: unknown): boolean {
+  return (hasStatus(error, 409) || hasStatus(error, 404)) && !isDenial(error);
+}
+
 /** True for what a retry may end: no response, an overloaded or restarting server, a resourceVersion that is too old. */
 export function isPassing(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;

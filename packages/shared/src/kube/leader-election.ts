@@ -24,7 +24,7 @@ import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
-import { hasStatus } from './error.ts';
+import { hasStatus, isConflict } from './error.ts';
 import { groupPath } from './paths.ts';
 import { Reflector } from './reflector.ts';
 
@@ -193,7 +193,7 @@ export class LeaderElection {
       this.#problem.ended();
       return held;
     } catch (error) {
-      if (hasStatus(error, 409) || hasStatus(error, 404)) return await this.#read({ signal });
+      if (isConflict(error)) return await this.#read({ signal });
       throw error;
     }
   }

@@ -218,6 +218,18 @@ it('a target that the API server rejects is shown, retried, and does not keep ot
   expect(condition(world)).toBe('True NotScaled');
 });
 
+it.each([409, 404, 429])(
+  'on the way up a webhook that denies with %i is told, and keeps no other at 0',
+  async (status) => {
+    const world = await lostWorld();
+    world.failure = new KubeError(status, '', 'admission webhook "policy.example.com" denied the request: not now');
+    world.failing = 'up descheduler';
+    world.lose(false);
+    await world.pass(MINUTE);
+    expect([world.scales, condition(world)]).toEqual([['2', '1', '0 (3)'], 'False TargetRequestFailed']);
+  },
+);
+
 it.each(['up descheduler', 'get descheduler'])(
   'on the way up a webhook that is down for %s keeps no other at 0',
   async (request) => {

@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isPassing, kindOf, KubeError } from '@brupop/shared/kube/error';
+import { hasStatus, isConflict, isDenial, isPassing, kindOf, KubeError } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { retryDelayMs } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -153,9 +153,8 @@ export class Dependents {
       await client.mergePatch(targetPath(entry), body, { signal });
     } catch (error) {
       // It has changed, or is gone: the next pass reads it again.
-      const isConflict = hasStatus(error, 409) || hasStatus(error, 404);
-      count(isConflict ? 'conflict' : 'error');
-      if (isConflict) return;
+      count(isConflict(error) ? 'conflict' : 'error');
+      if (isConflict(error)) return;
       if (signal.aborted || !isOfTarget(error, to)) throw error;
       return this.#rejected(entry.key, error);
     }
@@ -260,5 +259,5 @@ function reasonOfStay({ problem, loss }: DependentsView): string {
 /** Others may succeed. 429 is of the API server, which is not to get more requests. */
 function isOfTarget(error: unknown, to: Direction): boolean {
   if (!(error instanceof KubeError)) return false;
-  return !isPassing(error) || (to === 'Up' && !hasStatus(error, 429));
+  return isDenial(error) || !isPassing(error) || (to === 'Up' && !hasStatus(error, 429));
 }
