@@ -376,6 +376,16 @@ describe('the whole cluster', () => {
     expect(fleet.passCluster(2 * MINUTE).lost).toBe(lost);
   });
 
+  it('is not lost when three are silent while the others update, which count unless they are silent themselves', () => {
+    const shadow = (name: string): ShadowParts =>
+      name < 'node-3' ? {} : { spec: { state: 'StagedAndPerformedUpdate', version: '1.21.0' } };
+    const fleet = new Fleet(10, { shadow });
+    fleet.cut(3);
+    expect(fleet.passCluster(2 * MINUTE)).toMatchObject({ lost: false, counted: 10, expired: 3 });
+    fleet.cut(10);
+    expect(fleet.passCluster(2 * MINUTE)).toMatchObject({ lost: true, counted: 3, expired: 3 });
+  });
+
   it('stays lost as long as its nodes are silent, and those that were off before do not count', () => {
     const fleet = new Fleet(10, { node: () => ({ managed: false }) });
     fleet.cut(1);

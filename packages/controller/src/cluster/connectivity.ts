@@ -18,10 +18,12 @@
  * silent is stale, which stops updates as well.
  *
  * The whole cluster, with the Nodes that are not managed, has one more state, for what has to be scaled
- * down meanwhile (`spec.connectivity.dependents`). One zone alone does not make it lost. A node that is
- * silent counts until that loss ends, since the loss must not end while nothing has come back. Its loss
- * begins and ends after HOLD_MS without a break, in which the watch was heard: after an outage of the API
- * server, and for a process whose clock is ahead, all Leases look expired until they are renewed.
+ * down meanwhile (`spec.connectivity.dependents`). One zone alone does not make it lost. Nodes that
+ * update, are new or on their way out count while they are heard: the few others must not look like most.
+ * A node that is silent counts until that loss ends, since the loss must not end while nothing has come
+ * back. Its loss begins and ends after HOLD_MS without a break, in which the watch was heard: after an
+ * outage of the API server, and for a process whose clock is ahead, all Leases look expired until they
+ * are renewed.
  */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
@@ -185,7 +187,7 @@ export class ConnectivityGuard {
   ): Connectivity {
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
     this.#measureSilence(nodes, limitMs, now);
-    const counts = { isManaged: true, countsForMs: COUNTS_FOR_MS + this.#silenceMs };
+    const counts = { isManaged: true, countsForMs: COUNTS_FOR_MS + this.#silenceMs, heardForMs: 0 };
     const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
@@ -229,9 +231,10 @@ export class ConnectivityGuard {
   ): ClusterLoss {
     const { clusterExpiredPercent: percent, nodeMonitorGracePeriodMs } = connectivity;
     const lostForMs = now.monotonic - (this.#cluster.lostSince ?? now).monotonic;
-    const counts = { isManaged: false, countsForMs: COUNTS_FOR_MS + lostForMs };
+    const limitMs = EXPIRES_AFTER * nodeMonitorGracePeriodMs;
+    const counts = { isManaged: false, countsForMs: COUNTS_FOR_MS + lostForMs, heardForMs: limitMs };
     const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
-    const expired = leases.filter(({ ageMs }) => ageMs >= EXPIRES_AFTER * nodeMonitorGracePeriodMs);
+    const expired = leases.filter(({ ageMs }) => ageMs >= limitMs);
     const isMost = expired.length >= MIN_EXPIRED_IN_CLUSTER && expired.length * 100 >= percent * leases.length;
     this.#cluster = clusterAfter(this.#cluster, isMost && !isOneZone(expired, leases), now);
     const { lostSince, changesSince } = this.#cluster;
@@ -261,13 +264,13 @@ export class ConnectivityGuard {
     return renewal && ageOf(renewal, { monotonic, silentMs }) >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
   }
 
-  /** Undefined for a node that is new, off, on its way out or in an update, and for one without a Lease. */
+  /** Undefined for a node that is off or has no Lease, and for one that is new, on its way out or in an update, unless it is heard. */
   #leaseOf({ name, node, shadow }: NodeAndShadow, now: ProbeTime, which: Counted): CountedLease | undefined {
     const renewal = this.#renewals.get(name);
     if (node === undefined || renewal === undefined || (which.isManaged && !isManaged(node))) return undefined;
-    if (isNew(node, now) || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow))) return undefined;
     const ageMs = ageOf(renewal, now);
-    if (ageMs >= which.countsForMs) return undefined;
+    const mayBeSilent = isNew(node, now) || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow));
+    if (ageMs >= (mayBeSilent ? which.heardForMs : which.countsForMs)) return undefined;
     const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
     return { name, zone: zoneOf(node), ageMs, renewedAt };
   }
@@ -291,6 +294,8 @@ interface Counted {
   readonly isManaged: boolean;
   /** For how long a node has to be silent until it is off. */
   readonly countsForMs: number;
+  /** The same of one that is new, on its way out or in an update. */
+  readonly heardForMs: number;
 }
 
 /** True when most of the silent nodes are in one zone, and few elsewhere. A cluster in one zone is lost with it. */

@@ -54,8 +54,8 @@ export const DEPENDENTS = {
   clusterExpiredPercent: field(
     whole(1, 100),
     'The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: ' +
-      'at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that a silent ' +
-      'one stays counted until the loss ends.',
+      'at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that those ' +
+      'that update, are new or being removed are while they renew their Leases, and that a silent one is until the loss ends.',
     always(60),
   ),
   dependents: field(
