@@ -169,6 +169,8 @@ describe('the start of updates', () => {
     expect(outcomes(planned([aManagedNode('a')], pods, { others: [aNode({ name: 'b', managed: false })] }))).toEqual(
       [],
     );
+    const four = [...pods, aMember('db-4', 'b')];
+    expect(outcomes(planned(fleet(2), four, { quorum: { members: 4 } }))).toEqual([]);
   });
 
   it('lets a member last go after the others that can update', () => {
@@ -198,6 +200,9 @@ describe('the start of updates', () => {
     expect(waiting(made, 'a').message).toBe('The quorum db: apps/db-0 on a goes last, after the members on c');
     const skipped = aManagedNode('c', { annotations: { 'brupop.bottlerocket.aws/skip': 'true' } });
     expect(outcomes(planned([a, aManagedNode('b', {}, updated), skipped], pods, last))).toEqual(['Started a']);
+    // Its agent has to confirm that it is Idle, and then it may update.
+    const ending = aManagedNode('c', {}, { status: { current_state: 'ErrorReset' } });
+    expect(outcomes(planned([a, aManagedNode('b', {}, updated), ending], pods, last))).toEqual([]);
   });
 });
 
@@ -257,6 +262,11 @@ describe('lists of members', () => {
 });
 
 describe('the drain of a node that is staged', () => {
+  it('is deferred while another one may be drained, also before that one is cordoned', () => {
+    for (const other of [draining('b'), draining('b', {})])
+      expect(outcomes(planned([staged('a'), other, aManagedNode('c')], members(3)))).toEqual(['Deferred a']);
+  });
+
   it('does not wait for another one that is only staged, and of two one is drained', () => {
     expect(outcomes(planned([staged('a'), staged('b'), aManagedNode('c')], members(3)))).toEqual([
       'Advanced a',
@@ -330,6 +340,10 @@ describe('the drain of a node that is staged', () => {
       reason: 'QuorumAtRisk',
       message: 'The quorum db cannot do without apps/db-a on a: apps/db-c on c is not Ready',
     });
+    const leader = { ...own, metadata: { ...own.metadata, labels: { app: 'db', role: 'leader' } } };
+    const first = aManagedNode('b', {}, { status: { current_state: 'ErrorReset' } });
+    const last = { ...others, quorum: { last: { matchLabels: { role: 'leader' } } }, others: others.others.slice(1) };
+    expect(outcomes(planned([back, first], [leader, ...rest], last))).toEqual(['Started a']);
   });
 });
 
