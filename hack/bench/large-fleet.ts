@@ -4,7 +4,7 @@
  */
 import { Session } from 'node:inspector/promises';
 import type { ManagedNode, Snapshot } from '../../packages/controller/src/cluster/snapshot.ts';
-import { plan } from '../../packages/controller/src/plan/plan.ts';
+import { wholePlan as plan } from '../../packages/controller/src/whole-plan.ts';
 import { aManagedNode, aSnapshot, NOW, OLD, underWay } from '../../packages/controller/src/testing/objects.ts';
 
 const ROUNDS = 15;

@@ -8,7 +8,7 @@ import { Store } from '../../packages/shared/src/kube/store.ts';
 import { aBudget, aPod } from '../../packages/shared/src/testing/pods.ts';
 import { Budgets } from '../../packages/controller/src/cluster/budgets.ts';
 import type { Snapshot } from '../../packages/controller/src/cluster/snapshot.ts';
-import { plan } from '../../packages/controller/src/plan/plan.ts';
+import { wholePlan as plan } from '../../packages/controller/src/whole-plan.ts';
 import { aManagedNode, aNode, aSnapshot, NOW, podsOf } from '../../packages/controller/src/testing/objects.ts';
 
 const PODS = 30;

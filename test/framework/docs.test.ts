@@ -10,10 +10,10 @@ import { GROUP_EVENT_REASONS } from '../../packages/controller/src/apply/node-gr
 import { CONDITION_EVENT_REASONS, CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
 import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
-import { CONFIG_REASONS } from '../../packages/controller/src/plan/config-conditions.ts';
+import { CONFIG_REASONS } from '../../packages/controller/src/report/config-conditions.ts';
 import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/gates/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
-import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/plan/wait-events.ts';
+import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/report/wait-events.ts';
 import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';
 import { RECOVERY_EVENTS } from '../../packages/controller/src/upkeep/recovery/evictor.ts';
 import { RECOVERY_REASONS } from '../../packages/controller/src/upkeep/recovery/report.ts';

@@ -11,8 +11,8 @@ import { conditionOf, healthConditions, patchOf } from './apply/shadows.ts';
 import { isManaged, readNode } from './cluster/node.ts';
 import { readShadow, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
-import { statusOf } from './plan/config-status.ts';
-import { type Plan, plan } from './plan/plan.ts';
+import { statusOf } from './report/config-status.ts';
+import { type WholePlan as Plan, wholePlan as plan } from './whole-plan.ts';
 import { nodesAtOnce, readPolicy, type UpdatePolicy } from './policy/policy.ts';
 import { NO_CHECKS_KNOWN, NOW, podsOf } from './testing/objects.ts';
 

@@ -18,7 +18,7 @@ import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
-import { type Plan, plan } from './plan/plan.ts';
+import { type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
   readonly cluster: Cluster;
@@ -112,7 +112,7 @@ export class Controller {
         : writer.writeRejection(specKey(shadow.metadata.uid)),
     );
     const snapshot = writers.config.withWritten(seen);
-    const next = this.#plan(snapshot);
+    const next = this.#wholePlan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
     const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
@@ -149,10 +149,10 @@ export class Controller {
     return soonestMs === Infinity ? undefined : soonestMs;
   }
 
-  #plan(snapshot: Snapshot): Plan {
+  #wholePlan(snapshot: Snapshot): WholePlan {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
-    const next = plan(snapshot, clock.now());
+    const next = wholePlan(snapshot, clock.now());
     metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
     showFleet(metrics, snapshot, next);
     this.#logStale(next.stale.join(', '));
@@ -169,7 +169,7 @@ export class Controller {
 }
 
 /** True when all that follows from the configuration alone is written. */
-function isWritten({ moreSpecs, specs }: Plan, unwritten: ReadonlySet<string>): boolean {
+function isWritten({ moreSpecs, specs }: WholePlan, unwritten: ReadonlySet<string>): boolean {
   const ofConfig = specs.filter(({ outcome }) => ['Configured', 'Interrupted', 'Superseded'].includes(outcome));
   return !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }

@@ -8,7 +8,7 @@ import { AssumeCache } from './cluster/assume-cache.ts';
 import type { NodeView } from './cluster/node.ts';
 import { isUnderWay, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode } from './cluster/snapshot.ts';
-import { type Plan, plan } from './plan/plan.ts';
+import { type WholePlan as Plan, wholePlan as plan } from './whole-plan.ts';
 import { nodesAtOnce } from './policy/policy.ts';
 import { aManagedNode, annotated, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
 

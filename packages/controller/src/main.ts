@@ -12,7 +12,7 @@ import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import type { CertificateStatus, DependentsStatus } from './plan/config-status.ts';
+import type { CertificateStatus, DependentsStatus } from './report/config-status.ts';
 import { Dependents } from './upkeep/dependents/dependents.ts';
 import { restoreDependents } from './upkeep/dependents/restore.ts';
 import { Recovery } from './upkeep/recovery/recovery.ts';

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { countTransition, createMetrics, showFleet, showLeader } from './metrics.ts';
-import { plan } from './plan/plan.ts';
+import { wholePlan as plan } from './whole-plan.ts';
 import { specChange } from './plan/spec-change.ts';
 import { startSpec } from './plan/transition.ts';
 import {

@@ -9,8 +9,8 @@ import { blockOf, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { budgetLeft, type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
-import type { Plan } from './plan/plan.ts';
-import type { Rollout } from './plan/rollout.ts';
+import type { WholePlan } from './whole-plan.ts';
+import type { Rollout } from './report/rollout.ts';
 import type { SpecChange } from './plan/spec-change.ts';
 import { stepSeconds, transitionOf } from './plan/transition-facts.ts';
 
@@ -65,7 +65,7 @@ const OF_FLEET = [
   'connectivityLost',
 ] as const satisfies readonly (keyof typeof METRICS)[];
 
-export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, made: Plan): void {
+export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, made: WholePlan): void {
   const { connectivity, progress, policy } = made;
   metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   resetFleet(metrics);
@@ -99,7 +99,7 @@ interface Labels {
 }
 
 /** Frozen versions, and then those of most nodes, have names. */
-function labelsOf({ frozen, forecast }: Plan): Labels {
+function labelsOf({ frozen, forecast }: WholePlan): Labels {
   const versions = new BoundedLabels(MAX_VERSIONS);
   const byNodes = forecast.versions.toSorted((a, b) => b.running + b.offered - a.running - a.offered);
   for (const { version } of [...frozen, ...byNodes]) versions.of(version);
@@ -121,7 +121,7 @@ function countNode(metrics: Metrics, { node, shadow, group }: ManagedNode, label
   metrics.hostsVersion.inc({ bottlerocket_version: version });
 }
 
-function countWaiting(metrics: Metrics, { conditions }: Plan, labels: Labels): void {
+function countWaiting(metrics: Metrics, { conditions }: WholePlan, labels: Labels): void {
   for (const { node, shadow, group, progressing } of conditions) {
     const { reason } = progressing;
     const isWaiting = reason !== 'UpToDate' && reason !== 'Updating';
@@ -136,7 +136,7 @@ function reasonOfBlock(shadow: ShadowView): BlockReason | 'other' | undefined {
   return block && (BLOCK_REASONS.find((reason) => reason === block.reason) ?? 'other');
 }
 
-function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: Plan, versions: BoundedLabels): void {
+function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: WholePlan, versions: BoundedLabels): void {
   for (const { version, code } of failed)
     metrics.failedNodes.inc({ version: versions.of(version), code: isFailureCode(code) ? code : 'other' });
   for (const { version } of frozen) metrics.frozenVersions.set({ version: versions.of(version) }, 1);
@@ -147,7 +147,7 @@ function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: Plan
 const PHASES = { UpToDate: 'upToDate', Updating: 'updating', Waiting: 'waiting', Failed: 'failed' } as const;
 
 /** Groups, and the nodes in none of them, add up to the fleet. */
-function showPhases({ rolloutNodes }: Metrics, { counts, groups }: Plan, names: BoundedLabels): void {
+function showPhases({ rolloutNodes }: Metrics, { counts, groups }: WholePlan, names: BoundedLabels): void {
   for (const [phase, key] of Object.entries(PHASES)) {
     const grouped = groups.reduce((sum, one) => sum + one.counts[key], 0);
     rolloutNodes.set({ phase, group: '' }, counts[key] - grouped);
@@ -155,7 +155,7 @@ function showPhases({ rolloutNodes }: Metrics, { counts, groups }: Plan, names: 
   }
 }
 
-function showQuorums({ quorumMembers }: Metrics, { quorums }: Plan): void {
+function showQuorums({ quorumMembers }: Metrics, { quorums }: WholePlan): void {
   for (const { name, members, ready } of quorums) {
     if (ready === undefined) continue;
     quorumMembers.set({ quorum: name, state: 'ready' }, ready);

@@ -12,7 +12,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import fc from 'fast-check';
 import type { AtCall, Fault } from '../../../packages/agent/src/testing/model/faults.ts';
 import { SimWorld } from '../../../packages/agent/src/testing/model/sim-world.ts';
-import { plan } from '../../../packages/controller/src/plan/plan.ts';
+import { wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
 import {
   aGroup,
   aManagedNode,

@@ -176,6 +176,11 @@ const groupSpec = fc.record(
     nodeMetadata: fc.constantFrom(
       { domains: ['example.com'], labels: { 'example.com/tier': 'gold' } },
       { domains: ['example.com'], taints: [{ key: 'example.com/dedicated', value: 'x', effect: 'NoSchedule' }] },
+      {
+        domains: ['example.com'],
+        taints: [{ key: 'example.com/drained', value: 'x', effect: 'NoExecute' }],
+        confirmNoExecute: true,
+      },
     ),
   },
   { requiredKeys: [] },

@@ -22,7 +22,7 @@ import { keyOf, type Probe } from '../../../packages/controller/src/cluster/prob
 import { readShadow, type ShadowView } from '../../../packages/controller/src/cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
 import { fleetStateOf } from '../../../packages/controller/src/plan/fleet.ts';
-import { type Plan, plan } from '../../../packages/controller/src/plan/plan.ts';
+import { type WholePlan as Plan, wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
 import { type NodeGroup, readNodeGroups } from '../../../packages/controller/src/policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../../../packages/controller/src/policy/policy.ts';
 import type { Objects } from './fleet.ts';

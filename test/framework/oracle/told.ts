@@ -4,9 +4,9 @@ import type { EventSource } from '../../../packages/shared/src/kube/events.ts';
 import { conditionOf, healthConditions } from '../../../packages/controller/src/apply/shadows.ts';
 import { keyOf } from '../../../packages/controller/src/cluster/probes.ts';
 import type { Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
-import { statusOf } from '../../../packages/controller/src/plan/config-status.ts';
-import { groupStatusOf } from '../../../packages/controller/src/plan/group-status.ts';
-import type { Plan } from '../../../packages/controller/src/plan/plan.ts';
+import { statusOf } from '../../../packages/controller/src/report/config-status.ts';
+import { groupStatusOf } from '../../../packages/controller/src/report/group-status.ts';
+import type { WholePlan as Plan } from '../../../packages/controller/src/whole-plan.ts';
 import type { RawShadowSpec } from './objects.ts';
 
 /** What a planner says, by node where it is of one. All of it is compared. */

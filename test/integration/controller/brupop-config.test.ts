@@ -4,7 +4,7 @@ import { ConfigWriter } from '../../../packages/controller/src/apply/brupop-conf
 import { Writer } from '../../../packages/controller/src/apply/writer.ts';
 import { AssumeCache } from '../../../packages/controller/src/cluster/assume-cache.ts';
 import { createMetrics } from '../../../packages/controller/src/metrics.ts';
-import { plan } from '../../../packages/controller/src/plan/plan.ts';
+import { wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
 import { aSnapshot } from '../../../packages/controller/src/testing/objects.ts';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { KubernetesObject } from '../../../packages/shared/src/api/meta.ts';

@@ -3,8 +3,8 @@ import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import { crPath } from '@brupop/shared/kube/paths';
 import { KEPT_PAUSED } from '../cluster/policies.ts';
-import { statusOf } from '../plan/config-status.ts';
-import type { Plan } from '../plan/plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import type { WholePlan } from '../whole-plan.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { CONFIG_OBJECT, recordChanges } from './config-events.ts';
 import type { ApplyContext } from './writer.ts';
@@ -37,7 +37,7 @@ export class ConfigWriter {
    * Writes the status of the configuration, which has what {@link withWritten} knows, or creates a configuration when there is none. Returns
    * after how many milliseconds there is more to write, or undefined.
    */
-  async write(config: BrupopConfig | undefined, plan: Plan, isWritten: boolean): Promise<number | undefined> {
+  async write(config: BrupopConfig | undefined, plan: WholePlan, isWritten: boolean): Promise<number | undefined> {
     if (config === undefined) return await this.#create(plan.policy);
     this.#missingSince = undefined;
     return await this.#writeStatus(config, plan, isWritten);
@@ -68,7 +68,7 @@ export class ConfigWriter {
     log.info('BrupopConfig created with the defaults', { name: CONFIG_NAME, paused });
   }
 
-  async #writeStatus(config: BrupopConfig, plan: Plan, isWritten: boolean): Promise<number | undefined> {
+  async #writeStatus(config: BrupopConfig, plan: WholePlan, isWritten: boolean): Promise<number | undefined> {
     const { clock, writer, certificate, dependents, recovery } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;

@@ -6,8 +6,8 @@ import type { BrupopConfigStatus, FailedNodeStatus } from '@brupop/shared/api/br
 import type { Condition } from '@brupop/shared/api/meta';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
 import { countFailure } from '../metrics.ts';
-import { describeFrozen } from '../plan/config-conditions.ts';
-import type { Plan } from '../plan/plan.ts';
+import { describeFrozen } from '../report/config-conditions.ts';
+import type { WholePlan } from '../whole-plan.ts';
 import type { ApplyContext } from './writer.ts';
 
 export const CONFIG_OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
@@ -52,7 +52,7 @@ interface Change {
   readonly uid: string;
   readonly before: BrupopConfigStatus | undefined;
   readonly now: BrupopConfigStatus;
-  readonly failed: Plan['failed'];
+  readonly failed: WholePlan['failed'];
 }
 
 export function recordChanges(context: Context, change: Change): void {

@@ -1,5 +1,5 @@
 import { createLogger } from '@brupop/shared/runtime/log';
-import type { LostNode } from '../plan/lost-nodes.ts';
+import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { LossReporter } from './lost-nodes.ts';
 
 const lost = (name: string, generation = 3): LostNode => {

@@ -8,7 +8,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
-import { type LostNode, mayTaint, type OutOfServiceChange } from '../plan/lost-nodes.ts';
+import { type LostNode, mayTaint, type OutOfServiceChange } from '../upkeep/lost-nodes.ts';
 import type { Taint, TaintedNode } from './nodes.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';

@@ -11,9 +11,9 @@ import {
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { crPath } from '@brupop/shared/kube/paths';
 import { namesOf } from '../plan/capacity.ts';
-import { groupStatusOf } from '../plan/group-status.ts';
-import type { GroupFinalizer, NodeMetadataPlan } from '../plan/node-metadata.ts';
-import type { GroupRollout } from '../plan/rollout.ts';
+import { groupStatusOf } from '../report/group-status.ts';
+import type { GroupFinalizer, NodeMetadataPlan } from '../upkeep/node-metadata.ts';
+import type { GroupRollout } from '../report/rollout.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';
 

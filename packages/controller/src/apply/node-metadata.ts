@@ -17,8 +17,8 @@ import {
   otherOwner,
 } from '../cluster/group-metadata.ts';
 import type { MetadataNotes } from '../cluster/metadata-notes.ts';
-import { decideMetadata, type MetadataWrite } from '../plan/facts/node-metadata.ts';
-import type { MetadataChange } from '../plan/node-metadata.ts';
+import { decideMetadata, type MetadataWrite } from '../upkeep/metadata-writes.ts';
+import type { MetadataChange } from '../upkeep/node-metadata.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type ApplyContext, UselessWrite } from './writer.ts';
 

@@ -12,7 +12,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import { releasePatch } from '@brupop/shared/node/ownership';
 import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
-import type { Cleanup } from '../plan/cleanup.ts';
+import type { Cleanup } from '../upkeep/cleanup.ts';
 import { orphanedAnnotations } from '../plan/facts/deadlines.ts';
 import type { TaintChange } from '../plan/plan.ts';
 import { deleteShadow } from './shadows.ts';

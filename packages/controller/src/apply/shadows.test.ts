@@ -6,7 +6,7 @@ import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { AssumeCache } from '../cluster/assume-cache.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { createMetrics } from '../metrics.ts';
-import { plan } from '../plan/plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import { writeConditions } from './shadows.ts';
 import { type ApplyContext, Writer } from './writer.ts';

@@ -14,7 +14,7 @@ import type { NodeView } from '../cluster/node.ts';
 import { healthCondition, isUnderWay, nodeOf, PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
-import type { NodeCondition } from '../plan/plan.ts';
+import type { NodeCondition } from '../report/node-conditions.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
 import { lineOf } from './spec-lines.ts';

@@ -17,7 +17,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, type NodeLog, RetriedProblem } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type { CertificateStatus, DependentsStatus, RecoveryReport } from '../plan/config-status.ts';
+import type { CertificateStatus, DependentsStatus, RecoveryReport } from '../report/config-status.ts';
 
 interface WriterOptions {
   readonly clock: Clock;

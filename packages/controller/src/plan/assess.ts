@@ -24,7 +24,6 @@ import {
 } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
-import { type Cleanup, cleanupOf } from './cleanup.ts';
 import {
   agentNotConnected,
   agentNotResponding,
@@ -77,7 +76,6 @@ export interface Assessment {
   readonly candidate?: Candidate;
   /** What its host has to be allowed to disrupt for its settings, while it is at rest. */
   readonly grant?: ReturnType<typeof grantable> | undefined;
-  readonly cleanup?: Cleanup | undefined;
   /** The Jobs that the node needs now. */
   readonly jobs?: JobProgress | undefined;
   /** No agent has reported within the time limit of a confirmation. */
@@ -93,7 +91,7 @@ export interface Decision extends Assessment {
 
 export function assess(managedNode: ManagedNode, fleetState: FleetState): Assessment {
   const found = isPair(managedNode) ? assessPair(inputOf(managedNode, fleetState)) : WAITING;
-  return { times: [], ...found, managedNode, cleanup: cleanupOf(managedNode, fleetState.now) };
+  return { times: [], ...found, managedNode };
 }
 
 function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {

@@ -9,7 +9,7 @@ import type { Budget } from '@brupop/shared/drain/budgets';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, podsOf } from '../testing/objects.ts';
-import { type Plan, plan } from './plan.ts';
+import { type WholePlan as Plan, wholePlan as plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
 const PRIMARY = aBudget('pg-primary', { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1 });

@@ -4,8 +4,8 @@ import type { Evaluation } from '../cluster/checks.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { answered, viewOf } from '../testing/checks.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, type NodeParts, NOW, OLD, underWay } from '../testing/objects.ts';
-import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
 

@@ -11,7 +11,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const names = ['a', 'b', 'c', 'd', 'e', 'f'];
 /** Six nodes that wait, but for what is said of some. */

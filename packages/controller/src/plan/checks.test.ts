@@ -17,7 +17,7 @@ import {
   withPolicy,
 } from '../testing/objects.ts';
 import type { JobRun } from './facts/jobs.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const SECOND = 1_000;
 const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(10 * MINUTE) };

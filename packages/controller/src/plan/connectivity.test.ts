@@ -10,8 +10,8 @@ import {
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay, withPolicy } from '../testing/objects.ts';
-import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
 const MANY = Array.from({ length: 7 }, (_, index) => ({

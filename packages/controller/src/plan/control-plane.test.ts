@@ -14,7 +14,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const LABELS = { 'node-role.kubernetes.io/control-plane': '' };
 const member = (name: string, node: NodeParts = {}, shadow: ShadowParts = {}): ManagedNode =>

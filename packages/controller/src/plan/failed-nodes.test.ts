@@ -21,8 +21,8 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
 const waiting = (name: string): ManagedNode => aManagedNode(name);

@@ -9,7 +9,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aNode, aShadow, aSnapshot, MINUTE, NEW, NOW, POLICY } from '../testing/objects.ts';
 import type { Candidate } from './gates/reasons.ts';
 import { inOrder } from './fleet.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 interface Parts {
   readonly priority?: string;

@@ -34,7 +34,6 @@ import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.t
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
-import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
 import { GroupOrder } from './group-order.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
 
@@ -76,7 +75,6 @@ export interface FleetState {
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
-  readonly metadata: NodeMetadataPlan;
   /** Counts the canaries, and then those that start. */
   readonly canaries: Canaries;
   readonly now: number;
@@ -127,7 +125,6 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf(slots),
-    metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks }, now),
     now,

@@ -16,8 +16,8 @@ import {
   podsOf,
   underWay,
 } from '../testing/objects.ts';
-import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const SECOND = 1_000;
 

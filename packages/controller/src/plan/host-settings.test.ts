@@ -13,7 +13,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const planOf = (managedNodes: readonly ManagedNode[], versions?: object): Plan =>
   plan(aSnapshot(managedNodes, { versions }), NOW);

@@ -25,7 +25,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const snapshotOf = (
   nodes: readonly ManagedNode[],

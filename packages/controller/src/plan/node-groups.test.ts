@@ -24,9 +24,9 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { statusOf } from './config-status.ts';
-import { groupStatusOf } from './group-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { groupStatusOf } from '../report/group-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 interface World {
   readonly groups?: readonly BottlerocketNodeGroup[];

@@ -6,7 +6,7 @@ import { carryOut, happen, limitOf, newWorld, snapshotOf, startsOf, tell } from 
 import { badRelease, NODES, story, unhealthyRelease } from '../testing/stories.ts';
 import { brokenIn, type Invariants } from '../testing/invariants.ts';
 import { underWay, type World } from '../testing/world.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 /** Counted without the planner's functions. */
 function nodesThatRolledBack({ rolledBack }: World, version: string | null | undefined): number {

@@ -20,8 +20,8 @@ import {
   underWay,
   withoutShadow,
 } from '../testing/objects.ts';
-import { CONDITIONS } from './config-conditions.ts';
-import { plan, type Plan } from './plan.ts';
+import { CONDITIONS } from '../report/config-conditions.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const planOf = (managedNodes: readonly ManagedNode[], config?: unknown): Plan =>
   plan(aSnapshot(managedNodes, config), NOW);

@@ -5,48 +5,22 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
-import type { EventSource } from '@brupop/shared/kube/events';
-import type { Connectivity } from '../cluster/connectivity.ts';
-import { isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import type { MembersWanted } from '../cluster/member-pods.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
-import { isPair, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
+import { isManaged, type NodeView } from '../cluster/node.ts';
+import { isPair, type Snapshot } from '../cluster/snapshot.ts';
 import { checkWork, type CheckWork } from './check-work.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
-import type { CompletedCanary } from './canaries.ts';
-import type { Cleanup } from './cleanup.ts';
-import { deadlineEvent, type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
+import { rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
-import type { FailedNode, FrozenVersion } from './facts/failed-nodes.ts';
-import { withoutEvictions } from './evicting-taints.ts';
 import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
-import type { QuorumCount } from './facts/quorums.ts';
-import { type Forecast, forecastOf } from './forecast.ts';
 import { whyNot } from './gates/index.ts';
 import { letFirst } from './gates/quorums.ts';
 import { type Blocked, type Candidate, type GateInput, traitsOf } from './gates/reasons.ts';
-import { type Health, healthOf } from './reconciliation.ts';
-import { type Progress, progressOf } from './progress.ts';
-import { lostNodesOf, type OutOfServiceChange, withLoss } from './lost-nodes.ts';
-import { type NewNodes, newNodesOf } from './new-nodes.ts';
-import type { NodeMetadataPlan } from './node-metadata.ts';
-import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
+import { MAX_LOOK_UPS } from './look-ups.ts';
 import { grant, startSpec } from './transition.ts';
-import { keptEvent, waitEvent } from './wait-events.ts';
-
-export interface NodeCondition {
-  readonly shadow: ShadowView;
-  readonly node: NodeView;
-  readonly progressing: ProgressingCondition;
-  readonly health: Health;
-  /** Name of its group; empty: none. */
-  readonly group: string;
-  readonly event: EventSource | undefined;
-}
 
 /** Which taints the Node is to have. */
 export interface TaintChange {
@@ -55,90 +29,37 @@ export interface TaintChange {
   readonly startup: boolean;
 }
 
-export interface Plan extends Rollout, NewNodes {
+export interface Plan extends Specs {
+  readonly fleetState: FleetState;
+  readonly decisions: readonly Decision[];
+  /** The candidates in their order; undefined: it starts. */
+  readonly admitted: ReadonlyMap<Candidate, Blocked | undefined>;
+  /** The settings that hosts may be given now. */
+  readonly grants: Grants;
+  readonly taints: readonly TaintChange[];
+  readonly checks: CheckWork;
+}
+
+interface Specs {
   readonly specs: readonly SpecChange[];
   /** More hosts get other settings than `specs` contains: the next plan continues with them. */
   readonly moreSpecs: boolean;
-  readonly conditions: readonly NodeCondition[];
-  readonly cleanups: readonly Cleanup[];
-  readonly lookUps: readonly NodeView[];
-  /** Names of the nodes whose pods were used or will be listed. */
-  readonly needsPodsOf: ReadonlySet<string>;
-  /** What to do with the list of the pods of the whole cluster. */
-  readonly allPods: 'list' | 'keep' | 'forget';
-  readonly members: MembersWanted;
-  /** Of the quorums whose members are known. */
-  readonly quorums: readonly QuorumCount[];
-  readonly taints: readonly TaintChange[];
-  readonly outOfService: readonly OutOfServiceChange[];
-  readonly checks: CheckWork;
-  /** Resources whose watch is stale: no update starts. */
-  readonly stale: readonly string[];
-  readonly connectivity: Connectivity;
-  readonly clockSkewMs: number | undefined;
-  /** The nodes that failed with a version, the latest first. */
-  readonly failed: readonly FailedNode[];
-  readonly frozen: readonly FrozenVersion[];
-  readonly canaries: readonly CompletedCanary[];
-  readonly forecast: Forecast;
-  /** Undefined when no node needs an update. */
-  readonly progress: Progress | undefined;
-  readonly groups: readonly GroupRollout[];
-  readonly metadata: NodeMetadataPlan;
-  /** Names of Nodes that have annotations of the operator, but hold no slot. */
-  readonly orphanedNodes: readonly string[];
-  /** When to plan again even if nothing changes, epoch milliseconds. */
-  readonly wakeAt: number | undefined;
 }
 
 export function plan(snapshot: Snapshot, now: number): Plan {
   const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, connectivity, clockSkewMs, stuck } = fleetState;
   const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(candidates, fleetState, snapshot);
   const { decisions, grants } = decideAll(assessments, admitted, fleetState);
-  const metadata = withoutEvictions(fleetState, snapshot.managedNodes);
-  const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
-  const forecast = forecastOf(fleetState, counted, admitted);
-  const progress = progressOf(fleetState, counted);
-  const { lostTimes, ...losses } = lostNodesOf(snapshot.managedNodes, fleetState);
-  const stuckNodes = stuck.map(({ metadata: { name } }) => name);
-  const { lookUps, conditions } = lookUpsOf(decisions, metadata.lookUps ?? [], snapshot, now);
-  const wakes = [
-    ...decisions.flatMap(({ times, cleanup, blocked }) => [...times, cleanup?.dueAt, blocked?.retryAt]),
-    ...timesOf({ ...fleetState, metadata }, snapshot),
-    ...lostTimes,
-    ...forecast.windowEnds,
-    progress?.deadline,
-  ];
   return {
+    fleetState,
+    decisions,
+    admitted,
+    grants,
     ...specsOf(decisions),
-    ...newNodesOf(stale.length === 0 ? snapshot.managedNodes : []),
-    cleanups: decisions.flatMap(({ cleanup }) => (cleanup !== undefined && cleanup.dueAt <= now ? [cleanup] : [])),
-    lookUps,
-    conditions: conditions.map((one) => withLoss(one, losses.lost)),
-    ...losses,
-    needsPodsOf: fleetState.drains.requested,
-    ...podsNow(fleetState),
     taints: decisions.flatMap(taintChanges),
     checks: checkWork(decisions, fleetState),
-    policy,
-    stale,
-    connectivity,
-    clockSkewMs,
-    counts: countsOf(counted),
-    failed: fleetState.failed,
-    frozen: fleetState.frozen,
-    canaries: fleetState.canaries.completed,
-    forecast,
-    progress,
-    stuckNodes,
-    groups: groupRollouts({ ...fleetState, metadata }, counted, { forecast, stuckNodes, lost: losses.lost, grants }),
-    metadata,
-    orphanedNodes: fleetState.orphaned,
-    ...unconfirmedOf(counted, grants),
-    wakeAt: earliest(wakes, now),
   };
 }
 
@@ -146,33 +67,6 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 function mayOpen(candidate: Candidate, fleetState: FleetState): boolean {
   return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
 }
-
-function podsNow({ workloads, quorums }: FleetState): Pick<Plan, 'allPods' | 'members' | 'quorums'> {
-  const used = workloads.isDue ? 'list' : 'keep';
-  return { allPods: workloads.isRequested ? used : 'forget', members: quorums.wanted, quorums: quorums.counts };
-}
-
-/** When the state of the fleet may change by time alone. */
-function timesOf(
-  { slots, policy, canaries, checks, workloads, quorums, metadata, now }: FleetState,
-  { watchLags, pods }: Snapshot,
-): (number | undefined)[] {
-  const deadlines = [...slots.values()].map(({ deadline }) => deadline);
-  const retries = [...pods.values()].map(({ retryAt }) => retryAt);
-  return [
-    ...deadlines,
-    ...retries,
-    ...checks.times,
-    ...workloads.times,
-    ...quorums.times,
-    ...metadata.times,
-    ...canaries.times,
-    policy.rollout.resumeMs,
-    ...staleCheckTimes(watchLags, now),
-  ];
-}
-
-const MAX_LOOK_UPS = 10;
 
 /** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
 function admit(
@@ -285,26 +179,6 @@ function needsPodsFor({ lookUp }: Blocked): Pick<Decision, 'lookUp'> {
   return lookUp === undefined ? {} : { lookUp };
 }
 
-/** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
-function lookUpsOf(
-  decisions: readonly Decision[],
-  others: readonly NodeView[],
-  { pods }: Snapshot,
-  now: number,
-): Pick<Plan, 'lookUps' | 'conditions'> {
-  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => (lookUp === true ? (node ?? []) : []));
-  const nodes = [...new Set([...wanted, ...others])];
-  const seenAt = ({ metadata: { name } }: NodeView): number => pods.get(name)?.seenAt ?? 0;
-  const due = nodes
-    .filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now)
-    .toSorted((a, b) => seenAt(a) - seenAt(b));
-  const said = decisions.filter(
-    ({ lookUp, blocked, managedNode }) =>
-      blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
-  );
-  return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap((one) => nodeConditions(one, now)) };
-}
-
 function taintChanges(decision: Decision): TaintChange[] {
   const { managedNode, isStarting = false } = decision;
   const { node } = managedNode;
@@ -325,7 +199,7 @@ function isWaiting({ phase, candidate, blocked }: Decision): boolean {
 /** Hosts that get other settings in one plan, so that updates do not wait for a large fleet. */
 const MAX_CONFIGURED = 100;
 
-function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpecs'> {
+function specsOf(decisions: readonly Decision[]): Specs {
   const all = decisions.flatMap(specChanges);
   const configured = all.filter(({ outcome }) => outcome === 'Configured');
   const others = all.filter(({ outcome }) => outcome !== 'Configured');
@@ -334,20 +208,4 @@ function specsOf(decisions: readonly Decision[]): Pick<Plan, 'specs' | 'moreSpec
 
 function specChanges({ managedNode, change }: Decision): SpecChange[] {
   return change === undefined || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
-}
-
-function nodeConditions({ managedNode, progressing, change, neverConnected }: Decision, now: number): NodeCondition[] {
-  if (progressing === undefined || !isPair(managedNode)) return [];
-  // The write that cancels an update has its own Event.
-  const deadline = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
-  const { node, shadow, group } = managedNode;
-  const health = healthOf(progressing, neverConnected === true);
-  const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
-  const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
-  return [{ shadow, node, progressing, health, event, group: group?.name ?? '' }];
-}
-
-function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {
-  const later = candidates.filter((time): time is number => time !== undefined && time > now);
-  return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
 }

@@ -7,7 +7,7 @@ import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { answered, viewOf } from '../testing/checks.ts';
 import { ago, aManagedNode, aNode, aSnapshot, MINUTE, NOW, underWay } from '../testing/objects.ts';
 import { DB, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 interface Case {
   readonly quorum?: object;

@@ -4,7 +4,7 @@ import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, ago, aManagedNode, aNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
 import { aMember, aStaticMember, DB, withMembers } from '../testing/quorums.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
 const SETTINGS = { kubernetes: { 'max-pods': 110 } };

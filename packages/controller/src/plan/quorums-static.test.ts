@@ -3,7 +3,7 @@ import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { aManagedNode, aSnapshot, NOW } from '../testing/objects.ts';
 import { aStaticMember, DB, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const LABELS = { 'node-role.kubernetes.io/control-plane': '' };
 const NODE_SELECTOR = { matchLabels: LABELS };

@@ -8,7 +8,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import { carryOut, happen, newWorld, type Reconcile, snapshotOf } from '../testing/fleet-simulation.ts';
 import { aMember, DB, withMembers } from '../testing/quorums.ts';
 import { type Happening, NODES, story, unhealthyRelease } from '../testing/stories.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 import type { SpecChange } from './spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so

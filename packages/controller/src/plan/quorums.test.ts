@@ -24,8 +24,8 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import { aMember, DB, listOf, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
-import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const ALL_AT_ONCE = { maxUpdating: '100%' };
 const configOf = (quorum: object, more: object = {}): object => ({

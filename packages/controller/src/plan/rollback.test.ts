@@ -25,7 +25,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const AUTOMATIC = { rollout: { rollback: 'Automatic' } };
 const UNHEALTHY = { conditions: ['DiskPressure'] };

@@ -3,7 +3,7 @@ import type { AllPods, PlacedPod } from '../cluster/all-pods.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { aManagedNode, aSnapshot, NOW, underWay } from '../testing/objects.ts';
 import { aPlacedPod, listed } from '../testing/placed-pods.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const SPEC = { health: { room: 'Required' }, concurrency: { maxUpdating: 3, maxUnavailable: 3 } };
 

@@ -32,8 +32,8 @@ import {
   withGroups,
 } from '../testing/objects.ts';
 import { hashOfSettings } from './facts/requested-settings.ts';
-import { judgeSettings } from './group-settings.ts';
-import { plan, type Plan } from './plan.ts';
+import { judgeSettings } from '../report/group-settings.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const KEY = 'settings.kernel.lockdown';
 const SETTINGS = { kernel: { lockdown: 'integrity' } };

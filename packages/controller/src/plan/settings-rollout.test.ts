@@ -23,10 +23,10 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { CONDITIONS } from './config-conditions.ts';
+import { CONDITIONS } from '../report/config-conditions.ts';
 import { hashOfSettings } from './facts/requested-settings.ts';
-import { judgeSettings } from './group-settings.ts';
-import { plan, type Plan } from './plan.ts';
+import { judgeSettings } from '../report/group-settings.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
 const SETTINGS = { kubernetes: { 'max-pods': 110 } };

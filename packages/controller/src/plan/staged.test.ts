@@ -17,7 +17,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 import type { SpecChange } from './spec-change.ts';
 
 const upToDate = { current_version: NEW };

@@ -5,7 +5,7 @@ import type { AllPods, PlacedPod } from '../cluster/all-pods.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, podsOf, underWay } from '../testing/objects.ts';
 import { aPlacedPod, listed } from '../testing/placed-pods.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const SPEC = { health: { workloads: 'Required' }, concurrency: { maxUpdating: 3, maxUnavailable: 3 } };
 

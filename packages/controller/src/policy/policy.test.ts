@@ -1,5 +1,5 @@
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { plan } from '../plan/plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 import { aManagedNode, aSnapshot, MINUTE, NEW, NOW, underWay, withPolicy } from '../testing/objects.ts';
 import { nodesAtOnce, readPolicy, type UpdatePolicy } from './policy.ts';
 

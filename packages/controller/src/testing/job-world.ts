@@ -9,7 +9,7 @@ import { aManagedNode, annotated, aSnapshot, NEW, NOW } from './objects.ts';
 import { answered, viewOf } from './checks.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { JobRun } from '../plan/facts/jobs.ts';
-import { plan, type Plan } from '../plan/plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 export const HAPPENINGS = ['complete', 'fail', 'delete', 'kill', 'killBetween', 'wait', 'waitLong'] as const;
 export type Happening = (typeof HAPPENINGS)[number];

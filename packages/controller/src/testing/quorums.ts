@@ -3,7 +3,7 @@ import type { DrainPod } from '@brupop/shared/drain/pods';
 import { aPod } from '@brupop/shared/testing/pods';
 import { type MemberPods, membersKey, type MemberPodsView } from '../cluster/member-pods.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { WholePlan as Plan } from '../whole-plan.ts';
 import { NOW, podsOf } from './objects.ts';
 
 /** Three members, of which none may be away beside the one that updates. */

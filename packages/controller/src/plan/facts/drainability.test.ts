@@ -3,7 +3,7 @@ import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Snapshot } from '../../cluster/snapshot.ts';
 import { aManagedNode, aNode, POLICY, aSnapshot, MINUTE, NOW, podsOf } from '../../testing/objects.ts';
 import { describeBlocks, type Drainable, Drains, isDrainable, isDrainBlocked } from './drainability.ts';
-import { plan } from '../plan.ts';
+import { wholePlan as plan } from '../../whole-plan.ts';
 
 const node = aNode();
 const view = (

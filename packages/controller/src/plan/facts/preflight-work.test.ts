@@ -7,7 +7,7 @@ import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import { Budgets } from '../../cluster/budgets.ts';
 import type { Snapshot } from '../../cluster/snapshot.ts';
 import { aManagedNode, aNode, aSnapshot, NEW, NOW, podsOf, underWay } from '../../testing/objects.ts';
-import { plan } from '../plan.ts';
+import { wholePlan as plan } from '../../whole-plan.ts';
 
 const PODS = 30;
 

@@ -13,7 +13,7 @@ import {
   type ShadowParts,
 } from '../../testing/objects.ts';
 import type { ProgressingCondition } from '../condition.ts';
-import { plan } from '../plan.ts';
+import { wholePlan as plan } from '../../whole-plan.ts';
 
 interface Case {
   readonly node?: NodeParts;

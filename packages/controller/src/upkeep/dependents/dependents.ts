@@ -19,7 +19,7 @@ import { Loop } from '@brupop/shared/runtime/loop';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Metrics } from '../../metrics.ts';
-import type { DependentsStatus } from '../../plan/config-status.ts';
+import type { DependentsStatus } from '../../report/config-status.ts';
 import { decide, type Direction, type Scaling, type Started } from './decide.ts';
 import { type Entry, entriesOf, observedOf } from './entries.ts';
 import { Notices } from './notices.ts';

@@ -4,7 +4,7 @@ import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents
 import { IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { ClusterLoss } from '../../cluster/connectivity.ts';
-import type { DependentsReport } from '../../plan/config-status.ts';
+import type { DependentsReport } from '../../report/config-status.ts';
 import type { Target } from './target.ts';
 
 /** Reasons of the condition DependentsAvailable. `docs/runbook.md` explains each. */

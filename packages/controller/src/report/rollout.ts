@@ -1,15 +1,15 @@
 /** What the nodes of the fleet, or of one group, add up to. The status of the BrupopConfig and of the groups is made of it. */
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
-import type { Decision, NodePhase } from './assess.ts';
-import type { FleetState } from './fleet.ts';
+import type { Decision, NodePhase } from '../plan/assess.ts';
+import type { FleetState } from '../plan/fleet.ts';
 import { allReasonsOf, type Forecast } from './forecast.ts';
-import { type Blocked, type Reason, traitsOf } from './gates/reasons.ts';
-import type { AwaitedGroup } from './group-order.ts';
-import { type GroupMetadata, NO_METADATA } from './node-metadata.ts';
+import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import type { AwaitedGroup } from '../plan/group-order.ts';
+import { type GroupMetadata, NO_METADATA, type NodeMetadataPlan } from '../upkeep/node-metadata.ts';
 import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
-import type { LostNode } from './lost-nodes.ts';
-import type { Grants } from './settings-rollout.ts';
+import type { LostNode } from '../upkeep/lost-nodes.ts';
+import type { Grants } from '../plan/settings-rollout.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
 export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
@@ -105,12 +105,14 @@ export function groupRollouts(
     stuckNodes,
     lost,
     grants,
+    metadata,
   }: Pick<Rollout, 'stuckNodes' | 'lost'> & {
     readonly forecast: Forecast;
     readonly grants: Grants;
+    readonly metadata: Pick<NodeMetadataPlan, 'byGroup'>;
   },
 ): GroupRollout[] {
-  const { groups, groupOrder, metadata, now } = fleetState;
+  const { groups, groupOrder, now } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   return groups.map((group) => {
     const { policy } = group;

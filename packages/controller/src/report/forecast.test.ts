@@ -16,7 +16,7 @@ import {
   withGroups,
 } from '../testing/objects.ts';
 import type { Forecast } from './forecast.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 const at = (minutes: number): string => rfc3339(NOW + minutes * MINUTE);
 const took = (minutes: number): ShadowParts => ({ annotations: { [UPDATE_SECONDS_ANNOTATION]: String(minutes * 60) } });

@@ -2,9 +2,9 @@
 import fc from 'fast-check';
 import { GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION } from '@brupop/shared/api/names';
 import type { Rendered } from '@brupop/shared/api/node-metadata';
-import { type AppliedKeys, keysRecord, type MetadataState, taintsRecord } from '../../cluster/group-metadata.ts';
-import { knownKeys } from '../../policy/rendered.ts';
-import { decideMetadata, type MetadataInput, type MetadataWrite } from './node-metadata.ts';
+import { type AppliedKeys, keysRecord, type MetadataState, taintsRecord } from '../cluster/group-metadata.ts';
+import { knownKeys } from '../policy/rendered.ts';
+import { decideMetadata, type MetadataInput, type MetadataWrite } from './metadata-writes.ts';
 
 const TAINT = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoSchedule' } as const;
 

@@ -14,13 +14,13 @@ import type { Rendered } from '@brupop/shared/api/node-metadata';
 import { isSameTaint } from '../cluster/group-metadata.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { namesOf } from './capacity.ts';
-import { TAINT_PROVING_MS } from './facts/slots.ts';
-import type { FleetState } from './fleet.ts';
-import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
-import { notSkipped } from './gates/node.ts';
-import { quorumKeptOtherwise } from './gates/quorums.ts';
-import { firstOf } from './gates/reasons.ts';
+import { namesOf } from '../plan/capacity.ts';
+import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
+import type { FleetState } from '../plan/fleet.ts';
+import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';
+import { notSkipped } from '../plan/gates/node.ts';
+import { quorumKeptOtherwise } from '../plan/gates/quorums.ts';
+import { firstOf } from '../plan/gates/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
 /** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */
@@ -31,8 +31,12 @@ const GATES = [watchFresh, clockRight, connected, paused, validConfig, notSkippe
 const EVICTION_MS = 5 * 60_000;
 
 /** Removes the changes that have to wait, and says why in the metadata of their groups. */
-export function withoutEvictions(fleetState: FleetState, managedNodes: readonly ManagedNode[]): NodeMetadataPlan {
-  const { metadata, now } = fleetState;
+export function withoutEvictions(
+  metadata: NodeMetadataPlan,
+  fleetState: FleetState,
+  managedNodes: readonly ManagedNode[],
+): NodeMetadataPlan {
+  const { now } = fleetState;
   if (!metadata.changes.some(({ evicts }) => evicts)) return metadata;
   const byName = new Map(managedNodes.map((one) => [one.name, one]));
   const taintedOf = new Map<string, Tainted>();

@@ -24,9 +24,9 @@ import {
   readKeysRecord,
   readTaintsRecord,
   taintsRecord,
-} from '../../cluster/group-metadata.ts';
-import type { Conflict } from '../../cluster/metadata-notes.ts';
-import type { KnownKeys } from '../../policy/rendered.ts';
+} from '../cluster/group-metadata.ts';
+import type { Conflict } from '../cluster/metadata-notes.ts';
+import type { KnownKeys } from '../policy/rendered.ts';
 
 /** What the group of a Node gives it. */
 export interface WantedMetadata {

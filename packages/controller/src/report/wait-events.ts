@@ -5,8 +5,8 @@
  */
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import type { NodePair } from '../cluster/snapshot.ts';
-import type { ProgressingCondition } from './condition.ts';
-import { isReason, type Reason, traitsOf } from './gates/reasons.ts';
+import type { ProgressingCondition } from '../plan/condition.ts';
+import { isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 
 /** `docs/runbook.md` explains each. */
 export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded', 'SettingsKept'] as const;

@@ -17,10 +17,10 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { upToDate } from './condition.ts';
+import { upToDate } from '../plan/condition.ts';
 import { statusOf } from './config-status.ts';
 import { groupStatusOf } from './group-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 import { reconciliationOf } from './reconciliation.ts';
 
 const KEY = 'settings.kubernetes.max-pods';

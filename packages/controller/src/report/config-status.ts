@@ -21,10 +21,10 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
-import { transitionTime } from './condition.ts';
+import { transitionTime } from '../plan/condition.ts';
 import { CONDITIONS, describeFrozen } from './config-conditions.ts';
-import type { VersionCount } from './facts/versions.ts';
-import type { Plan } from './plan.ts';
+import type { VersionCount } from '../plan/facts/versions.ts';
+import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
 import { configNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
@@ -52,7 +52,7 @@ const RECOVERY_CONDITION = 'RecoveryReady';
 
 interface ReportInput {
   readonly config: BrupopConfig;
-  readonly plan: Plan;
+  readonly plan: WholePlan;
   readonly before: BrupopConfigStatus | undefined;
   /** Everything that configuration and groups request is written. */
   readonly isWritten: boolean;
@@ -97,7 +97,12 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
  * Undefined unless a node is to get a frozen version: a later release, a pin and versions.deny end that before the freeze is
  * forgotten. A stale watch, which the condition Frozen has first, changes nothing.
  */
-function freezeOf({ frozen: all, failed: nodes, forecast: { versions, reasons }, policy }: Plan): Told | undefined {
+function freezeOf({
+  frozen: all,
+  failed: nodes,
+  forecast: { versions, reasons },
+  policy,
+}: WholePlan): Told | undefined {
   const isOffered = (frozen: string): boolean =>
     versions.some(({ version, offered }) => offered > 0 && sameVersion(version, frozen));
   const wanted = all.find(({ version }) => isWanted(version, policy.versions) && isOffered(version));
@@ -108,7 +113,7 @@ function freezeOf({ frozen: all, failed: nodes, forecast: { versions, reasons },
 
 /** What is not known now stays as it was last seen. */
 function quorumsOf(
-  { policy, quorums: counts }: Plan,
+  { policy, quorums: counts }: WholePlan,
   before: BrupopConfigStatus | undefined,
   now: number,
 ): Pick<BrupopConfigStatus, 'quorums'> {
@@ -191,7 +196,7 @@ type Reported = { readonly conditions?: readonly Condition[] } | undefined;
 type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
 
 /** What the condition of each type says. */
-function told(plan: Plan): Readonly<Record<string, Told>> {
+function told(plan: WholePlan): Readonly<Record<string, Told>> {
   return Object.fromEntries(Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]));
 }
 
@@ -211,7 +216,10 @@ const MAX_FAILED = 50;
 /** Of frozen versions, and of those whose canaries have succeeded. */
 const MAX_RECORDED = 20;
 
-function failuresOf({ failed, frozen: versions }: Plan): Pick<BrupopConfigStatus, 'failedNodes' | 'frozenVersions'> {
+function failuresOf({
+  failed,
+  frozen: versions,
+}: WholePlan): Pick<BrupopConfigStatus, 'failedNodes' | 'frozenVersions'> {
   const frozenVersions = versions
     .slice(0, MAX_RECORDED)
     .map(({ version, since }) => ({ version, since: rfc3339(since) }));
@@ -219,7 +227,7 @@ function failuresOf({ failed, frozen: versions }: Plan): Pick<BrupopConfigStatus
   return { ...(versions.length > 0 && { frozenVersions }), ...(failed.length > 0 && { failedNodes }) };
 }
 
-function rolloutOf({ canaries: completed, progress }: Plan): Pick<BrupopConfigStatus, 'canaries' | 'progress'> {
+function rolloutOf({ canaries: completed, progress }: WholePlan): Pick<BrupopConfigStatus, 'canaries' | 'progress'> {
   const canaries = completed.slice(0, MAX_RECORDED).map(({ version, since }) => ({ version, since: rfc3339(since) }));
   return {
     ...(canaries.length > 0 && { canaries }),

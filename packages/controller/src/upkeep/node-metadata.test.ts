@@ -6,9 +6,9 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { MetadataNote } from '../cluster/metadata-notes.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, withGroups } from '../testing/objects.ts';
-import { CONDITIONS } from './config-conditions.ts';
+import { CONDITIONS } from '../report/config-conditions.ts';
 import { nodeMetadataOf } from './node-metadata.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 const LABELS = { 'node-role.kubernetes.io/gpu': '' };
 const [KEY = ''] = Object.keys(LABELS);

@@ -11,7 +11,7 @@ import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { isEmpty, knownKeys } from '../policy/rendered.ts';
-import { decideMetadata, type MetadataInput, type WantedMetadata } from './facts/node-metadata.ts';
+import { decideMetadata, type MetadataInput, type WantedMetadata } from './metadata-writes.ts';
 
 export interface MetadataChange extends Pick<MetadataInput, 'wanted' | 'known'> {
   readonly node: NodeView;

@@ -18,8 +18,8 @@ import {
   withPolicy,
   withoutShadow,
 } from '../testing/objects.ts';
-import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { statusOf } from '../report/config-status.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const TAINTS = { lostNode: { action: 'OutOfServiceTaint' } };
 const REPORTS = {};

@@ -17,7 +17,7 @@ import {
 } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { type CertificateStatus, type DependentsStatus, statusOf } from './config-status.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 interface Case {
   readonly managedNodes?: readonly ManagedNode[];

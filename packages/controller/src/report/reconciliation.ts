@@ -10,11 +10,11 @@
  *                             neither       it is up to date, or waits
  */
 import type { Condition } from '@brupop/shared/api/meta';
-import { namesOf } from './capacity.ts';
-import type { ProgressingCondition } from './condition.ts';
+import { namesOf } from '../plan/capacity.ts';
+import type { ProgressingCondition } from '../plan/condition.ts';
 import { judgeSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';
-import { countsByReason, type Reason, traitsOf } from './gates/reasons.ts';
+import { countsByReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
 type Judged = Pick<Condition, 'status' | 'reason' | 'message'>;

@@ -5,7 +5,7 @@ import { DRAIN_RESULTS, OPERATION_STATES, OPERATIONS, SHADOW_STATES } from '@bru
 import { CONNECTED } from '../cluster/connectivity.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW } from '../testing/objects.ts';
-import { plan } from './plan.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 /** Mostly what a lost node has, so that some are tainted. */
 const mostly = <const T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>

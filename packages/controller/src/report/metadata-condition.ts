@@ -2,9 +2,9 @@
 import type { Condition } from '@brupop/shared/api/meta';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isEmpty } from '../policy/rendered.ts';
-import { namesOf } from './capacity.ts';
-import { MAX_MESSAGE } from './gates/reasons.ts';
-import type { GroupMetadata } from './node-metadata.ts';
+import { namesOf } from '../plan/capacity.ts';
+import { MAX_MESSAGE } from '../plan/gates/reasons.ts';
+import type { GroupMetadata } from '../upkeep/node-metadata.ts';
 import type { GroupRollout } from './rollout.ts';
 
 /** `docs/runbook.md` explains each. */

@@ -18,8 +18,8 @@ import {
   instantAt,
 } from '../testing/objects.ts';
 import { aMember, aStaticMember, DB, withMembers } from '../testing/quorums.ts';
-import { metadataApplied } from './metadata-condition.ts';
-import { plan, type Plan } from './plan.ts';
+import { metadataApplied } from '../report/metadata-condition.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const TAINT = { key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' } as const;
 const RECORD = taintsRecord([{ group: 'db', ...TAINT }]) ?? '';

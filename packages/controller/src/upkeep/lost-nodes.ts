@@ -1,26 +1,37 @@
 /**
  * The nodes that did not return from their reboot, and the taint by which Kubernetes takes their volumes away.
  *
- *     lost, spec.lostNode.action OutOfServiceTaint      the taint is set, with an annotation that records it
- *     away, with the operator's taint                   it stays, also while connectivity is lost
- *     returned, unmanaged, Report, or its update ended  it is removed
+ *     staging, draining, activating                     not away
+ *     drained, reboot requested, Node not Ready         away: a taint of the operator stays, also while connectivity is lost
+ *     away, the kubelet silent for spec.lostNode.after  lost; with the action OutOfServiceTaint the taint is set, with an
+ *                                                       annotation that records it
+ *     Ready, another boot ID, or a result of the agent  returned: the taint is removed, as it is when the label is removed,
+ *                                                       the update ended, or the action is Report
+ *
+ * That the drain is over is what the apiserver recorded, since an agent may report anything. A kubelet counts as silent
+ * when Ready is Unknown, which kube-controller-manager writes, and its Lease has expired, if it has one. Whatever cannot
+ * be read speaks against a loss.
  *
  * While connectivity is lost or a watch is stale, no node is lost: the silence has another cause. Only a node that was
  * drained for its reboot, and is still cordoned for it, is ever tainted. A taint of another actor is never touched, nor is
  * one of the operator set again that another actor removed.
  */
 import { OUT_OF_SERVICE_TAINT } from '@brupop/shared/api/names';
+import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import { lossOf } from '../cluster/connectivity.ts';
 import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { namesOf } from './capacity.ts';
-import type { ProgressingCondition } from './condition.ts';
-import { isAway, lostAt } from './facts/lost-node.ts';
-import type { FleetState } from './fleet.ts';
-import { eventOn } from './spec-change.ts';
+import { namesOf } from '../plan/capacity.ts';
+import type { ProgressingCondition } from '../plan/condition.ts';
+import { latestTime } from '../plan/facts/deadlines.ts';
+import type { FleetState } from '../plan/fleet.ts';
+import { eventOn } from '../plan/spec-change.ts';
 
 export interface LostNode {
   readonly name: string;
@@ -35,7 +46,7 @@ export interface OutOfServiceChange {
   readonly event: EventSource | undefined;
 }
 
-interface LostNodes {
+export interface LostNodes {
   readonly lost: readonly LostNode[];
   readonly outOfService: readonly OutOfServiceChange[];
   /** When a node may become lost, epoch milliseconds. */
@@ -112,4 +123,43 @@ function endOf(node: NodeView, shadow: ManagedNode['shadow']): OutOfServiceChang
 export function mayTaint(node: NodeView): boolean {
   const isDrained = node.unschedulable && cordonedByUs(node);
   return isDrained && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
+}
+
+/** A Lease that is renewed again causes no plan, so a node that only waits for it is judged again after this time. */
+const LEASE_PERIOD_MS = 10_000;
+
+/** True from the reboot of a drained node until it is Ready, has booted, or its agent has a result. */
+function isAway({ node, shadow }: NodePair): boolean {
+  const reboot = rebootOf(shadow);
+  if (reboot === undefined || drainEnd(shadow) === undefined) return false;
+  return !node.ready && node.bootID === reboot.bootID && shadow.status?.bootID === reboot.bootID;
+}
+
+/** The reboot that the agent has announced for this very update, and has not reported the result of. */
+function rebootOf({ spec, status }: ShadowView): LastOperation | undefined {
+  const last = status?.lastOperation;
+  if (spec.state !== 'RebootedIntoUpdate' || !sameVersion(last?.version, spec.version)) return undefined;
+  return last?.operation === 'Reboot' && last.state === 'Processing' ? last : undefined;
+}
+
+const EMPTY: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies NonNullable<
+  ShadowStatus['drain']
+>['result'][];
+
+/** When the drain for the spec was complete, epoch milliseconds. */
+function drainEnd({ metadata: { generation }, status }: ShadowView): number | undefined {
+  const { observedGeneration, result, endTime } = status?.drain ?? {};
+  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : undefined;
+}
+
+/** Returns when the node counts as lost, epoch milliseconds; undefined: not as it is now. */
+function lostAt(pair: NodePair, policy: UpdatePolicy, now: number): number | undefined {
+  const { node, shadow, leaseExpired } = pair;
+  const silentSince = node.isUnreachable ? parseTime(node.readySince) : undefined;
+  const drainedAt = drainEnd(shadow);
+  if (silentSince === undefined || drainedAt === undefined || !isAway(pair)) return undefined;
+  const { startTime, lastUpdateTime } = rebootOf(shadow) ?? {};
+  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
+  const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
+  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
 }

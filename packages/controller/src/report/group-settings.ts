@@ -2,12 +2,12 @@
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { SettingClass } from '@brupop/shared/api/settings';
-import type { Decision } from './assess.ts';
-import { namesOf } from './capacity.ts';
-import { allowedAtReboot, type SettingsFacts } from './facts/settings.ts';
-import type { FleetState } from './fleet.ts';
-import type { Blocked } from './gates/reasons.ts';
-import type { Grants } from './settings-rollout.ts';
+import type { Decision } from '../plan/assess.ts';
+import { namesOf } from '../plan/capacity.ts';
+import { allowedAtReboot, type SettingsFacts } from '../plan/facts/settings.ts';
+import type { FleetState } from '../plan/fleet.ts';
+import type { Blocked } from '../plan/gates/reasons.ts';
+import type { Grants } from '../plan/settings-rollout.ts';
 
 export interface GroupSettings {
   /** The nodes to which each of these applies, by name. */

@@ -1,6 +1,6 @@
-import { waiting } from './condition.ts';
+import { waiting } from '../plan/condition.ts';
 import { waitEvent } from './wait-events.ts';
-import type { Reason } from './gates/reasons.ts';
+import type { Reason } from '../plan/gates/reasons.ts';
 import { isPair } from '../cluster/snapshot.ts';
 import { aManagedNode, NOW } from '../testing/objects.ts';
 

@@ -2,8 +2,8 @@
  * The expected end of updates that wait for other nodes: those after canaries, and those of groups with `spec.after`.
  * They start at the expected end of what they wait for, plus the soak. `forecast.ts` calls {@link expectedInTurn}.
  */
-import type { FleetState } from './fleet.ts';
-import type { Blocked, Candidate, Reason } from './gates/reasons.ts';
+import type { FleetState } from '../plan/fleet.ts';
+import type { Blocked, Candidate, Reason } from '../plan/gates/reasons.ts';
 
 /** Epoch milliseconds; undefined: unknown. */
 type End = number | undefined;

@@ -9,15 +9,15 @@ import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { lostZones } from '../cluster/connectivity.ts';
-import { describeStuck, namesOf } from './capacity.ts';
-import type { FailedNode } from './facts/failed-nodes.ts';
-import { clockRight, unconfirmed } from './gates/fleet.ts';
+import { describeStuck, namesOf } from '../plan/capacity.ts';
+import type { FailedNode } from '../plan/facts/failed-nodes.ts';
+import { clockRight, unconfirmed } from '../plan/gates/fleet.ts';
 import { describeSettings, judgeSettings, SETTINGS_REASONS } from './group-settings.ts';
-import { describeLost } from './lost-nodes.ts';
+import { describeLost } from '../upkeep/lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
-import type { Plan } from './plan.ts';
+import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
-import { byFrequency, countsByReason, MAX_MESSAGE, type Reason } from './gates/reasons.ts';
+import { byFrequency, countsByReason, MAX_MESSAGE, type Reason } from '../plan/gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
@@ -122,24 +122,24 @@ export const CONDITIONS = {
   Progressing: (plan) => withSettings(progressing(plan), plan, plan.groups),
   Degraded: degraded,
   PendingChanges: pendingChanges,
-} satisfies Record<string, (plan: Plan) => Judged>;
+} satisfies Record<string, (plan: WholePlan) => Judged>;
 
 function missing(unconfirmed: readonly string[]): string {
   return unconfirmed.length === 0 ? '' : `; not confirmed yet by ${namesOf(unconfirmed)}`;
 }
 
-function ready({ policy: { problem }, unconfirmed }: Plan): Judged {
+function ready({ policy: { problem }, unconfirmed }: WholePlan): Judged {
   if (problem === undefined) return isTrue('InUse', `The configuration is in use${missing(unconfirmed)}`);
   const message = `No update starts, and updating nodes follow the previous configuration: ${problem}`;
   return isFalse('InvalidConfiguration', message);
 }
 
-function paused({ policy: { paused, pauseReason } }: Plan): Judged {
+function paused({ policy: { paused, pauseReason } }: WholePlan): Judged {
   if (!paused) return isFalse('NotPaused', 'Updates may start');
   return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 
-function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: Plan): Judged {
+function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: WholePlan): Judged {
   if (stale.length > 0) return isTrue('WatchStale', `No update starts. ${unconfirmed(stale)}`);
   const skewed = clockRight({ clockSkewMs });
   if (skewed !== undefined) return isTrue('ClockSkew', skewed.message);
@@ -154,7 +154,7 @@ function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versi
 
 const MAX_NAMED_LEASES = 5;
 
-function connected({ connectivity }: Plan): Judged {
+function connected({ connectivity }: WholePlan): Judged {
   const { lost, expired, counted } = connectivity;
   const zones = lostZones(connectivity);
   if (!lost && zones.length === 0) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
@@ -232,7 +232,7 @@ function describeWaiting(
   return reason === undefined ? undefined : [reason, `${failed} failed: ${reason}`];
 }
 
-function degraded(plan: Plan): Judged {
+function degraded(plan: WholePlan): Judged {
   const { uncreated, orphanedNodes, progress, groups } = plan;
   const others = [
     ...describeUnhealthy(plan),
@@ -270,7 +270,7 @@ function judgeNodes(
 const MAX_CHANGES = 10;
 
 /** A record keeps the defaults as they were when the spec was last changed (ADR 19). */
-function pendingChanges({ policy }: Plan): Judged {
+function pendingChanges({ policy }: WholePlan): Judged {
   const list = describeChanges(policy.pendingChanges);
   if (list === undefined) return isFalse('NoOtherDefaults', 'The next change of the spec changes nothing else');
   return isTrue(
@@ -303,7 +303,7 @@ function describeLate(
 }
 
 /** A condition whose other status is the bad one keeps the whole fleet from updating. */
-function describeUnhealthy({ counts: { managed, updating, upToDate }, forecast: { reasons } }: Plan): string[] {
+function describeUnhealthy({ counts: { managed, updating, upToDate }, forecast: { reasons } }: WholePlan): string[] {
   const unhealthy = reasons.get('NodeUnhealthy') ?? 0;
   if (unhealthy < 2 || updating > 0 || unhealthy < managed - upToDate) return [];
   return [
@@ -312,13 +312,13 @@ function describeUnhealthy({ counts: { managed, updating, upToDate }, forecast: 
   ];
 }
 
-function describeUncreated(uncreated: Plan['uncreated']): string[] {
+function describeUncreated(uncreated: WholePlan['uncreated']): string[] {
   const [problem] = uncreated.values();
   if (problem === undefined) return [];
   return [`the shadows of ${namesOf([...uncreated.keys()])} cannot be created: ${shorten(problem, MAX_MESSAGE)}`];
 }
 
-function describeGroups(groups: Plan['groups']): string[] {
+function describeGroups(groups: WholePlan['groups']): string[] {
   const invalid = groups.filter(({ group }) => group.problem !== undefined).map(({ group }) => group.name);
   return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl get brng`];
 }
@@ -330,7 +330,7 @@ const UNCOUNTED = {
   WriteRejected: 'labels, annotations or taints of these groups are rejected',
 };
 
-function describeConflicts(groups: Plan['groups']): string[] {
+function describeConflicts(groups: WholePlan['groups']): string[] {
   const judged = groups.map(({ group, metadata, settings }) => {
     const reasons: string[] = [judgeSettings(settings).reason, metadataApplied({ group, metadata }).reason];
     return { name: group.name, reasons };

@@ -11,11 +11,11 @@
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { Decision } from './assess.ts';
-import { success } from './facts/attempts.ts';
-import type { FleetState } from './fleet.ts';
-import { isPrevious } from './facts/rollback.ts';
-import { isReason, type ReasonTraits, traitsOf } from './gates/reasons.ts';
+import type { Decision } from '../plan/assess.ts';
+import { success } from '../plan/facts/attempts.ts';
+import type { FleetState } from '../plan/fleet.ts';
+import { isPrevious } from '../plan/facts/rollback.ts';
+import { isReason, type ReasonTraits, traitsOf } from '../plan/gates/reasons.ts';
 
 /** Times are epoch milliseconds. */
 export interface Progress {

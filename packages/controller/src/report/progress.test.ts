@@ -4,7 +4,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { statusOf } from './config-status.ts';
-import { plan, type Plan } from './plan.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
 type Counted = NonNullable<BrupopConfigStatus['progress']>;

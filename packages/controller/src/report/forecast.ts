@@ -10,12 +10,12 @@ import { zoneOf } from '../cluster/node.ts';
 import { startedAt } from '../cluster/shadow.ts';
 import type { Calendar, CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Decision, NodePhase } from './assess.ts';
-import { estimateFor, expectedMs } from './facts/attempts.ts';
-import type { VersionCount } from './facts/versions.ts';
-import type { FleetState } from './fleet.ts';
+import type { Decision, NodePhase } from '../plan/assess.ts';
+import { estimateFor, expectedMs } from '../plan/facts/attempts.ts';
+import type { VersionCount } from '../plan/facts/versions.ts';
+import type { FleetState } from '../plan/fleet.ts';
 import { expectedInTurn, waitsForOthers } from './forecast-order.ts';
-import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from './gates/reasons.ts';
+import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 
 export interface QueuedNode {
   readonly node: string;

@@ -1,0 +1,46 @@
+/** The condition Progressing of each node, and the Event that goes with it. */
+import type { EventSource } from '@brupop/shared/kube/events';
+import type { NodeView } from '../cluster/node.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { isPair, type Snapshot } from '../cluster/snapshot.ts';
+import type { Decision } from '../plan/assess.ts';
+import { deadlineEvent, type ProgressingCondition } from '../plan/condition.ts';
+import { type Health, healthOf } from './reconciliation.ts';
+import { keptEvent, waitEvent } from './wait-events.ts';
+
+export interface NodeCondition {
+  readonly shadow: ShadowView;
+  readonly node: NodeView;
+  readonly progressing: ProgressingCondition;
+  readonly health: Health;
+  /** Name of its group; empty: none. */
+  readonly group: string;
+  readonly event: EventSource | undefined;
+}
+
+/** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
+export function nodeConditionsOf(
+  decisions: readonly Decision[],
+  { pods }: Pick<Snapshot, 'pods'>,
+  now: number,
+): NodeCondition[] {
+  const told = decisions.filter(
+    ({ lookUp, blocked, managedNode }) =>
+      blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
+  );
+  return told.flatMap((decision) => nodeCondition(decision, now) ?? []);
+}
+
+function nodeCondition(
+  { managedNode, progressing, change, neverConnected }: Decision,
+  now: number,
+): NodeCondition | undefined {
+  if (progressing === undefined || !isPair(managedNode)) return undefined;
+  // The write that cancels an update has its own Event.
+  const deadline = change?.outcome === 'Cancelled' ? undefined : deadlineEvent(managedNode, progressing);
+  const { node, shadow, group } = managedNode;
+  const health = healthOf(progressing, neverConnected === true);
+  const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
+  const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
+  return { shadow, node, progressing, health, event, group: group?.name ?? '' };
+}

@@ -1,0 +1,72 @@
+/** What users are told of a plan: the condition of each node, and what the status of the configuration and of groups is made of. */
+import type { Connectivity } from '../cluster/connectivity.ts';
+import { isSelected } from '../cluster/node.ts';
+import type { Snapshot } from '../cluster/snapshot.ts';
+import type { CompletedCanary } from '../plan/canaries.ts';
+import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
+import type { LookUps } from '../plan/look-ups.ts';
+import type { Plan } from '../plan/plan.ts';
+import { withLoss } from '../upkeep/lost-nodes.ts';
+import type { Upkeep } from '../upkeep/upkeep.ts';
+import { type Forecast, forecastOf } from './forecast.ts';
+import { type NodeCondition, nodeConditionsOf } from './node-conditions.ts';
+import { type Progress, progressOf } from './progress.ts';
+import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
+
+export interface Report extends Rollout {
+  readonly conditions: readonly NodeCondition[];
+  /** Resources whose watch is stale: no update starts. */
+  readonly stale: readonly string[];
+  readonly connectivity: Connectivity;
+  readonly clockSkewMs: number | undefined;
+  /** The nodes that failed with a version, the latest first. */
+  readonly failed: readonly FailedNode[];
+  readonly frozen: readonly FrozenVersion[];
+  readonly canaries: readonly CompletedCanary[];
+  readonly forecast: Forecast;
+  /** Undefined when no node needs an update. */
+  readonly progress: Progress | undefined;
+  readonly groups: readonly GroupRollout[];
+  /** Names of Nodes that have annotations of the operator, but hold no slot. */
+  readonly orphanedNodes: readonly string[];
+}
+
+/** Everything that was decided of one snapshot, and what is told of it. */
+export interface WholePlan
+  extends
+    Pick<Plan, 'specs' | 'moreSpecs' | 'taints' | 'checks'>,
+    Omit<Upkeep, 'asksFor' | 'upkeepTimes'>,
+    LookUps,
+    Report {
+  /** When to plan again even if nothing changes, epoch milliseconds. */
+  readonly wakeAt: number | undefined;
+}
+
+export function reportOf(
+  { fleetState, decisions, admitted, grants }: Plan,
+  { lost, metadata }: Pick<Upkeep, 'lost' | 'metadata'>,
+  snapshot: Pick<Snapshot, 'pods'>,
+): Report {
+  const { policy, stale, connectivity, clockSkewMs, stuck, failed, frozen, canaries, orphaned, now } = fleetState;
+  const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
+  const forecast = forecastOf(fleetState, counted, admitted);
+  const stuckNodes = stuck.map(({ metadata: { name } }) => name);
+  return {
+    conditions: nodeConditionsOf(decisions, snapshot, now).map((one) => withLoss(one, lost)),
+    policy,
+    stale,
+    connectivity,
+    clockSkewMs,
+    counts: countsOf(counted),
+    failed,
+    frozen,
+    canaries: canaries.completed,
+    forecast,
+    progress: progressOf(fleetState, counted),
+    stuckNodes,
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata }),
+    orphanedNodes: orphaned,
+    lost,
+    ...unconfirmedOf(counted, grants),
+  };
+}

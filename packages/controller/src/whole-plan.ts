@@ -1,0 +1,39 @@
+/**
+ * One turn of the controller: the plan, the upkeep beside it, what is told of both, and when to look again. It is pure: the
+ * same snapshot and time give the same result. `controller.ts` calls {@link wholePlan} in each reconcile, and `apply/` sends it.
+ */
+import type { Snapshot } from './cluster/snapshot.ts';
+import { lookUpsOf, timesOf } from './plan/look-ups.ts';
+import { plan } from './plan/plan.ts';
+import { reportOf, type WholePlan } from './report/report.ts';
+import { upkeepOf } from './upkeep/upkeep.ts';
+
+export type { WholePlan } from './report/report.ts';
+
+export function wholePlan(snapshot: Snapshot, now: number): WholePlan {
+  const decided = plan(snapshot, now);
+  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot);
+  const report = reportOf(decided, upkeep, snapshot);
+  const { specs, moreSpecs, taints, checks } = decided;
+  const times = [
+    ...timesOf(decided, snapshot),
+    ...upkeepTimes,
+    ...report.forecast.windowEnds,
+    report.progress?.deadline,
+  ];
+  return {
+    specs,
+    moreSpecs,
+    taints,
+    checks,
+    ...upkeep,
+    ...report,
+    ...lookUpsOf(decided, asksFor, snapshot),
+    wakeAt: earliest(times, now),
+  };
+}
+
+function earliest(candidates: readonly (number | undefined)[], now: number): number | undefined {
+  const later = candidates.filter((time): time is number => time !== undefined && time > now);
+  return later.length === 0 ? undefined : later.reduce((a, b) => Math.min(a, b));
+}
