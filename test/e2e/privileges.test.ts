@@ -65,6 +65,13 @@ const RARE: Readonly<Record<string, RareRight>> = {
       'test/integration/controller/brupop-config.test.ts',
     ],
   },
+  'brupop-controller get daemonsets': {
+    why: 'agents restore their nodes, and have exited when their nodes are no longer managed',
+    test: [
+      'restores the node of an agent that does not answer, once its pod is gone and although another one poses as it',
+      'test/integration/controller/controller.test.ts',
+    ],
+  },
   'brupop-controller get cronjobs': {
     why: 'the configuration has no checks and hooks',
     test: ['and does not start while there is no such CronJob', CHECKS],

@@ -284,10 +284,10 @@ describe('a controller', () => {
   });
 
   /** Creates a pod in place of the agent of a node, and returns its path. */
-  async function agentPod(node: string): Promise<string> {
+  async function agentPod(node: string, owner: { readonly uid?: string } = {}): Promise<string> {
     const pods = `/api/v1/namespaces/${releaseNamespace}/pods`;
-    const name = `agent-of-${node}`;
-    const ownerReferences = [await ownerReference(cluster, releaseNamespace, 'DaemonSet', AGENT)];
+    const name = `agent-of-${node}-${owner.uid ?? 'own'}`;
+    const ownerReferences = [{ ...(await ownerReference(cluster, releaseNamespace, 'DaemonSet', AGENT)), ...owner }];
     await cluster.api.create(pods, {
       metadata: { name, labels: { [`${GROUP}/component`]: AGENT }, ownerReferences },
       spec: { nodeName: node, serviceAccountName: 'brupop-agent', containers: [{ name: 'agent', image: 'agent' }] },
@@ -362,11 +362,11 @@ describe('a controller', () => {
     await expectNoShadow(name);
   });
 
-  it('restores the node of an agent that does not answer, once its pod is gone', async () => {
+  it('restores the node of an agent that does not answer, once its pod is gone and although another one poses as it', async () => {
     const [name = ''] = await members('silent', 1);
     await configure({ paused: true });
     await mark(name, true);
-    const pod = await agentPod(name);
+    const [pod, forged] = [await agentPod(name), await agentPod(name, { uid: 'forged' })];
     // The spec went to Idle ten minutes ago, and the agent has not confirmed it.
     const state_transition_timestamp = new Date(Date.now() - 600_000).toISOString();
     await cluster.api.patch(`${shadowsPath}/${shadowName(name)}`, { spec: { state_transition_timestamp } });
@@ -377,6 +377,7 @@ describe('a controller', () => {
 
     await cluster.api.delete(pod, { gracePeriodSeconds: 0 });
     await expectRestored(name);
+    await cluster.api.delete(forged, { gracePeriodSeconds: 0 });
   });
 
   it('keeps a cordon that a user sets after removing that of the operator', async () => {

@@ -2,7 +2,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { AGENT, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
-import { isAgentPod } from '@brupop/shared/node/operator-pods';
+import { controllerUID, isAgentPod } from '@brupop/shared/node/operator-pods';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -33,7 +33,7 @@ export function slimAgentPod(raw: unknown, namespace: string): AgentPod {
   return {
     metadata: slimMetadata(metadata),
     isAgent: isAgentPod(metadata, namespace),
-    controllerUID: metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid,
+    controllerUID: controllerUID(metadata),
     addresses: addressesOf(status),
     ...(spec?.nodeName === undefined ? {} : { nodeName: spec.nodeName }),
   };

@@ -7,8 +7,8 @@ import { AGENT, COMPONENT_LABEL, STARTUP_TAINT, WAITING_TAINT } from '@brupop/sh
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
-import { isAgentPod } from '@brupop/shared/node/operator-pods';
-import { corePath } from '@brupop/shared/kube/paths';
+import { controllerUID, isAgentPod } from '@brupop/shared/node/operator-pods';
+import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { releasePatch } from '@brupop/shared/node/ownership';
 import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
@@ -98,18 +98,28 @@ async function pruneAnnotations(context: ApplyContext, node: NodeView, key: stri
 
 /** A running agent may be about to reboot its host. Backs off `key` while there is one. */
 async function agentHasExited(context: ApplyContext, node: string, key: string): Promise<boolean> {
-  const { client, namespace, writer, signal } = context;
+  const { writer } = context;
   const log = context.logOf(node);
-  const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
-  const isAgent = (raw: unknown): boolean => isAgentPod((raw as KubernetesObject).metadata, namespace);
-  const slim = (raw: unknown): true | undefined => (isAgent(raw) ? true : undefined);
-  const options = { path: corePath('pods', { namespace }), query, signal, slim };
-  const list = async (): Promise<number> => (await readList(client, options)).items.length;
-  const found = await writer.listed('the agent pods of the node', key, list, log);
-  if (found === undefined || found === 0) return found === 0;
+  const hasAgent = await writer.listed('the agent pods of the node', key, () => isAgentOn(context, node), log);
+  if (hasAgent !== true) return hasAgent === false;
   log.info('waiting for the agent to exit before the node is restored');
   writer.backOff(key);
   return false;
+}
+
+/** Who may create pods may copy labels and name any controller, but not with the UID of the DaemonSet that exists. */
+async function isAgentOn({ client, namespace, signal }: ApplyContext, node: string): Promise<boolean> {
+  const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
+  const slim = (raw: unknown): string | undefined => {
+    const { metadata } = raw as KubernetesObject;
+    return isAgentPod(metadata, namespace) ? controllerUID(metadata) : undefined;
+  };
+  const { items } = await readList(client, { path: corePath('pods', { namespace }), query, signal, slim });
+  if (items.length === 0) return false;
+  const path = groupPath('apps/v1', 'daemonsets', { namespace, name: AGENT });
+  const daemonSet = await client.find<KubernetesObject>(path, signal);
+  // Its pods may outlive it.
+  return daemonSet === undefined || items.includes(daemonSet.metadata.uid);
 }
 
 export function restorePatch(node: NodeView): object {

@@ -8,10 +8,14 @@ import { AGENT, APISERVER, COMPONENT_LABEL, CONTROLLER } from '../api/names.ts';
 
 type Metadata = Pick<ObjectMeta, 'namespace' | 'labels' | 'ownerReferences'>;
 
-/** True for a pod of the DaemonSet of the agents. */
+/** True for a pod of the DaemonSet of the agents, if its controller has the UID of that. */
 export function isAgentPod(metadata: Metadata, namespace: string): boolean {
   const controller = controllerOf(metadata, AGENT, namespace);
   return controller?.kind === 'DaemonSet' && controller.name === AGENT;
+}
+
+export function controllerUID({ ownerReferences = [] }: Pick<Metadata, 'ownerReferences'>): string | undefined {
+  return ownerReferences.find(({ controller }) => controller === true)?.uid;
 }
 
 /** True for a pod of one of the two Deployments, whose ReplicaSets have their name and a hash. */
