@@ -1,4 +1,4 @@
-// The planner of commit 80cc2701b20c6997e52981640efe91d79a133ebd, written by scripts/freeze-planner.ts.
+// The planner of commit 00e339cf404113ff8d7e0441acb44f7382b99dcb, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -1226,7 +1226,7 @@ var byTarget = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": 
 var DEPENDENTS = {
   clusterExpiredPercent: field(
     whole(1, 100),
-    "The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that a silent one stays counted until the loss ends.",
+    "The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that those that update, are new or being removed are while they renew their Leases, and that a silent one is until the loss ends.",
     always(60)
   ),
   dependents: field(
@@ -6283,210 +6283,6 @@ function agesSince(version2, counts, known, now) {
   return parseTime(known.find((one) => sameVersion(one.version, version2))?.firstOfferedTime) ?? now;
 }
 
-// packages/controller/src/plan/facts/node-metadata.ts
-function decideMetadata(input) {
-  const { state: state2, wanted } = input;
-  const conflicts = keyConflicts(input);
-  const taints = decideTaints(input);
-  const former2 = state2.applied.filter(({ group: group2 }) => group2 !== wanted?.group).flatMap((applied2) => release(input, applied2));
-  const writes = [...adopt(input), ...applyWanted(input, conflicts), ...former2, ...taints.writes];
-  return { writes, conflicts: [...conflicts, ...taints.conflicts] };
-}
-function adopt({ state: state2, known }) {
-  const record6 = readKeysRecord(state2.annotations);
-  const keys4 = record6 && known.get(record6.group);
-  if (record6 === void 0 || keys4 === void 0) return [];
-  if (state2.applied.some(({ group: group3 }) => group3 === record6.group)) return [];
-  const given = (field2) => [...new Set(record6[field2])].filter((key2) => keys4[field2].has(key2));
-  const [labels, annotations] = [given("labels"), given("annotations")];
-  const { group: group2 } = record6;
-  return [
-    { kind: "Adopt", groups: [group2], keys: { group: group2, labels, annotations: [...annotations, GROUP_KEYS_ANNOTATION] } }
-  ];
-}
-var FIELDS2 = ["labels", "annotations"];
-function keyConflicts({ state: state2, wanted, otherOwner }) {
-  if (wanted === void 0 || wanted.rendered.conflicts === "Force") return [];
-  return FIELDS2.flatMap(
-    (field2) => Object.entries(wanted.rendered[field2]).flatMap(([key2, value2]) => {
-      const [found, manager] = [state2[field2][key2], otherOwner(field2, key2)];
-      if (manager === void 0 || found === void 0 || found === value2) return [];
-      return [{ field: field2, key: key2, found, manager }];
-    })
-  );
-}
-function applyWanted(input, conflicts) {
-  const { state: state2, wanted, known, otherOwner } = input;
-  if (wanted === void 0) return [];
-  const { group: group2, rendered } = wanted;
-  const applied2 = state2.applied.find((one) => one.group === group2);
-  const given = (field2) => Object.entries(rendered[field2]).filter(([key2]) => !conflicts.some((one) => one.field === field2 && one.key === key2));
-  const [labels, annotations] = [given("labels"), given("annotations")];
-  if (labels.length + annotations.length === 0) return applied2 === void 0 ? [] : release(input, applied2);
-  const own2 = (field2, entries) => entries.map(([key2]) => key2).filter((key2) => otherOwner(field2, key2) === void 0);
-  const record6 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
-  const kept = unknownKeys(input, applied2, known.get(group2));
-  const body = {
-    labels: { ...kept.labels, ...Object.fromEntries(labels) },
-    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record6 }
-  };
-  const isInPlace = applied2 !== void 0 && FIELDS2.every((field2) => hasApplied(applied2[field2], body[field2], state2[field2]));
-  return isInPlace ? [] : [{ kind: "Apply", groups: [group2], body }];
-}
-function hasApplied(keys4, wanted, found) {
-  const names2 = Object.keys(wanted);
-  const applied2 = new Set(keys4);
-  return names2.length === keys4.length && names2.every((key2) => applied2.has(key2) && (key2 === GROUP_KEYS_ANNOTATION || found[key2] === wanted[key2]));
-}
-function release(input, applied2) {
-  const keys4 = input.known.get(applied2.group);
-  if (keys4 === void 0) return [];
-  const body = unknownKeys(input, applied2, keys4);
-  const isReleased = FIELDS2.every((field2) => Object.keys(body[field2]).length === applied2[field2].length);
-  return isReleased ? [] : [{ kind: "Apply", groups: [applied2.group], body }];
-}
-function unknownKeys({ state: state2 }, applied2, known) {
-  const of = (field2) => {
-    const keys4 = (applied2?.[field2] ?? []).filter((key2) => key2 !== GROUP_KEYS_ANNOTATION && !known?.[field2].has(key2));
-    return Object.fromEntries(
-      keys4.flatMap((key2) => state2[field2][key2] === void 0 ? [] : [[key2, state2[field2][key2]]])
-    );
-  };
-  return { labels: of("labels"), annotations: of("annotations") };
-}
-function decideTaints(input) {
-  const { state: state2, wanted, known } = input;
-  const found = new Map(state2.taints.map((taint2) => [taintId(taint2), taint2]));
-  const records = readTaintsRecord(state2.annotations).filter((one) => known.get(one.group)?.taints.has(taintId(one)));
-  const owned = new Set(records.filter((one) => (found.get(taintId(one))?.value ?? "") === one.value).map(taintId));
-  const given = givenTaints(wanted, found, owned);
-  const ours = given.filter(({ isOurs }) => isOurs).map(({ taint: taint2 }) => taint2);
-  const replaced = /* @__PURE__ */ new Set([...owned, ...ours.map(taintId)]);
-  const taints = [...state2.taints.filter((taint2) => !replaced.has(taintId(taint2))), ...ours];
-  const record6 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
-  const isInPlace = areSame(taints, state2.taints) && record6 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
-  const groups = [.../* @__PURE__ */ new Set([...wanted === void 0 ? [] : [wanted.group], ...records.map((one) => one.group)])];
-  return {
-    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record6 }],
-    conflicts: given.filter(({ isConflict }) => isConflict).map(({ taint: taint2 }) => taintConflict(input, taint2, found))
-  };
-}
-function givenTaints(wanted, found, owned) {
-  const isForced = wanted?.rendered.conflicts === "Force";
-  return (wanted?.rendered.taints ?? []).map((taint2) => {
-    const there = found.get(taintId(taint2));
-    if (there === void 0 || owned.has(taintId(taint2))) return { taint: taint2, isConflict: false, isOurs: true };
-    const isOther = (there.value ?? "") !== taint2.value;
-    return { taint: taint2, isConflict: isOther && !isForced, isOurs: isOther && isForced };
-  });
-}
-function taintConflict({ otherOwner }, taint2, found) {
-  const key2 = taintId(taint2);
-  return {
-    field: "taints",
-    key: key2,
-    found: found.get(key2)?.value ?? "",
-    manager: otherOwner("taints", key2) ?? "another writer"
-  };
-}
-function areSame(a, b) {
-  return textOf2(a) === textOf2(b);
-}
-function textOf2(taints) {
-  const each = taints.map(({ key: key2, value: value2 = "", effect }) => `${key2}=${value2}:${effect}`);
-  return each.toSorted().join();
-}
-
-// packages/controller/src/plan/node-metadata.ts
-var NO_METADATA = { isRecorded: false, pending: [], conflicts: [], rejected: void 0 };
-var REMOVAL_LIMIT_MS = 10 * 6e4;
-function nodeMetadataOf(snapshot, isCurrent, now) {
-  const { nodes, groupObjects, managedNodes, metadataNotes } = snapshot;
-  const known = new Map(groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, knownKeys(readRendered(status))]));
-  const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
-  const wantedBy = wantedOf(groupObjects);
-  const judged = nodes.flatMap((node) => {
-    const wanted = wantedFor(node, byName4.get(node.metadata.name), wantedBy);
-    const isConcerned = node.metadata.deletionTimestamp === void 0 && (wanted !== void 0 || hasGroupMetadata(node));
-    return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
-  });
-  const byGroup = new Map(groupObjects.map((object3) => [object3.metadata.name, metadataOf(object3, judged)]));
-  const finalizers = finalizersOf(groupObjects, byGroup, now);
-  const isLeft = (group2) => (byGroup.get(group2.metadata.name)?.pending.length ?? 0) > 0;
-  return {
-    changes: isCurrent ? judged.filter(({ isDue }) => isDue).map(({ change }) => change) : [],
-    byGroup,
-    finalizers: isCurrent ? finalizers : /* @__PURE__ */ new Map(),
-    leftBehind: new Map(
-      [...finalizers].filter(([group2, change]) => change === "Remove" && isLeft(group2)).map(([group2]) => [group2, byGroup.get(group2.metadata.name)?.pending ?? []])
-    ),
-    times: [
-      ...judged.map(({ note, conflicts }) => conflicts.length > 0 ? note?.checkAt : void 0),
-      ...groupObjects.map(({ metadata: metadata12 }) => removalEnds(metadata12.deletionTimestamp))
-    ]
-  };
-}
-function wantedOf(groups) {
-  return new Map(
-    groups.flatMap(({ metadata: { name, deletionTimestamp, finalizers = [] }, status }) => {
-      const rendered = readRendered(status);
-      const isWanted2 = deletionTimestamp === void 0 && finalizers.includes(NODE_METADATA_FINALIZER);
-      return isWanted2 && rendered !== void 0 ? [[name, { group: name, rendered }]] : [];
-    })
-  );
-}
-function wantedFor(node, managedNode, wantedBy) {
-  const group2 = managedNode?.group?.name;
-  return group2 !== void 0 && isManaged(node) ? wantedBy.get(group2) : void 0;
-}
-function judge(node, { wanted, known }, note, now) {
-  const { labels = {}, annotations = {} } = node.metadata;
-  const noted = (note?.conflicts ?? []).filter(({ field: field2, key: key2, found }) => field2 !== "labels" || labels[key2] === found);
-  const foreign = noted.filter(({ field: field2 }) => field2 === "annotations").map(({ key: key2, found }) => [key2, found]);
-  const shown2 = { ...annotations, ...Object.fromEntries(foreign) };
-  const state2 = { labels, annotations: shown2, taints: node.taints, applied: node.applied };
-  const owner = (field2, key2) => noted.find((one) => one.field === field2 && one.key === key2)?.manager;
-  const { writes, conflicts } = decideMetadata({ state: state2, wanted, known, otherOwner: owner });
-  const groups = [...new Set(writes.flatMap((write) => write.groups))];
-  const isDue = writes.length > 0 || conflicts.length > 0 && (note === void 0 || note.checkAt <= now);
-  const isNew = (taint2) => taint2.effect === "NoExecute" && !node.taints.some((one) => isSameTaint(one, taint2));
-  const evicts = writes.some((write) => write.kind === "Taints" && write.taints.some(isNew));
-  return { change: { node, wanted, known, groups, evicts }, conflicts, isDue, note };
-}
-function metadataOf({ metadata: metadata12, status }, judged) {
-  const { name: group2, generation, finalizers = [] } = metadata12;
-  const rendered = readRendered(status);
-  const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
-  const pending2 = judged.filter(({ change }) => change.groups.includes(group2));
-  const rejected = pending2.find(({ note }) => note?.rejection !== void 0);
-  return {
-    isRecorded: rendered?.generation === generation && isHeld,
-    pending: pending2.map(({ change }) => change.node.metadata.name),
-    conflicts: judged.filter(({ change }) => change.wanted?.group === group2).flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
-    rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? "" }
-  };
-}
-function finalizersOf(objects, byGroup, now) {
-  const isNeeded = ({ metadata: metadata12, status }) => {
-    const isPending = (byGroup.get(metadata12.name)?.pending.length ?? 0) > 0;
-    const ends = removalEnds(metadata12.deletionTimestamp);
-    if (ends !== void 0) return isPending && now < ends;
-    return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata12.generation);
-  };
-  return new Map(
-    objects.flatMap((object3) => {
-      const { finalizers = [], deletionTimestamp } = object3.metadata;
-      const [has, needs] = [finalizers.includes(NODE_METADATA_FINALIZER), isNeeded(object3)];
-      if (has === needs || needs && deletionTimestamp !== void 0) return [];
-      return [[object3, needs ? "Add" : "Remove"]];
-    })
-  );
-}
-function removalEnds(deletionTimestamp) {
-  const deletedAt = parseTime(deletionTimestamp);
-  return deletedAt === void 0 ? void 0 : deletedAt + REMOVAL_LIMIT_MS;
-}
-
 // packages/controller/src/plan/group-order.ts
 var GroupOrder = class {
   #input;
@@ -6677,7 +6473,6 @@ function fleetStateOf(snapshot, now) {
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf2(slots),
-    metadata: nodeMetadataOf(snapshot, stale.length === 0, now),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected: selected2, failed: failed2, offeredSince, now }),
     canaries: new Canaries(selected2.filter(isPair), { ...snapshot, checks: checks3 }, now),
     now
@@ -6787,6 +6582,37 @@ function compare(a, b) {
   const [x = 0, y = 0] = [a[at2], b[at2]];
   if (at2 < 0) return 0;
   return x < y ? -1 : 1;
+}
+
+// packages/controller/src/plan/look-ups.ts
+var MAX_LOOK_UPS = 10;
+function lookUpsOf({ decisions, fleetState }, others, { pods }) {
+  const { drains, workloads, quorums: quorums2, now } = fleetState;
+  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => lookUp === true ? node ?? [] : []);
+  const seenAt = ({ metadata: { name } }) => pods.get(name)?.seenAt ?? 0;
+  const due = [.../* @__PURE__ */ new Set([...wanted, ...others])].filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now).toSorted((a, b) => seenAt(a) - seenAt(b));
+  const used = workloads.isDue ? "list" : "keep";
+  return {
+    lookUps: due.slice(0, MAX_LOOK_UPS),
+    needsPodsOf: drains.requested,
+    allPods: workloads.isRequested ? used : "forget",
+    members: quorums2.wanted,
+    quorums: quorums2.counts
+  };
+}
+function timesOf({ decisions, fleetState }, { watchLags, pods }) {
+  const { slots, policy, canaries, checks: checks3, workloads, quorums: quorums2, now } = fleetState;
+  return [
+    ...decisions.flatMap(({ times, blocked: blocked3 }) => [...times, blocked3?.retryAt]),
+    ...[...slots.values()].map(({ deadline }) => deadline),
+    ...[...pods.values()].map(({ retryAt }) => retryAt),
+    ...checks3.times,
+    ...workloads.times,
+    ...quorums2.times,
+    ...canaries.times,
+    policy.rollout.resumeMs,
+    ...staleCheckTimes(watchLags, now)
+  ];
 }
 
 // packages/shared/src/kube/events.ts
@@ -7273,49 +7099,6 @@ function hookEvent({ failed: failed2 }, { node, shadow: shadow2 }) {
   if (failed2 === void 0 || isUnderWay(shadow2)) return void 0;
   const { run, message } = failed2;
   return eventOn(node, shadow2, { reason: "HookFailed", message, key: run.jobName });
-}
-
-// packages/controller/src/plan/cleanup.ts
-var GARBAGE_COLLECTION_MS = 6e4;
-var AGENT_RESTORES_MS = 3e4;
-var LAST_PASS_MS = 6e4;
-function cleanupOf(managedNode, now) {
-  const { node, shadow: shadow2, missingSince } = managedNode;
-  if (node === void 0) return { managedNode, kind: "DeleteShadow", dueAt: missingSince + GARBAGE_COLLECTION_MS };
-  if (shadow2 !== void 0 && !isOwnedBy(shadow2, node)) return { managedNode, kind: "DeleteShadow", dueAt: now };
-  if (shadow2 !== void 0 && shadow2.spec.state !== "Idle") return void 0;
-  if (orphanedAnnotations(node).length > 0) return { managedNode, kind: "PruneAnnotations", dueAt: now };
-  const safeAt = rebootUntil(managedNode, now) ?? 0;
-  const event2 = restoredEvent(managedNode);
-  if (!isManaged(node))
-    return { managedNode, kind: "Unmanage", dueAt: Math.max(now, safeAt), event: event2, kept: keptEvent(managedNode) };
-  const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
-  return event2 && { managedNode, event: event2, ...leftover(managedNode, restoresUntil, now) };
-}
-function agentRestoresUntil({ node, shadow: shadow2, missingSince }, now) {
-  const endedAt = shadow2 === void 0 ? missingSince : stateSince(shadow2.spec, now) ?? 0;
-  const setAt = (node && ownedSince(node, now)) ?? 0;
-  return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
-}
-function leftover({ shadow: shadow2, missingSince }, restoresUntil, now) {
-  if (shadow2?.status !== void 0 && !isSettled(shadow2))
-    return { kind: "RestoreAfterAgentExit", dueAt: Math.max(notRespondingAt(shadow2, now), restoresUntil) };
-  const idleSince2 = shadow2 === void 0 ? missingSince : stateSince(shadow2.spec, now) ?? 0;
-  return { kind: "Restore", dueAt: Math.max(idleSince2 + AGENT_RESTORES_MS, restoresUntil) };
-}
-function restoredEvent({ node, shadow: shadow2 }) {
-  if (node === void 0 || !ownedByUs(node)) return void 0;
-  const message = "Restored the Node: removed a cordon or load balancer exclusion of the operator that no agent removed";
-  return eventOn(node, shadow2, { reason: "Restored", message, key: node.metadata.resourceVersion });
-}
-function keptEvent({ node, shadow: shadow2 }) {
-  const records = shadow2?.status?.settings?.records ?? [];
-  const keys4 = records.map(({ key: key2 }) => key2);
-  if (node === void 0 || shadow2 === void 0 || keys4.length === 0) return void 0;
-  const unknown6 = records.filter(({ before }) => before === void 0).map(({ key: key2 }) => key2);
-  const unsure = unknown6.length === 0 ? "" : `The host may have had the same value of ${namesOf(unknown6)} before. `;
-  const message = `The label was removed, and the host keeps settings that the operator wrote, since no agent restored them: ${namesOf(keys4)}. ${unsure}Set them on the host, such as with apiclient set updates.version-lock=latest`;
-  return eventOn(node, shadow2, { reason: "HostSettingsKept", message, key: shadow2.metadata.uid });
 }
 
 // packages/controller/src/plan/condition.ts
@@ -7998,7 +7781,7 @@ function transition(input) {
   return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
 }
 function endBeforeReboot(input) {
-  return interrupt(input) ?? supersede(input) ?? release2(input);
+  return interrupt(input) ?? supersede(input) ?? release(input);
 }
 function interrupt(input) {
   const { shadow: shadow2, policy } = input;
@@ -8012,7 +7795,7 @@ function supersede(input) {
   const isAllowed = isWanted(shadow2.spec.version ?? "", policy.versions) && !isEnded && !isOther;
   return isUnderWay(shadow2) && !isPastDrain(shadow2) && !isAllowed ? idle(input, "Superseded") : void 0;
 }
-function release2(input) {
+function release(input) {
   const { spec, status, metadata: metadata12 } = input.shadow;
   const { observedGeneration, result } = status?.drain ?? {};
   const isOver = observedGeneration === metadata12.generation && result === "Blocked";
@@ -8160,7 +7943,7 @@ function needsPods(input) {
 // packages/controller/src/plan/assess.ts
 function assess(managedNode, fleetState) {
   const found = isPair(managedNode) ? assessPair(inputOf(managedNode, fleetState)) : WAITING;
-  return { times: [], ...found, managedNode, cleanup: cleanupOf(managedNode, fleetState.now) };
+  return { times: [], ...found, managedNode };
 }
 function inputOf(pair, fleetState) {
   const { status, spec } = pair.shadow;
@@ -8346,70 +8129,248 @@ function phaseBefore({ progressing: progressing3, status }) {
   return progressing3?.reason === "Updating" ? "updating" : "waiting";
 }
 
-// packages/controller/src/plan/evicting-taints.ts
-var UNREADY_COUNTS_MS = 10 * 6e4;
-var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
-var EVICTION_MS = 5 * 6e4;
-function withoutEvictions(fleetState, managedNodes) {
-  const { metadata: metadata12, now } = fleetState;
-  if (!metadata12.changes.some(({ evicts }) => evicts)) return metadata12;
-  const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
-  const taintedOf = /* @__PURE__ */ new Map();
+// packages/controller/src/plan/settings-rollout.ts
+var MAX_GRANTS = 100;
+var RESTART_MS = 5 * 6e4;
+function grantsOf(decisions, fleetState) {
+  const granted = /* @__PURE__ */ new Map();
   const waiting3 = /* @__PURE__ */ new Map();
-  const lookUps = [];
-  const times = [];
-  const changes = metadata12.changes.toSorted((a, b) => a.node.metadata.name < b.node.metadata.name ? -1 : 1).filter(({ evicts, node, wanted }) => {
-    const managedNode = byName4.get(node.metadata.name);
-    if (!evicts || managedNode === void 0 || wanted === void 0) return true;
-    const tainted2 = taintedOf.get(wanted.group) ?? taintedIn(managedNodes, wanted, now);
-    taintedOf.set(wanted.group, tainted2);
-    const blocked3 = whyNot2({ managedNode, node }, tainted2, fleetState);
-    if (blocked3 === void 0) {
-      fleetState.capacity.reserve({ node, group: managedNode.group }, true);
-      fleetState.controlPlane.starts(node);
-      fleetState.quorums.starts(node);
-      tainted2.names.push(managedNode.name);
-      return true;
+  const due = decisions.filter(({ grant: grant2, change }) => grant2 !== void 0 && change === void 0);
+  if (due.length === 0) return { granted, waiting: waiting3 };
+  for (const decision of due.toSorted((a, b) => a.managedNode.name < b.managedNode.name ? -1 : 1)) {
+    const { name, node, group: group2 } = decision.managedNode;
+    if (decision.grant === void 0 || node === void 0) continue;
+    const blocked3 = whyNotGranted(decision, fleetState);
+    if (blocked3 !== void 0) {
+      waiting3.set(name, blocked3);
+    } else if (granted.size < MAX_GRANTS) {
+      granted.set(name, decision.grant);
+      fleetState.settingsRollouts.changes(decision.managedNode);
+      if (decision.grant === "RestartsService") {
+        fleetState.capacity.reserve({ node, group: group2 }, true);
+        fleetState.controlPlane.starts(node);
+        fleetState.quorums.starts(node);
+      }
     }
-    if (blocked3.lookUp === true) lookUps.push(node);
-    if (blocked3.isUnknown !== true && !waiting3.has(wanted.group))
-      waiting3.set(wanted.group, `${node.metadata.name}: ${blocked3.message}`);
-    times.push(blocked3.retryAt);
-    return false;
-  });
-  const byGroup = new Map(
-    [...metadata12.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting3.get(name) }])
-  );
-  return { ...metadata12, changes, byGroup, lookUps, times: [...metadata12.times, ...times] };
+  }
+  return { granted, waiting: waiting3 };
 }
-function whyNot2({ managedNode, node }, tainted2, fleetState) {
-  const { group: group2, policy } = managedNode;
-  const isUpdating = fleetState.slots.has(managedNode);
-  return firstOf2(GATES2, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
+function whyNotGranted({ managedNode, grant: grant2 }, fleetState) {
+  const { node, group: group2, policy } = managedNode;
+  if (node === void 0) return void 0;
+  const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
+  const gates = grant2 === "Live" ? GATES2 : [...GATES2, notSkipped];
+  const blocked3 = firstOf2(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
+  if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
+  return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
-function taintedIn(managedNodes, { group: group2, rendered }, now) {
-  const tainted2 = managedNodes.filter(
-    ({ group: of, node }) => of?.name === group2 && node !== void 0 && hasTaints(node, rendered)
-  );
-  const isOlder = ({ evictedSince = -Infinity }, ms) => now - evictedSince >= ms;
-  return {
-    names: tainted2.map(({ name }) => name),
-    unready: tainted2.filter((one) => one.node?.ready === false && !isOlder(one, UNREADY_COUNTS_MS)).map(({ name }) => name),
-    isProved: tainted2.some((one) => one.node?.ready === true && isOlder(one, TAINT_PROVING_MS))
-  };
-}
-function whyNotMore({ names: names2, unready, isProved: isProved2 }) {
-  if (unready.length > 0) return { message: `${namesOf(unready)} got its taints that evict pods, and is not Ready` };
-  if (names2.length === 0 || isProved2) return void 0;
-  const first = namesOf(names2);
-  return { message: `${first} has its taints that evict pods first, and has to be Ready with them for a minute` };
-}
-function hasTaints({ taints }, rendered) {
-  const evicting = rendered.taints.filter(({ effect }) => effect === "NoExecute");
-  return evicting.every((one) => taints.some((found) => isSameTaint(found, one)));
+var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, ready];
+function ready({ node }) {
+  return node?.ready === false ? { reason: "NodeNotReady", message: "The Node is not Ready" } : void 0;
 }
 
-// packages/controller/src/plan/forecast-order.ts
+// packages/controller/src/plan/plan.ts
+function plan(snapshot, now) {
+  const fleetState = fleetStateOf(snapshot, now);
+  const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
+  const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
+  const admitted = admit(candidates, fleetState, snapshot);
+  const { decisions, grants } = decideAll(assessments, admitted, fleetState);
+  return {
+    fleetState,
+    decisions,
+    admitted,
+    grants,
+    ...specsOf(decisions),
+    taints: decisions.flatMap(taintChanges),
+    checks: checkWork(decisions, fleetState)
+  };
+}
+function mayOpen(candidate, fleetState) {
+  return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
+}
+function admit(candidates, fleetState, { pods, ownNode }) {
+  const { capacity: capacity2, controlPlane, drains, quorums: quorums2, room, now } = fleetState;
+  const isBlocked = (one) => mayOpen(one, fleetState);
+  const noListWorks = [...pods.values()].filter(({ problem }) => problem !== void 0).length > MAX_LOOK_UPS;
+  return new Map(
+    inOrder2(candidates, { ownNode, isBlocked, isLast: (node) => quorums2.isLast(node), now }).map((candidate) => {
+      const { node, shadow: shadow2 } = candidate;
+      const policy = policyFor(candidate, fleetState);
+      const estimate = estimateFor(fleetState.estimate, policy.maintenance);
+      const needMs = expectedMs(shadow2, estimate) + estimate.marginMs;
+      const drain = () => drains.of(node, policy);
+      const limits = limitsOf(candidate, fleetState);
+      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, policy, drain, needMs };
+      const blocked3 = whyNot(input);
+      const isLookedUp = blocked3?.lookUp === true && (noListWorks || drain().problem === void 0);
+      const keepsPosition = isLookedUp || blocked3?.keepsPosition === true;
+      const holdsSlot = candidate.isRollback;
+      if (blocked3 === void 0 || keepsPosition || blocked3.isUnknown === true) {
+        room.reserve(node);
+        controlPlane.starts(node);
+        quorums2.starts(node);
+        if (holdsSlot) return [candidate, blocked3];
+        capacity2.reserve(candidate, true);
+        reserve(candidate, fleetState);
+      } else letFirst(input, blocked3);
+      return [candidate, blocked3];
+    })
+  );
+}
+function limitsOf(candidate, fleetState) {
+  const { node, version: version2, isReboot: isReboot2, isRollback } = candidate;
+  const { canaries, groupOrder, settingsRollouts } = fleetState;
+  const capacity2 = fleetState.capacity.check(candidate);
+  const controlPlane = isRollback ? fleetState.controlPlane.whyNotDrained(candidate) : fleetState.controlPlane.whyNotStarted(candidate);
+  const none = { canary: void 0, earlierGroups: void 0, reboot: void 0, controlPlane };
+  if (isReboot2)
+    return { ...none, capacity: capacity2, reboot: isRollback ? void 0 : settingsRollouts.whyNotRebooted(candidate) };
+  const earlierGroups = groupOrder.check(candidate, version2);
+  return { ...none, capacity: capacity2, canary: canaries.check(node, version2), earlierGroups };
+}
+function reserve(candidate, { canaries, settingsRollouts }) {
+  if (candidate.isReboot) settingsRollouts.reboots(candidate);
+  else canaries.reserve(candidate.node, candidate.version);
+}
+function decide(assessment, admitted, fleetState) {
+  const { candidate } = assessment;
+  if (candidate === void 0) return assessment;
+  const blocked3 = admitted.get(candidate);
+  if (blocked3 !== void 0) {
+    const progressing4 = blocked3.isUnknown === true ? void 0 : waiting2(blocked3);
+    return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
+  }
+  const policy = policyFor(candidate, fleetState);
+  const jobs2 = recordsAtStart(policy, candidate.status.current_version, candidate.version);
+  const settings2 = fleetState.settings.get(candidate.name);
+  const spec = startSpec(candidate.version, policy, fleetState.now, settings2);
+  const isBlocked = mayOpen(candidate, fleetState);
+  const { node, group: group2 } = candidate;
+  const members2 = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
+  const change = { spec, outcome: "Started", jobs: jobs2, members: members2, group: group2?.name, isBlocked };
+  const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
+  return { ...assessment, change, progressing: progressing3, phase: "updating" };
+}
+function decideAll(assessments, admitted, fleetState) {
+  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
+  const grants = grantsOf(decided, fleetState);
+  return { decisions: decided.map((decision) => withGrant(decision, grants, fleetState)), grants };
+}
+function withGrant(decision, { granted, waiting: blocked3 }, fleetState) {
+  const { managedNode } = decision;
+  const waits = blocked3.get(managedNode.name);
+  const isChanging2 = decision.phase === "upToDate" && decision.progressing?.reason === "ChangingSettings";
+  if (waits !== void 0 && isChanging2)
+    return { ...decision, ...needsPodsFor(waits), progressing: waits.isUnknown === true ? void 0 : waiting2(waits) };
+  const allow = granted.get(managedNode.name);
+  if (allow === void 0 || !isPair(managedNode)) return decision;
+  const policy = policyFor(managedNode, fleetState);
+  return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
+}
+function needsPodsFor({ lookUp }) {
+  return lookUp === void 0 ? {} : { lookUp };
+}
+function taintChanges(decision) {
+  const { managedNode, isStarting = false } = decision;
+  const { node } = managedNode;
+  const { drain } = managedNode.policy;
+  if (node === void 0) return [];
+  const waiting3 = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
+  const startup = drain.startupTaint && isManaged(node) && isStarting;
+  const isSame2 = node.hasWaitingTaint === waiting3 && node.hasStartupTaint === startup;
+  return isSame2 ? [] : [{ node, waiting: waiting3, startup }];
+}
+function isWaiting({ phase: phase2, candidate, blocked: blocked3 }) {
+  const isTainted = blocked3 === void 0 || traitsOf(blocked3.reason).withoutTaint !== true;
+  return phase2 === "updating" || phase2 === "waiting" && candidate !== void 0 && isTainted;
+}
+var MAX_CONFIGURED = 100;
+function specsOf(decisions) {
+  const all = decisions.flatMap(specChanges);
+  const configured = all.filter(({ outcome }) => outcome === "Configured");
+  const others = all.filter(({ outcome }) => outcome !== "Configured");
+  return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
+}
+function specChanges({ managedNode, change }) {
+  return change === void 0 || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
+}
+
+// packages/controller/src/upkeep/lost-nodes.ts
+function lostNodesOf(managedNodes, { policy, stale, connectivity, now }) {
+  const isKnown2 = (node) => stale.length === 0 && !lossOf(connectivity, node).lost;
+  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown2(node));
+  const times = new Map(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
+  const isLost = (one) => (times.get(one) ?? Infinity) <= now;
+  return {
+    lost: pairs.filter(isLost).map(lostNode),
+    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
+    lostTimes: [...times.values()]
+  };
+}
+function lostNode({ name, node, shadow: shadow2 }) {
+  const { uid, generation = 0 } = shadow2.metadata;
+  const message = `The node is lost: it was drained, its host was asked to reboot into ${shadow2.spec.version ?? "?"}, and its kubelet and agent have not reported since ${node.readySince ?? "?"}. Look at the host. The node holds its update slot, and continues when it comes back; if the host is gone: kubectl delete node ${name}`;
+  return { name, message, event: eventOn(node, shadow2, { reason: "NodeLost", message, key: `${uid}/${generation}` }) };
+}
+function withLoss(condition2, lost) {
+  const found = lost.find(({ name }) => name === condition2.node.metadata.name);
+  return found === void 0 ? condition2 : { ...condition2, progressing: { ...condition2.progressing, message: found.message } };
+}
+function describeLost(lost) {
+  return lost.length === 0 ? [] : [`lost in the reboot of their update: ${namesOf(lost.map(({ name }) => name))}`];
+}
+function outOfServiceChange(managedNode, isLost, { lostNode: { action } }) {
+  const { node, shadow: shadow2 } = managedNode;
+  if (node === void 0) return void 0;
+  const isAsked = action === "OutOfServiceTaint" && isManaged(node);
+  const key2 = node.metadata.resourceVersion;
+  if (outOfServiceByUs(node)) {
+    const stays = isAsked && isPair(managedNode) && isAway(managedNode);
+    return stays ? void 0 : endOf2(node, shadow2);
+  }
+  if (!isAsked || !isLost || !mayTaint(node)) return void 0;
+  const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
+  return { node, wanted: true, event: eventOn(node, shadow2, { reason: "OutOfService", message, key: key2 }) };
+}
+function endOf2(node, shadow2) {
+  const message = `Removed the taint ${OUT_OF_SERVICE_TAINT} that the operator had set`;
+  const key2 = node.metadata.resourceVersion;
+  const event2 = eventOn(node, shadow2, { reason: "OutOfServiceEnded", message, key: key2 });
+  return { node, wanted: false, event: node.hasOutOfServiceTaint ? event2 : void 0 };
+}
+function mayTaint(node) {
+  const isDrained3 = node.unschedulable && cordonedByUs(node);
+  return isDrained3 && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
+}
+var LEASE_PERIOD_MS = 1e4;
+function isAway({ node, shadow: shadow2 }) {
+  const reboot2 = rebootOf(shadow2);
+  if (reboot2 === void 0 || drainEnd(shadow2) === void 0) return false;
+  return !node.ready && node.bootID === reboot2.bootID && shadow2.status?.bootID === reboot2.bootID;
+}
+function rebootOf({ spec, status }) {
+  const last = status?.lastOperation;
+  if (spec.state !== "RebootedIntoUpdate" || !sameVersion(last?.version, spec.version)) return void 0;
+  return last?.operation === "Reboot" && last.state === "Processing" ? last : void 0;
+}
+var EMPTY = ["Drained", "Forced"];
+function drainEnd({ metadata: { generation }, status }) {
+  const { observedGeneration, result, endTime } = status?.drain ?? {};
+  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : void 0;
+}
+function lostAt(pair, policy, now) {
+  const { node, shadow: shadow2, leaseExpired } = pair;
+  const silentSince = node.isUnreachable ? parseTime(node.readySince) : void 0;
+  const drainedAt = drainEnd(shadow2);
+  if (silentSince === void 0 || drainedAt === void 0 || !isAway(pair)) return void 0;
+  const { startTime, lastUpdateTime } = rebootOf(shadow2) ?? {};
+  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
+  const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
+  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
+}
+
+// packages/controller/src/report/forecast-order.ts
 var FOR_OTHERS = /* @__PURE__ */ new Set(["WaitingForCanary", "WaitingForNodeGroup"]);
 var LEFT_OUT = /* @__PURE__ */ new Set(["Skipped", "NotSelected", "VersionDenied"]);
 function waitsForOthers(reason2) {
@@ -8454,7 +8415,7 @@ function later(end, soakMs) {
   return end === void 0 || end === 0 ? end : end + soakMs;
 }
 
-// packages/controller/src/plan/forecast.ts
+// packages/controller/src/report/forecast.ts
 var MAX_QUEUE = 20;
 function passesInTime(reason2) {
   const { passes } = traitsOf(reason2);
@@ -8616,7 +8577,7 @@ function steady(before, at2, now) {
   return stays ? before : rfc3339(Math.ceil(at2 / MINUTE_MS2) * MINUTE_MS2);
 }
 
-// packages/controller/src/plan/group-settings.ts
+// packages/controller/src/report/group-settings.ts
 var MAX_LEFT = 100;
 function groupSettingsOf(members2, { settings: settings2 }, { waiting: waiting3 }) {
   const known = members2.flatMap(({ managedNode: { name }, blocked: blocked3 }) => {
@@ -8723,7 +8684,7 @@ function describeSettings2(settings2) {
   return reason2 === "SettingsFailed" || reason2 === "SettingsRefused" ? [message] : [];
 }
 
-// packages/controller/src/plan/metadata-condition.ts
+// packages/controller/src/report/metadata-condition.ts
 var METADATA_REASONS = ["Applied", "Applying", "Conflict", "WriteRejected", "NoMetadata"];
 function metadataApplied({ group: group2, metadata: metadata12 }) {
   const { pending: pending2, conflicts, rejected, waitsFor } = metadata12;
@@ -8756,7 +8717,7 @@ function describeConflicts(conflicts) {
   return `Another writer has set another value: ${list2.join(", ")}${more}. These stay, and everything else is applied. Take them out of spec.nodeMetadata, or set spec.nodeMetadata.conflicts to Force`;
 }
 
-// packages/controller/src/plan/reconciliation.ts
+// packages/controller/src/report/reconciliation.ts
 var RETRIED = /* @__PURE__ */ new Set([
   "ChangingSettings",
   "AgentNotConnected",
@@ -8792,7 +8753,59 @@ function configNeedsUser(conditions2) {
   return conditions2.find(({ reason: reason2 }) => NEED_USER.includes(reason2));
 }
 
-// packages/controller/src/plan/progress.ts
+// packages/controller/src/report/wait-events.ts
+var SHADOW_EVENT_REASONS = ["Waiting", "WaitingEnded", "SettingsKept"];
+var [WAITING2, ENDED, KEPT] = SHADOW_EVENT_REASONS;
+var HOUR_MS3 = 36e5;
+var NOT_TOLD = /* @__PURE__ */ new Set(["UpToDate", "Updating", "ChangingSettings", "DeadlineExceeded"]);
+function waitEvent({ shadow: shadow2 }, { reason: reason2, message }, { isStalled, now }) {
+  const ended = toldBefore(shadow2);
+  const begins = isTold(reason2, isStalled);
+  if (ended === (begins ? reason2 : "") || ended === reason2 && !begins) return void 0;
+  return {
+    reason: begins ? WAITING2 : ENDED,
+    warning: begins && traitsOf(reason2).needsAttention === true,
+    about: shadowReference(shadow2),
+    message: `${ended === "" ? "" : `No longer ${ended}. `}${reason2}: ${message}`,
+    key: `${reason2}/${ended}/${Math.floor(now / HOUR_MS3)}`,
+    isMinor: true
+  };
+}
+function toldBefore({ progressing: progressing3, health }) {
+  const before = progressing3?.reason;
+  const wasStalled = health.some(({ type, status }) => type === "Stalled" && status === "True");
+  return isReason(before) && isTold(before, wasStalled) ? before : "";
+}
+function keptEvent({ shadow: shadow2 }, { reason: reason2, message }, now) {
+  const { cannotUnset = [] } = shadow2.status?.settings ?? {};
+  if (reason2 !== "UpToDate" || cannotUnset.length === 0 || shadow2.progressing?.message === message) return void 0;
+  const key2 = `${Math.floor(now / HOUR_MS3)}`;
+  return { reason: KEPT, warning: true, about: shadowReference(shadow2), message, key: key2, isMinor: true };
+}
+function isTold(reason2, isStalled) {
+  const { fleetWide = false, passes } = traitsOf(reason2);
+  if (reason2 === "AgentNotConnected") return isStalled;
+  return !NOT_TOLD.has(reason2) && !fleetWide && passes !== "capacity";
+}
+
+// packages/controller/src/report/node-conditions.ts
+function nodeConditionsOf(decisions, { pods }, now) {
+  const told2 = decisions.filter(
+    ({ lookUp, blocked: blocked3, managedNode }) => blocked3?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== void 0)
+  );
+  return told2.flatMap((decision) => nodeCondition(decision, now) ?? []);
+}
+function nodeCondition({ managedNode, progressing: progressing3, change, neverConnected }, now) {
+  if (progressing3 === void 0 || !isPair(managedNode)) return void 0;
+  const deadline = change?.outcome === "Cancelled" ? void 0 : deadlineEvent(managedNode, progressing3);
+  const { node, shadow: shadow2, group: group2 } = managedNode;
+  const health = healthOf2(progressing3, neverConnected === true);
+  const waits = waitEvent(managedNode, progressing3, { isStalled: health === "Stalled", now });
+  const event2 = deadline ?? keptEvent(managedNode, progressing3, now) ?? waits;
+  return { shadow: shadow2, node, progressing: progressing3, health, event: event2, group: group2?.name ?? "" };
+}
+
+// packages/controller/src/report/progress.ts
 function progressOf2(fleetState, counted) {
   const { before, policy, groups, now } = fleetState;
   if (!counted.some(needsUpdate)) return void 0;
@@ -8848,99 +8861,217 @@ function traitsFor({ progressing: progressing3, managedNode }) {
   return isReason(reason2) ? traitsOf(reason2) : { passes: "event" };
 }
 
-// packages/controller/src/plan/facts/lost-node.ts
-var LEASE_PERIOD_MS = 1e4;
-function isAway({ node, shadow: shadow2 }) {
-  const reboot2 = rebootOf(shadow2);
-  if (reboot2 === void 0 || drainEnd(shadow2) === void 0) return false;
-  return !node.ready && node.bootID === reboot2.bootID && shadow2.status?.bootID === reboot2.bootID;
+// packages/controller/src/upkeep/metadata-writes.ts
+function decideMetadata(input) {
+  const { state: state2, wanted } = input;
+  const conflicts = keyConflicts(input);
+  const taints = decideTaints(input);
+  const former2 = state2.applied.filter(({ group: group2 }) => group2 !== wanted?.group).flatMap((applied2) => release2(input, applied2));
+  const writes = [...adopt(input), ...applyWanted(input, conflicts), ...former2, ...taints.writes];
+  return { writes, conflicts: [...conflicts, ...taints.conflicts] };
 }
-function rebootOf({ spec, status }) {
-  const last = status?.lastOperation;
-  if (spec.state !== "RebootedIntoUpdate" || !sameVersion(last?.version, spec.version)) return void 0;
-  return last?.operation === "Reboot" && last.state === "Processing" ? last : void 0;
+function adopt({ state: state2, known }) {
+  const record6 = readKeysRecord(state2.annotations);
+  const keys4 = record6 && known.get(record6.group);
+  if (record6 === void 0 || keys4 === void 0) return [];
+  if (state2.applied.some(({ group: group3 }) => group3 === record6.group)) return [];
+  const given = (field2) => [...new Set(record6[field2])].filter((key2) => keys4[field2].has(key2));
+  const [labels, annotations] = [given("labels"), given("annotations")];
+  const { group: group2 } = record6;
+  return [
+    { kind: "Adopt", groups: [group2], keys: { group: group2, labels, annotations: [...annotations, GROUP_KEYS_ANNOTATION] } }
+  ];
 }
-var EMPTY = ["Drained", "Forced"];
-function drainEnd({ metadata: { generation }, status }) {
-  const { observedGeneration, result, endTime } = status?.drain ?? {};
-  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : void 0;
+var FIELDS2 = ["labels", "annotations"];
+function keyConflicts({ state: state2, wanted, otherOwner }) {
+  if (wanted === void 0 || wanted.rendered.conflicts === "Force") return [];
+  return FIELDS2.flatMap(
+    (field2) => Object.entries(wanted.rendered[field2]).flatMap(([key2, value2]) => {
+      const [found, manager] = [state2[field2][key2], otherOwner(field2, key2)];
+      if (manager === void 0 || found === void 0 || found === value2) return [];
+      return [{ field: field2, key: key2, found, manager }];
+    })
+  );
 }
-function lostAt(pair, policy, now) {
-  const { node, shadow: shadow2, leaseExpired } = pair;
-  const silentSince = node.isUnreachable ? parseTime(node.readySince) : void 0;
-  const drainedAt = drainEnd(shadow2);
-  if (silentSince === void 0 || drainedAt === void 0 || !isAway(pair)) return void 0;
-  const { startTime, lastUpdateTime } = rebootOf(shadow2) ?? {};
-  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
-  const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
-  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
+function applyWanted(input, conflicts) {
+  const { state: state2, wanted, known, otherOwner } = input;
+  if (wanted === void 0) return [];
+  const { group: group2, rendered } = wanted;
+  const applied2 = state2.applied.find((one) => one.group === group2);
+  const given = (field2) => Object.entries(rendered[field2]).filter(([key2]) => !conflicts.some((one) => one.field === field2 && one.key === key2));
+  const [labels, annotations] = [given("labels"), given("annotations")];
+  if (labels.length + annotations.length === 0) return applied2 === void 0 ? [] : release2(input, applied2);
+  const own2 = (field2, entries) => entries.map(([key2]) => key2).filter((key2) => otherOwner(field2, key2) === void 0);
+  const record6 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
+  const kept = unknownKeys(input, applied2, known.get(group2));
+  const body = {
+    labels: { ...kept.labels, ...Object.fromEntries(labels) },
+    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record6 }
+  };
+  const isInPlace = applied2 !== void 0 && FIELDS2.every((field2) => hasApplied(applied2[field2], body[field2], state2[field2]));
+  return isInPlace ? [] : [{ kind: "Apply", groups: [group2], body }];
 }
-
-// packages/controller/src/plan/lost-nodes.ts
-function lostNodesOf(managedNodes, { policy, stale, connectivity, now }) {
-  const isKnown2 = (node) => stale.length === 0 && !lossOf(connectivity, node).lost;
-  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown2(node));
-  const times = new Map(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
-  const isLost = (one) => (times.get(one) ?? Infinity) <= now;
+function hasApplied(keys4, wanted, found) {
+  const names2 = Object.keys(wanted);
+  const applied2 = new Set(keys4);
+  return names2.length === keys4.length && names2.every((key2) => applied2.has(key2) && (key2 === GROUP_KEYS_ANNOTATION || found[key2] === wanted[key2]));
+}
+function release2(input, applied2) {
+  const keys4 = input.known.get(applied2.group);
+  if (keys4 === void 0) return [];
+  const body = unknownKeys(input, applied2, keys4);
+  const isReleased = FIELDS2.every((field2) => Object.keys(body[field2]).length === applied2[field2].length);
+  return isReleased ? [] : [{ kind: "Apply", groups: [applied2.group], body }];
+}
+function unknownKeys({ state: state2 }, applied2, known) {
+  const of = (field2) => {
+    const keys4 = (applied2?.[field2] ?? []).filter((key2) => key2 !== GROUP_KEYS_ANNOTATION && !known?.[field2].has(key2));
+    return Object.fromEntries(
+      keys4.flatMap((key2) => state2[field2][key2] === void 0 ? [] : [[key2, state2[field2][key2]]])
+    );
+  };
+  return { labels: of("labels"), annotations: of("annotations") };
+}
+function decideTaints(input) {
+  const { state: state2, wanted, known } = input;
+  const found = new Map(state2.taints.map((taint2) => [taintId(taint2), taint2]));
+  const records = readTaintsRecord(state2.annotations).filter((one) => known.get(one.group)?.taints.has(taintId(one)));
+  const owned = new Set(records.filter((one) => (found.get(taintId(one))?.value ?? "") === one.value).map(taintId));
+  const given = givenTaints(wanted, found, owned);
+  const ours = given.filter(({ isOurs }) => isOurs).map(({ taint: taint2 }) => taint2);
+  const replaced = /* @__PURE__ */ new Set([...owned, ...ours.map(taintId)]);
+  const taints = [...state2.taints.filter((taint2) => !replaced.has(taintId(taint2))), ...ours];
+  const record6 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
+  const isInPlace = areSame(taints, state2.taints) && record6 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
+  const groups = [.../* @__PURE__ */ new Set([...wanted === void 0 ? [] : [wanted.group], ...records.map((one) => one.group)])];
   return {
-    lost: pairs.filter(isLost).map(lostNode),
-    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
-    lostTimes: [...times.values()]
+    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record6 }],
+    conflicts: given.filter(({ isConflict }) => isConflict).map(({ taint: taint2 }) => taintConflict(input, taint2, found))
   };
 }
-function lostNode({ name, node, shadow: shadow2 }) {
-  const { uid, generation = 0 } = shadow2.metadata;
-  const message = `The node is lost: it was drained, its host was asked to reboot into ${shadow2.spec.version ?? "?"}, and its kubelet and agent have not reported since ${node.readySince ?? "?"}. Look at the host. The node holds its update slot, and continues when it comes back; if the host is gone: kubectl delete node ${name}`;
-  return { name, message, event: eventOn(node, shadow2, { reason: "NodeLost", message, key: `${uid}/${generation}` }) };
+function givenTaints(wanted, found, owned) {
+  const isForced = wanted?.rendered.conflicts === "Force";
+  return (wanted?.rendered.taints ?? []).map((taint2) => {
+    const there = found.get(taintId(taint2));
+    if (there === void 0 || owned.has(taintId(taint2))) return { taint: taint2, isConflict: false, isOurs: true };
+    const isOther = (there.value ?? "") !== taint2.value;
+    return { taint: taint2, isConflict: isOther && !isForced, isOurs: isOther && isForced };
+  });
 }
-function withLoss(condition2, lost) {
-  const found = lost.find(({ name }) => name === condition2.node.metadata.name);
-  return found === void 0 ? condition2 : { ...condition2, progressing: { ...condition2.progressing, message: found.message } };
-}
-function describeLost(lost) {
-  return lost.length === 0 ? [] : [`lost in the reboot of their update: ${namesOf(lost.map(({ name }) => name))}`];
-}
-function outOfServiceChange(managedNode, isLost, { lostNode: { action } }) {
-  const { node, shadow: shadow2 } = managedNode;
-  if (node === void 0) return void 0;
-  const isAsked = action === "OutOfServiceTaint" && isManaged(node);
-  const key2 = node.metadata.resourceVersion;
-  if (outOfServiceByUs(node)) {
-    const stays = isAsked && isPair(managedNode) && isAway(managedNode);
-    return stays ? void 0 : endOf2(node, shadow2);
-  }
-  if (!isAsked || !isLost || !mayTaint(node)) return void 0;
-  const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
-  return { node, wanted: true, event: eventOn(node, shadow2, { reason: "OutOfService", message, key: key2 }) };
-}
-function endOf2(node, shadow2) {
-  const message = `Removed the taint ${OUT_OF_SERVICE_TAINT} that the operator had set`;
-  const key2 = node.metadata.resourceVersion;
-  const event2 = eventOn(node, shadow2, { reason: "OutOfServiceEnded", message, key: key2 });
-  return { node, wanted: false, event: node.hasOutOfServiceTaint ? event2 : void 0 };
-}
-function mayTaint(node) {
-  const isDrained3 = node.unschedulable && cordonedByUs(node);
-  return isDrained3 && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
-}
-
-// packages/controller/src/plan/new-nodes.ts
-function newNodesOf(managedNodes) {
-  const nodes = managedNodes.filter(({ shadow: shadow2 }) => shadow2 === void 0).flatMap(({ node }) => node ?? []);
-  const without3 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
-  const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
-  const problemOf4 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
+function taintConflict({ otherOwner }, taint2, found) {
+  const key2 = taintId(taint2);
   return {
-    newNodes: without3.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
-    uncreated: new Map(without3.map((node) => [node.metadata.name, problemOf4(node)]).filter(isKnown))
+    field: "taints",
+    key: key2,
+    found: found.get(key2)?.value ?? "",
+    manager: otherOwner("taints", key2) ?? "another writer"
   };
 }
-function isKnown(entry) {
-  return entry[1] !== void 0;
+function areSame(a, b) {
+  return textOf2(a) === textOf2(b);
 }
-var NAME_TOO_LONG = `the name of the Node is longer than ${MAX_NODE_NAME} characters`;
+function textOf2(taints) {
+  const each = taints.map(({ key: key2, value: value2 = "", effect }) => `${key2}=${value2}:${effect}`);
+  return each.toSorted().join();
+}
 
-// packages/controller/src/plan/rollout.ts
+// packages/controller/src/upkeep/node-metadata.ts
+var NO_METADATA = { isRecorded: false, pending: [], conflicts: [], rejected: void 0 };
+var REMOVAL_LIMIT_MS = 10 * 6e4;
+function nodeMetadataOf(snapshot, isCurrent, now) {
+  const { nodes, groupObjects, managedNodes, metadataNotes } = snapshot;
+  const known = new Map(groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, knownKeys(readRendered(status))]));
+  const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
+  const wantedBy = wantedOf(groupObjects);
+  const judged = nodes.flatMap((node) => {
+    const wanted = wantedFor(node, byName4.get(node.metadata.name), wantedBy);
+    const isConcerned = node.metadata.deletionTimestamp === void 0 && (wanted !== void 0 || hasGroupMetadata(node));
+    return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
+  });
+  const byGroup = new Map(groupObjects.map((object3) => [object3.metadata.name, metadataOf(object3, judged)]));
+  const finalizers = finalizersOf(groupObjects, byGroup, now);
+  const isLeft = (group2) => (byGroup.get(group2.metadata.name)?.pending.length ?? 0) > 0;
+  const given = new Set(judged.filter(hasAll).map(({ change }) => change.wanted?.group));
+  const due = judged.filter(({ isDue }) => isDue).map(({ change }) => change);
+  return {
+    changes: isCurrent ? due.map((one) => ({ ...one, isOnOthers: given.has(one.wanted?.group) })) : [],
+    byGroup,
+    finalizers: isCurrent ? finalizers : /* @__PURE__ */ new Map(),
+    leftBehind: new Map(
+      [...finalizers].filter(([group2, change]) => change === "Remove" && isLeft(group2)).map(([group2]) => [group2, byGroup.get(group2.metadata.name)?.pending ?? []])
+    ),
+    times: [
+      ...judged.map(({ note, conflicts }) => conflicts.length > 0 ? note?.checkAt : void 0),
+      ...groupObjects.map(({ metadata: metadata12 }) => removalEnds(metadata12.deletionTimestamp))
+    ]
+  };
+}
+function hasAll({ change: { groups, wanted }, conflicts }) {
+  return wanted !== void 0 && groups.length === 0 && conflicts.length === 0;
+}
+function wantedOf(groups) {
+  return new Map(
+    groups.flatMap(({ metadata: { name, deletionTimestamp, finalizers = [] }, status }) => {
+      const rendered = readRendered(status);
+      const isWanted2 = deletionTimestamp === void 0 && finalizers.includes(NODE_METADATA_FINALIZER);
+      return isWanted2 && rendered !== void 0 ? [[name, { group: name, rendered }]] : [];
+    })
+  );
+}
+function wantedFor(node, managedNode, wantedBy) {
+  const group2 = managedNode?.group?.name;
+  return group2 !== void 0 && isManaged(node) ? wantedBy.get(group2) : void 0;
+}
+function judge(node, { wanted, known }, note, now) {
+  const { labels = {}, annotations = {} } = node.metadata;
+  const noted = (note?.conflicts ?? []).filter(({ field: field2, key: key2, found }) => field2 !== "labels" || labels[key2] === found);
+  const foreign = noted.filter(({ field: field2 }) => field2 === "annotations").map(({ key: key2, found }) => [key2, found]);
+  const shown2 = { ...annotations, ...Object.fromEntries(foreign) };
+  const state2 = { labels, annotations: shown2, taints: node.taints, applied: node.applied };
+  const owner = (field2, key2) => noted.find((one) => one.field === field2 && one.key === key2)?.manager;
+  const { writes, conflicts } = decideMetadata({ state: state2, wanted, known, otherOwner: owner });
+  const groups = [...new Set(writes.flatMap((write) => write.groups))];
+  const isDue = writes.length > 0 || conflicts.length > 0 && (note === void 0 || note.checkAt <= now);
+  const isNew = (taint2) => taint2.effect === "NoExecute" && !node.taints.some((one) => isSameTaint(one, taint2));
+  const evicts = writes.some((write) => write.kind === "Taints" && write.taints.some(isNew));
+  const isRejected = note?.rejection !== void 0;
+  return { change: { node, wanted, known, groups, evicts, isRejected }, conflicts, isDue, note };
+}
+function metadataOf({ metadata: metadata12, status }, judged) {
+  const { name: group2, generation, finalizers = [] } = metadata12;
+  const rendered = readRendered(status);
+  const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
+  const pending2 = judged.filter(({ change }) => change.groups.includes(group2));
+  const rejected = pending2.find(({ note }) => note?.rejection !== void 0);
+  return {
+    isRecorded: rendered?.generation === generation && isHeld,
+    pending: pending2.map(({ change }) => change.node.metadata.name),
+    conflicts: judged.filter(({ change }) => change.wanted?.group === group2).flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
+    rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? "" }
+  };
+}
+function finalizersOf(objects, byGroup, now) {
+  const isNeeded = ({ metadata: metadata12, status }) => {
+    const isPending = (byGroup.get(metadata12.name)?.pending.length ?? 0) > 0;
+    const ends = removalEnds(metadata12.deletionTimestamp);
+    if (ends !== void 0) return isPending && now < ends;
+    return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata12.generation);
+  };
+  return new Map(
+    objects.flatMap((object3) => {
+      const { finalizers = [], deletionTimestamp } = object3.metadata;
+      const [has, needs] = [finalizers.includes(NODE_METADATA_FINALIZER), isNeeded(object3)];
+      if (has === needs || needs && deletionTimestamp !== void 0) return [];
+      return [[object3, needs ? "Add" : "Remove"]];
+    })
+  );
+}
+function removalEnds(deletionTimestamp) {
+  const deletedAt = parseTime(deletionTimestamp);
+  return deletedAt === void 0 ? void 0 : deletedAt + REMOVAL_LIMIT_MS;
+}
+
+// packages/controller/src/report/rollout.ts
 function unconfirmedOf(decisions, { waiting: waiting3 }) {
   const pending2 = decisions.filter((decision) => decision.pending === true);
   const paces = new Set(pending2.map((decision) => paceOf(decision, waiting3)));
@@ -8989,9 +9120,10 @@ function groupRollouts(fleetState, counted, {
   forecast,
   stuckNodes,
   lost,
-  grants
+  grants,
+  metadata: metadata12
 }) {
-  const { groups, groupOrder, metadata: metadata12, now } = fleetState;
+  const { groups, groupOrder, now } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   return groups.map((group2) => {
     const { policy } = group2;
@@ -9018,279 +9150,197 @@ function groupRollouts(fleetState, counted, {
   });
 }
 
-// packages/controller/src/plan/settings-rollout.ts
-var MAX_GRANTS = 100;
-var RESTART_MS = 5 * 6e4;
-function grantsOf(decisions, fleetState) {
-  const granted = /* @__PURE__ */ new Map();
-  const waiting3 = /* @__PURE__ */ new Map();
-  const due = decisions.filter(({ grant: grant2, change }) => grant2 !== void 0 && change === void 0);
-  if (due.length === 0) return { granted, waiting: waiting3 };
-  for (const decision of due.toSorted((a, b) => a.managedNode.name < b.managedNode.name ? -1 : 1)) {
-    const { name, node, group: group2 } = decision.managedNode;
-    if (decision.grant === void 0 || node === void 0) continue;
-    const blocked3 = whyNotGranted(decision, fleetState);
-    if (blocked3 !== void 0) {
-      waiting3.set(name, blocked3);
-    } else if (granted.size < MAX_GRANTS) {
-      granted.set(name, decision.grant);
-      fleetState.settingsRollouts.changes(decision.managedNode);
-      if (decision.grant === "RestartsService") {
-        fleetState.capacity.reserve({ node, group: group2 }, true);
-        fleetState.controlPlane.starts(node);
-        fleetState.quorums.starts(node);
-      }
-    }
-  }
-  return { granted, waiting: waiting3 };
-}
-function whyNotGranted({ managedNode, grant: grant2 }, fleetState) {
-  const { node, group: group2, policy } = managedNode;
-  if (node === void 0) return void 0;
-  const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
-  const gates = grant2 === "Live" ? GATES3 : [...GATES3, notSkipped];
-  const blocked3 = firstOf2(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
-  if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
-  return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
-}
-var GATES3 = [watchFresh, clockRight, connected, paused, validConfig, ready];
-function ready({ node }) {
-  return node?.ready === false ? { reason: "NodeNotReady", message: "The Node is not Ready" } : void 0;
-}
-
-// packages/controller/src/plan/wait-events.ts
-var SHADOW_EVENT_REASONS = ["Waiting", "WaitingEnded", "SettingsKept"];
-var [WAITING2, ENDED, KEPT] = SHADOW_EVENT_REASONS;
-var HOUR_MS3 = 36e5;
-var NOT_TOLD = /* @__PURE__ */ new Set(["UpToDate", "Updating", "ChangingSettings", "DeadlineExceeded"]);
-function waitEvent({ shadow: shadow2 }, { reason: reason2, message }, { isStalled, now }) {
-  const ended = toldBefore(shadow2);
-  const begins = isTold(reason2, isStalled);
-  if (ended === (begins ? reason2 : "") || ended === reason2 && !begins) return void 0;
-  return {
-    reason: begins ? WAITING2 : ENDED,
-    warning: begins && traitsOf(reason2).needsAttention === true,
-    about: shadowReference(shadow2),
-    message: `${ended === "" ? "" : `No longer ${ended}. `}${reason2}: ${message}`,
-    key: `${reason2}/${ended}/${Math.floor(now / HOUR_MS3)}`,
-    isMinor: true
-  };
-}
-function toldBefore({ progressing: progressing3, health }) {
-  const before = progressing3?.reason;
-  const wasStalled = health.some(({ type, status }) => type === "Stalled" && status === "True");
-  return isReason(before) && isTold(before, wasStalled) ? before : "";
-}
-function keptEvent2({ shadow: shadow2 }, { reason: reason2, message }, now) {
-  const { cannotUnset = [] } = shadow2.status?.settings ?? {};
-  if (reason2 !== "UpToDate" || cannotUnset.length === 0 || shadow2.progressing?.message === message) return void 0;
-  const key2 = `${Math.floor(now / HOUR_MS3)}`;
-  return { reason: KEPT, warning: true, about: shadowReference(shadow2), message, key: key2, isMinor: true };
-}
-function isTold(reason2, isStalled) {
-  const { fleetWide = false, passes } = traitsOf(reason2);
-  if (reason2 === "AgentNotConnected") return isStalled;
-  return !NOT_TOLD.has(reason2) && !fleetWide && passes !== "capacity";
-}
-
-// packages/controller/src/plan/plan.ts
-function plan(snapshot, now) {
-  const fleetState = fleetStateOf(snapshot, now);
-  const { policy, stale, connectivity, clockSkewMs, stuck } = fleetState;
-  const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
-  const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
-  const admitted = admit(candidates, fleetState, snapshot);
-  const { decisions, grants } = decideAll(assessments, admitted, fleetState);
-  const metadata12 = withoutEvictions(fleetState, snapshot.managedNodes);
+// packages/controller/src/report/report.ts
+function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata: metadata12 }, snapshot) {
+  const { policy, stale, connectivity, clockSkewMs, stuck, failed: failed2, frozen: frozen2, canaries, orphaned, now } = fleetState;
   const counted = decisions.filter(({ managedNode: { node } }) => node !== void 0 && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
-  const progress = progressOf2(fleetState, counted);
-  const { lostTimes, ...losses } = lostNodesOf(snapshot.managedNodes, fleetState);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
-  const { lookUps, conditions: conditions2 } = lookUpsOf(decisions, metadata12.lookUps ?? [], snapshot, now);
-  const wakes = [
-    ...decisions.flatMap(({ times, cleanup, blocked: blocked3 }) => [...times, cleanup?.dueAt, blocked3?.retryAt]),
-    ...timesOf({ ...fleetState, metadata: metadata12 }, snapshot),
-    ...lostTimes,
-    ...forecast.windowEnds,
-    progress?.deadline
-  ];
   return {
-    ...specsOf(decisions),
-    ...newNodesOf(stale.length === 0 ? snapshot.managedNodes : []),
-    cleanups: decisions.flatMap(({ cleanup }) => cleanup !== void 0 && cleanup.dueAt <= now ? [cleanup] : []),
-    lookUps,
-    conditions: conditions2.map((one) => withLoss(one, losses.lost)),
-    ...losses,
-    needsPodsOf: fleetState.drains.requested,
-    ...podsNow(fleetState),
-    taints: decisions.flatMap(taintChanges),
-    checks: checkWork(decisions, fleetState),
+    conditions: nodeConditionsOf(decisions, snapshot, now).map((one) => withLoss(one, lost)),
     policy,
     stale,
     connectivity,
     clockSkewMs,
     counts: countsOf(counted),
-    failed: fleetState.failed,
-    frozen: fleetState.frozen,
-    canaries: fleetState.canaries.completed,
+    failed: failed2,
+    frozen: frozen2,
+    canaries: canaries.completed,
     forecast,
-    progress,
+    progress: progressOf2(fleetState, counted),
     stuckNodes,
-    groups: groupRollouts({ ...fleetState, metadata: metadata12 }, counted, { forecast, stuckNodes, lost: losses.lost, grants }),
-    metadata: metadata12,
-    orphanedNodes: fleetState.orphaned,
-    ...unconfirmedOf(counted, grants),
-    wakeAt: earliest2(wakes, now)
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata: metadata12 }),
+    orphanedNodes: orphaned,
+    lost,
+    ...unconfirmedOf(counted, grants)
   };
 }
-function mayOpen(candidate, fleetState) {
-  return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
+
+// packages/controller/src/upkeep/cleanup.ts
+var GARBAGE_COLLECTION_MS = 6e4;
+var AGENT_RESTORES_MS = 3e4;
+var LAST_PASS_MS = 6e4;
+function cleanupOf(managedNode, now) {
+  const { node, shadow: shadow2, missingSince } = managedNode;
+  if (node === void 0) return { managedNode, kind: "DeleteShadow", dueAt: missingSince + GARBAGE_COLLECTION_MS };
+  if (shadow2 !== void 0 && !isOwnedBy(shadow2, node)) return { managedNode, kind: "DeleteShadow", dueAt: now };
+  if (shadow2 !== void 0 && shadow2.spec.state !== "Idle") return void 0;
+  if (orphanedAnnotations(node).length > 0) return { managedNode, kind: "PruneAnnotations", dueAt: now };
+  const safeAt = rebootUntil(managedNode, now) ?? 0;
+  const event2 = restoredEvent(managedNode);
+  if (!isManaged(node))
+    return { managedNode, kind: "Unmanage", dueAt: Math.max(now, safeAt), event: event2, kept: keptEvent2(managedNode) };
+  const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
+  return event2 && { managedNode, event: event2, ...leftover(managedNode, restoresUntil, now) };
 }
-function podsNow({ workloads, quorums: quorums2 }) {
-  const used = workloads.isDue ? "list" : "keep";
-  return { allPods: workloads.isRequested ? used : "forget", members: quorums2.wanted, quorums: quorums2.counts };
+function agentRestoresUntil({ node, shadow: shadow2, missingSince }, now) {
+  const endedAt = shadow2 === void 0 ? missingSince : stateSince(shadow2.spec, now) ?? 0;
+  const setAt = (node && ownedSince(node, now)) ?? 0;
+  return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
 }
-function timesOf({ slots, policy, canaries, checks: checks3, workloads, quorums: quorums2, metadata: metadata12, now }, { watchLags, pods }) {
-  const deadlines = [...slots.values()].map(({ deadline }) => deadline);
-  const retries = [...pods.values()].map(({ retryAt }) => retryAt);
-  return [
-    ...deadlines,
-    ...retries,
-    ...checks3.times,
-    ...workloads.times,
-    ...quorums2.times,
-    ...metadata12.times,
-    ...canaries.times,
-    policy.rollout.resumeMs,
-    ...staleCheckTimes(watchLags, now)
+function leftover({ shadow: shadow2, missingSince }, restoresUntil, now) {
+  if (shadow2?.status !== void 0 && !isSettled(shadow2))
+    return { kind: "RestoreAfterAgentExit", dueAt: Math.max(notRespondingAt(shadow2, now), restoresUntil) };
+  const idleSince2 = shadow2 === void 0 ? missingSince : stateSince(shadow2.spec, now) ?? 0;
+  return { kind: "Restore", dueAt: Math.max(idleSince2 + AGENT_RESTORES_MS, restoresUntil) };
+}
+function restoredEvent({ node, shadow: shadow2 }) {
+  if (node === void 0 || !ownedByUs(node)) return void 0;
+  const message = "Restored the Node: removed a cordon or load balancer exclusion of the operator that no agent removed";
+  return eventOn(node, shadow2, { reason: "Restored", message, key: node.metadata.resourceVersion });
+}
+function keptEvent2({ node, shadow: shadow2 }) {
+  const records = shadow2?.status?.settings?.records ?? [];
+  const keys4 = records.map(({ key: key2 }) => key2);
+  if (node === void 0 || shadow2 === void 0 || keys4.length === 0) return void 0;
+  const unknown6 = records.filter(({ before }) => before === void 0).map(({ key: key2 }) => key2);
+  const unsure = unknown6.length === 0 ? "" : `The host may have had the same value of ${namesOf(unknown6)} before. `;
+  const message = `The label was removed, and the host keeps settings that the operator wrote, since no agent restored them: ${namesOf(keys4)}. ${unsure}Set them on the host, such as with apiclient set updates.version-lock=latest`;
+  return eventOn(node, shadow2, { reason: "HostSettingsKept", message, key: shadow2.metadata.uid });
+}
+
+// packages/controller/src/upkeep/evicting-taints.ts
+var UNREADY_COUNTS_MS = 10 * 6e4;
+var GATES3 = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
+var EVICTION_MS = 5 * 6e4;
+function withoutEvictions(metadata12, fleetState, managedNodes) {
+  const { now } = fleetState;
+  if (!metadata12.changes.some(({ evicts }) => evicts)) return metadata12;
+  const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
+  const taintedOf = /* @__PURE__ */ new Map();
+  const waiting3 = /* @__PURE__ */ new Map();
+  const lookUps = [];
+  const times = [];
+  const changes = metadata12.changes.toSorted(inOrder3).filter(({ evicts, node, wanted }) => {
+    const managedNode = byName4.get(node.metadata.name);
+    if (!evicts || managedNode === void 0 || wanted === void 0) return true;
+    const tainted2 = taintedOf.get(wanted.group) ?? taintedIn(managedNodes, wanted, now);
+    taintedOf.set(wanted.group, tainted2);
+    const blocked3 = whyNot2({ managedNode, node }, tainted2, fleetState);
+    if (blocked3 === void 0) {
+      fleetState.capacity.reserve({ node, group: managedNode.group }, true);
+      fleetState.controlPlane.starts(node);
+      fleetState.quorums.starts(node);
+      tainted2.names.push(managedNode.name);
+      return true;
+    }
+    if (blocked3.lookUp === true) lookUps.push(node);
+    if (blocked3.isUnknown !== true && !waiting3.has(wanted.group))
+      waiting3.set(wanted.group, `${node.metadata.name}: ${blocked3.message}`);
+    times.push(blocked3.retryAt);
+    return false;
+  });
+  const byGroup = new Map(
+    [...metadata12.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting3.get(name) }])
+  );
+  return { ...metadata12, changes, byGroup, lookUps, times: [...metadata12.times, ...times] };
+}
+function inOrder3(a, b) {
+  return Number(a.isRejected) - Number(b.isRejected) || (a.node.metadata.name < b.node.metadata.name ? -1 : 1);
+}
+function whyNot2({ managedNode, node }, tainted2, fleetState) {
+  const { group: group2, policy } = managedNode;
+  const isUpdating = fleetState.slots.has(managedNode);
+  return firstOf2(GATES3, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
+}
+function taintedIn(managedNodes, { group: group2, rendered }, now) {
+  const tainted2 = managedNodes.filter(
+    ({ group: of, node }) => of?.name === group2 && node !== void 0 && hasTaints(node, rendered)
+  );
+  const isOlder = ({ evictedSince = -Infinity }, ms) => now - evictedSince >= ms;
+  return {
+    names: tainted2.map(({ name }) => name),
+    unready: tainted2.filter((one) => one.node?.ready === false && !isOlder(one, UNREADY_COUNTS_MS)).map(({ name }) => name),
+    isProved: tainted2.some((one) => one.node?.ready === true && isOlder(one, TAINT_PROVING_MS))
+  };
+}
+function whyNotMore({ names: names2, unready, isProved: isProved2 }) {
+  if (unready.length > 0) return { message: `${namesOf(unready)} got its taints that evict pods, and is not Ready` };
+  if (names2.length === 0 || isProved2) return void 0;
+  const first = namesOf(names2);
+  return { message: `${first} gets its taints that evict pods first, and has to be Ready with them for a minute` };
+}
+function hasTaints({ taints }, rendered) {
+  const evicting = rendered.taints.filter(({ effect }) => effect === "NoExecute");
+  return evicting.every((one) => taints.some((found) => isSameTaint(found, one)));
+}
+
+// packages/controller/src/upkeep/new-nodes.ts
+function newNodesOf(managedNodes) {
+  const nodes = managedNodes.filter(({ shadow: shadow2 }) => shadow2 === void 0).flatMap(({ node }) => node ?? []);
+  const without3 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
+  const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
+  const problemOf4 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
+  return {
+    newNodes: without3.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
+    uncreated: new Map(without3.map((node) => [node.metadata.name, problemOf4(node)]).filter(isKnown))
+  };
+}
+function isKnown(entry) {
+  return entry[1] !== void 0;
+}
+var NAME_TOO_LONG = `the name of the Node is longer than ${MAX_NODE_NAME} characters`;
+
+// packages/controller/src/upkeep/upkeep.ts
+function upkeepOf({ fleetState }, snapshot) {
+  const { managedNodes } = snapshot;
+  const { stale, now } = fleetState;
+  const isCurrent = stale.length === 0;
+  const metadata12 = withoutEvictions(nodeMetadataOf(snapshot, isCurrent, now), fleetState, managedNodes);
+  const cleanups = managedNodes.flatMap((managedNode) => cleanupOf(managedNode, now) ?? []);
+  const { lostTimes, ...losses } = lostNodesOf(managedNodes, fleetState);
+  return {
+    ...newNodesOf(isCurrent ? managedNodes : []),
+    ...losses,
+    cleanups: cleanups.filter(({ dueAt }) => dueAt <= now),
+    metadata: metadata12,
+    asksFor: metadata12.lookUps ?? [],
+    upkeepTimes: [...cleanups.map(({ dueAt }) => dueAt), ...metadata12.times, ...lostTimes]
+  };
+}
+
+// packages/controller/src/whole-plan.ts
+function wholePlan(snapshot, now) {
+  const decided = plan(snapshot, now);
+  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot);
+  const report = reportOf(decided, upkeep, snapshot);
+  const { specs, moreSpecs, taints, checks: checks3 } = decided;
+  const times = [
+    ...timesOf(decided, snapshot),
+    ...upkeepTimes,
+    ...report.forecast.windowEnds,
+    report.progress?.deadline
   ];
-}
-var MAX_LOOK_UPS = 10;
-function admit(candidates, fleetState, { pods, ownNode }) {
-  const { capacity: capacity2, controlPlane, drains, quorums: quorums2, room, now } = fleetState;
-  const isBlocked = (one) => mayOpen(one, fleetState);
-  const noListWorks = [...pods.values()].filter(({ problem }) => problem !== void 0).length > MAX_LOOK_UPS;
-  return new Map(
-    inOrder2(candidates, { ownNode, isBlocked, isLast: (node) => quorums2.isLast(node), now }).map((candidate) => {
-      const { node, shadow: shadow2 } = candidate;
-      const policy = policyFor(candidate, fleetState);
-      const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-      const needMs = expectedMs(shadow2, estimate) + estimate.marginMs;
-      const drain = () => drains.of(node, policy);
-      const limits = limitsOf(candidate, fleetState);
-      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, policy, drain, needMs };
-      const blocked3 = whyNot(input);
-      const isLookedUp = blocked3?.lookUp === true && (noListWorks || drain().problem === void 0);
-      const keepsPosition = isLookedUp || blocked3?.keepsPosition === true;
-      const holdsSlot = candidate.isRollback;
-      if (blocked3 === void 0 || keepsPosition || blocked3.isUnknown === true) {
-        room.reserve(node);
-        controlPlane.starts(node);
-        quorums2.starts(node);
-        if (holdsSlot) return [candidate, blocked3];
-        capacity2.reserve(candidate, true);
-        reserve(candidate, fleetState);
-      } else letFirst(input, blocked3);
-      return [candidate, blocked3];
-    })
-  );
-}
-function limitsOf(candidate, fleetState) {
-  const { node, version: version2, isReboot: isReboot2, isRollback } = candidate;
-  const { canaries, groupOrder, settingsRollouts } = fleetState;
-  const capacity2 = fleetState.capacity.check(candidate);
-  const controlPlane = isRollback ? fleetState.controlPlane.whyNotDrained(candidate) : fleetState.controlPlane.whyNotStarted(candidate);
-  const none = { canary: void 0, earlierGroups: void 0, reboot: void 0, controlPlane };
-  if (isReboot2)
-    return { ...none, capacity: capacity2, reboot: isRollback ? void 0 : settingsRollouts.whyNotRebooted(candidate) };
-  const earlierGroups = groupOrder.check(candidate, version2);
-  return { ...none, capacity: capacity2, canary: canaries.check(node, version2), earlierGroups };
-}
-function reserve(candidate, { canaries, settingsRollouts }) {
-  if (candidate.isReboot) settingsRollouts.reboots(candidate);
-  else canaries.reserve(candidate.node, candidate.version);
-}
-function decide(assessment, admitted, fleetState) {
-  const { candidate } = assessment;
-  if (candidate === void 0) return assessment;
-  const blocked3 = admitted.get(candidate);
-  if (blocked3 !== void 0) {
-    const progressing4 = blocked3.isUnknown === true ? void 0 : waiting2(blocked3);
-    return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
-  }
-  const policy = policyFor(candidate, fleetState);
-  const jobs2 = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const settings2 = fleetState.settings.get(candidate.name);
-  const spec = startSpec(candidate.version, policy, fleetState.now, settings2);
-  const isBlocked = mayOpen(candidate, fleetState);
-  const { node, group: group2 } = candidate;
-  const members2 = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
-  const change = { spec, outcome: "Started", jobs: jobs2, members: members2, group: group2?.name, isBlocked };
-  const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
-  return { ...assessment, change, progressing: progressing3, phase: "updating" };
-}
-function decideAll(assessments, admitted, fleetState) {
-  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
-  const grants = grantsOf(decided, fleetState);
-  return { decisions: decided.map((decision) => withGrant(decision, grants, fleetState)), grants };
-}
-function withGrant(decision, { granted, waiting: blocked3 }, fleetState) {
-  const { managedNode } = decision;
-  const waits = blocked3.get(managedNode.name);
-  const isChanging2 = decision.phase === "upToDate" && decision.progressing?.reason === "ChangingSettings";
-  if (waits !== void 0 && isChanging2)
-    return { ...decision, ...needsPodsFor(waits), progressing: waits.isUnknown === true ? void 0 : waiting2(waits) };
-  const allow = granted.get(managedNode.name);
-  if (allow === void 0 || !isPair(managedNode)) return decision;
-  const policy = policyFor(managedNode, fleetState);
-  return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
-}
-function needsPodsFor({ lookUp }) {
-  return lookUp === void 0 ? {} : { lookUp };
-}
-function lookUpsOf(decisions, others, { pods }, now) {
-  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => lookUp === true ? node ?? [] : []);
-  const nodes = [.../* @__PURE__ */ new Set([...wanted, ...others])];
-  const seenAt = ({ metadata: { name } }) => pods.get(name)?.seenAt ?? 0;
-  const due = nodes.filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now).toSorted((a, b) => seenAt(a) - seenAt(b));
-  const said = decisions.filter(
-    ({ lookUp, blocked: blocked3, managedNode }) => blocked3?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== void 0)
-  );
-  return { lookUps: due.slice(0, MAX_LOOK_UPS), conditions: said.flatMap((one) => nodeConditions(one, now)) };
-}
-function taintChanges(decision) {
-  const { managedNode, isStarting = false } = decision;
-  const { node } = managedNode;
-  const { drain } = managedNode.policy;
-  if (node === void 0) return [];
-  const waiting3 = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
-  const startup = drain.startupTaint && isManaged(node) && isStarting;
-  const isSame2 = node.hasWaitingTaint === waiting3 && node.hasStartupTaint === startup;
-  return isSame2 ? [] : [{ node, waiting: waiting3, startup }];
-}
-function isWaiting({ phase: phase2, candidate, blocked: blocked3 }) {
-  const isTainted = blocked3 === void 0 || traitsOf(blocked3.reason).withoutTaint !== true;
-  return phase2 === "updating" || phase2 === "waiting" && candidate !== void 0 && isTainted;
-}
-var MAX_CONFIGURED = 100;
-function specsOf(decisions) {
-  const all = decisions.flatMap(specChanges);
-  const configured = all.filter(({ outcome }) => outcome === "Configured");
-  const others = all.filter(({ outcome }) => outcome !== "Configured");
-  return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
-}
-function specChanges({ managedNode, change }) {
-  return change === void 0 || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
-}
-function nodeConditions({ managedNode, progressing: progressing3, change, neverConnected }, now) {
-  if (progressing3 === void 0 || !isPair(managedNode)) return [];
-  const deadline = change?.outcome === "Cancelled" ? void 0 : deadlineEvent(managedNode, progressing3);
-  const { node, shadow: shadow2, group: group2 } = managedNode;
-  const health = healthOf2(progressing3, neverConnected === true);
-  const waits = waitEvent(managedNode, progressing3, { isStalled: health === "Stalled", now });
-  const event2 = deadline ?? keptEvent2(managedNode, progressing3, now) ?? waits;
-  return [{ shadow: shadow2, node, progressing: progressing3, health, event: event2, group: group2?.name ?? "" }];
+  return {
+    specs,
+    moreSpecs,
+    taints,
+    checks: checks3,
+    ...upkeep,
+    ...report,
+    ...lookUpsOf(decided, asksFor, snapshot),
+    wakeAt: earliest2(times, now)
+  };
 }
 function earliest2(candidates, now) {
   const later2 = candidates.filter((time2) => time2 !== void 0 && time2 > now);
@@ -9541,10 +9591,10 @@ function healthConditions({ shadow: shadow2, progressing: progressing3, health }
   return health === "Ready" ? [of("Ready", "True")] : [of("Ready", "False"), of(health, "True")];
 }
 
-// packages/controller/src/plan/config-status.ts
+// packages/controller/src/report/config-status.ts
 var import_node_crypto4 = require("node:crypto");
 
-// packages/controller/src/plan/config-conditions.ts
+// packages/controller/src/report/config-conditions.ts
 var CONFIG_REASONS = [
   "InUse",
   "InvalidConfiguration",
@@ -9803,7 +9853,7 @@ function describeOrphaned(nodes) {
   return [`orphaned annotations on ${namesOf(nodes)}: no update of the operator set them; see kubectl describe node`];
 }
 
-// packages/controller/src/plan/config-status.ts
+// packages/controller/src/report/config-status.ts
 var CERTIFICATE_CONDITION = "CertificateReady";
 var DEPENDENTS_CONDITION = "DependentsAvailable";
 var RECOVERY_CONDITION = "RecoveryReady";
@@ -9837,7 +9887,12 @@ function statusOf(input) {
     ...policy.inForce !== void 0 && { inForce: policy.inForce }
   };
 }
-function freezeOf({ frozen: all, failed: nodes, forecast: { versions, reasons }, policy }) {
+function freezeOf({
+  frozen: all,
+  failed: nodes,
+  forecast: { versions, reasons },
+  policy
+}) {
   const isOffered = (frozen2) => versions.some(({ version: version2, offered }) => offered > 0 && sameVersion(version2, frozen2));
   const wanted = all.find(({ version: version2 }) => isWanted(version2, policy.versions) && isOffered(version2));
   const found = wanted ?? (reasons.has("Frozen") ? all[0] : void 0);
@@ -9916,7 +9971,10 @@ function lastOf(before, wanted) {
 }
 var MAX_FAILED = 50;
 var MAX_RECORDED2 = 20;
-function failuresOf({ failed: failed2, frozen: versions }) {
+function failuresOf({
+  failed: failed2,
+  frozen: versions
+}) {
   const frozenVersions2 = versions.slice(0, MAX_RECORDED2).map(({ version: version2, since }) => ({ version: version2, since: rfc3339(since) }));
   const failedNodes2 = failed2.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
   return { ...versions.length > 0 && { frozenVersions: frozenVersions2 }, ...failed2.length > 0 && { failedNodes: failedNodes2 } };
@@ -9992,7 +10050,7 @@ function newestFirst(a, b) {
   return b.version.localeCompare(a.version, "en", { numeric: true });
 }
 
-// packages/controller/src/plan/group-status.ts
+// packages/controller/src/report/group-status.ts
 function groupStatusOf({ metadata: metadata12 }, { rollout, before, isWritten, now }) {
   const { generation = 0 } = metadata12;
   const rendered = recordOf({ metadata: metadata12, status: before ?? {} }, rollout.group);
@@ -10159,7 +10217,7 @@ var Planner = class {
   plan(objects) {
     this.#remember(objects);
     const snapshot = this.#snapshot(objects);
-    const made = plan(snapshot, objects.now);
+    const made = wholePlan(snapshot, objects.now);
     const slots = [...fleetStateOf(snapshot, objects.now).slots.keys()].map(({ name }) => name).toSorted();
     const statuses = statusesOf(snapshot, made, objects.now);
     this.#look(made, objects);

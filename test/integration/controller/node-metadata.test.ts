@@ -24,6 +24,10 @@ const DEDICATED = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoSched
 const domains = ['example.com'];
 /** Longer than the controller takes for anything that it would write. */
 const QUIET_MS = 3_000;
+/** Less than the fifth delay after a rejection. */
+const JOINS_MS = 5_000;
+const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
+const REJECTING = 'no-team';
 
 let cluster: ControlPlane;
 let serviceAccountDir = '';
@@ -64,7 +68,7 @@ async function installPolicies(): Promise<void> {
     if (!kind.startsWith('ValidatingAdmissionPolicy') || !metadata.name.startsWith('brupop-node')) continue;
     const plural =
       kind === 'ValidatingAdmissionPolicy' ? 'validatingadmissionpolicies' : 'validatingadmissionpolicybindings';
-    await cluster.api.create(`/apis/admissionregistration.k8s.io/v1/${plural}`, object);
+    await cluster.api.create(`${ADMISSION}/${plural}`, object);
   }
 }
 
@@ -102,6 +106,33 @@ async function untilCondition(name: string, type: string, reason: string): Promi
     const condition = await conditionOf(name, type);
     expect([condition?.reason, condition?.message]).toEqual([reason, condition?.message]);
     return condition?.message ?? '';
+  });
+}
+
+/** Returns when an admission policy rejects the label on this Node. */
+async function rejectTeamOn(name: string): Promise<void> {
+  const rule = {
+    apiGroups: [''],
+    apiVersions: ['v1'],
+    operations: ['UPDATE'],
+    resources: ['nodes'],
+    resourceNames: [name],
+  };
+  await cluster.api.create(`${ADMISSION}/validatingadmissionpolicies`, {
+    metadata: { name: REJECTING },
+    spec: {
+      failurePolicy: 'Fail',
+      matchConstraints: { resourceRules: [rule] },
+      validations: [{ expression: `!('${TEAM}' in object.metadata.?labels.orValue({}))` }],
+    },
+  });
+  await cluster.api.create(`${ADMISSION}/validatingadmissionpolicybindings`, {
+    metadata: { name: REJECTING },
+    spec: { policyName: REJECTING, validationActions: ['Deny'] },
+  });
+  await eventually(async () => {
+    const tried = cluster.api.patch(`/api/v1/nodes/${name}?dryRun=All`, { metadata: { labels: { [TEAM]: 'any' } } });
+    await expect(tried).rejects.toMatchObject({ status: 422 });
   });
 }
 
@@ -320,6 +351,31 @@ describe('a group', () => {
     const counts = Object.fromEntries(countRequests(requests));
     expect(counts['brupop-controller get nodes']).toBeLessThanOrEqual(2);
     expect(counts['brupop-controller patch nodes']).toBeUndefined();
+  });
+
+  it('reaches a Node at once that joins while the writes of another one are rejected', async () => {
+    const [node = ''] = await members('gpu', 2);
+    await rejectTeamOn(node);
+    const position = await auditPosition(cluster.auditLogPath);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    expect(await untilCondition('gpu', 'MetadataApplied', 'WriteRejected')).toContain(`Node "${node}"`);
+    await eventually(async () => expect((await shownOn('gpu-1')).team).toBe('ml'));
+    // The next try is more than JOINS_MS later.
+    await eventually(
+      async () => {
+        const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+        const isRejected = ({ verb, name, status }: (typeof requests)[number]): boolean =>
+          verb === 'patch' && name === node && status === 422;
+        expect(requests.filter(isRejected).length).toBeGreaterThan(4);
+      },
+      { limitMs: 60_000 },
+    );
+    names.push('gpu-2');
+    await createMember(cluster, 'gpu-2', oldVersion);
+    await cluster.api.patch('/api/v1/nodes/gpu-2', { metadata: { labels: { pool: 'gpu' } } });
+    await eventually(async () => expect((await shownOn('gpu-2')).team).toBe('ml'), { limitMs: JOINS_MS });
+    await cluster.api.delete(`${ADMISSION}/validatingadmissionpolicybindings/${REJECTING}`);
+    await cluster.api.delete(`${ADMISSION}/validatingadmissionpolicies/${REJECTING}`);
   });
 
   it('is removed from a Node that is no longer managed', async () => {

@@ -60,9 +60,7 @@ export class NodeMetadataWriter {
     const now = clock.monotonic();
     for (const [uid, { at }] of this.#written) if (now - at > KEPT_MS) this.#written.delete(uid);
     const waits = changes.map((change) => this.#waitMs(change, now));
-    const due = changes.filter(
-      (change, index) => waits[index] === 0 && writer.canWrite(keyOf(change)) && writer.canWrite(groupKeyOf(change)),
-    );
+    const due = changes.filter((change, index) => waits[index] === 0 && this.#canWrite(change));
     let isNews = due.length > MAX_NODES;
     const tried = due.slice(0, MAX_NODES);
     await forEachOf(tried, async (change) => {
@@ -74,6 +72,12 @@ export class NodeMetadataWriter {
     const later = waits.filter((ms) => ms > 0);
     if (isNews) return 0;
     return later.length === 0 ? undefined : Math.min(...later);
+  }
+
+  #canWrite(change: MetadataChange): boolean {
+    const { writer } = this.#context;
+    const isAccepted = change.isOnOthers && !change.isRejected;
+    return writer.canWrite(keyOf(change)) && (isAccepted || writer.canWrite(groupKeyOf(change)));
   }
 
   /** What admission denies for every Node of a group is not tried for each of them. */

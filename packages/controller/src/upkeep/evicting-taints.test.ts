@@ -98,7 +98,7 @@ it('one node gets it first, and the condition of the group says why the others w
   expect(metadataApplied(group)).toMatchObject({
     status: 'False',
     reason: 'Applying',
-    message: expect.stringContaining('Waiting: b: a has its taints that evict pods first') as string,
+    message: expect.stringContaining('Waiting: b: a gets its taints that evict pods first') as string,
   });
 });
 
@@ -111,6 +111,16 @@ it('the others wait until the first has been Ready with it for a minute, and the
   const half = [tainted('a', MINUTE), tainted('b', 1_000), waiting('c')];
   expect(written(planOf(half))).toEqual([]);
   expect(written(planOf(half, { spec: AT_ONCE }))).toEqual(['c']);
+});
+
+it('a Node whose write is rejected is tried last, and keeps no slot from the others', () => {
+  const nodes = ['a', 'b', 'c'].map((name) => waiting(name));
+  const uid = nodes[0]?.node?.metadata.uid ?? '';
+  const metadataNotes = new Map([[uid, { conflicts: [], rejection: 'denied', checkAt: NOW + MINUTE }]]);
+  const world = { snapshot: { metadataNotes } };
+  expect(written(planOf(nodes, world))).toEqual(['b']);
+  expect(written(planOf([...nodes.slice(0, 1), tainted('b', MINUTE), waiting('c')], world))).toEqual(['c']);
+  expect(written(planOf([...nodes.slice(0, 1), tainted('b', 2 * MINUTE), tainted('c', MINUTE)], world))).toEqual(['a']);
 });
 
 it('a node that is not Ready soon after it got it stops the others for ten minutes', () => {

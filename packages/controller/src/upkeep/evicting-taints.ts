@@ -8,7 +8,8 @@
  * Only inside the windows, and not during a pause, while watches are stale, the clock is wrong or connectivity is lost,
  * with a mistake in the configuration or the group, on a node that updates, or on one that a user has left out. A node that
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
- * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint.
+ * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
+ * write was rejected is tried after all others.
  */
 import type { Rendered } from '@brupop/shared/api/node-metadata';
 import { isSameTaint } from '../cluster/group-metadata.ts';
@@ -43,31 +44,33 @@ export function withoutEvictions(
   const waiting = new Map<string, string>();
   const lookUps: NodeView[] = [];
   const times: (number | undefined)[] = [];
-  const changes = metadata.changes
-    .toSorted((a, b) => (a.node.metadata.name < b.node.metadata.name ? -1 : 1))
-    .filter(({ evicts, node, wanted }) => {
-      const managedNode = byName.get(node.metadata.name);
-      if (!evicts || managedNode === undefined || wanted === undefined) return true;
-      const tainted = taintedOf.get(wanted.group) ?? taintedIn(managedNodes, wanted, now);
-      taintedOf.set(wanted.group, tainted);
-      const blocked = whyNot({ managedNode, node }, tainted, fleetState);
-      if (blocked === undefined) {
-        fleetState.capacity.reserve({ node, group: managedNode.group }, true);
-        fleetState.controlPlane.starts(node);
-        fleetState.quorums.starts(node);
-        tainted.names.push(managedNode.name);
-        return true;
-      }
-      if (blocked.lookUp === true) lookUps.push(node);
-      if (blocked.isUnknown !== true && !waiting.has(wanted.group))
-        waiting.set(wanted.group, `${node.metadata.name}: ${blocked.message}`);
-      times.push(blocked.retryAt);
-      return false;
-    });
+  const changes = metadata.changes.toSorted(inOrder).filter(({ evicts, node, wanted }) => {
+    const managedNode = byName.get(node.metadata.name);
+    if (!evicts || managedNode === undefined || wanted === undefined) return true;
+    const tainted = taintedOf.get(wanted.group) ?? taintedIn(managedNodes, wanted, now);
+    taintedOf.set(wanted.group, tainted);
+    const blocked = whyNot({ managedNode, node }, tainted, fleetState);
+    if (blocked === undefined) {
+      fleetState.capacity.reserve({ node, group: managedNode.group }, true);
+      fleetState.controlPlane.starts(node);
+      fleetState.quorums.starts(node);
+      tainted.names.push(managedNode.name);
+      return true;
+    }
+    if (blocked.lookUp === true) lookUps.push(node);
+    if (blocked.isUnknown !== true && !waiting.has(wanted.group))
+      waiting.set(wanted.group, `${node.metadata.name}: ${blocked.message}`);
+    times.push(blocked.retryAt);
+    return false;
+  });
   const byGroup = new Map(
     [...metadata.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting.get(name) }] as const),
   );
   return { ...metadata, changes, byGroup, lookUps, times: [...metadata.times, ...times] };
+}
+
+function inOrder(a: MetadataChange, b: MetadataChange): number {
+  return Number(a.isRejected) - Number(b.isRejected) || (a.node.metadata.name < b.node.metadata.name ? -1 : 1);
 }
 
 interface Waits {
@@ -126,7 +129,7 @@ function whyNotMore({ names, unready, isProved }: Tainted): Waits | undefined {
   if (unready.length > 0) return { message: `${namesOf(unready)} got its taints that evict pods, and is not Ready` };
   if (names.length === 0 || isProved) return undefined;
   const first = namesOf(names);
-  return { message: `${first} has its taints that evict pods first, and has to be Ready with them for a minute` };
+  return { message: `${first} gets its taints that evict pods first, and has to be Ready with them for a minute` };
 }
 
 function hasTaints({ taints }: NodeView, rendered: Rendered): boolean {

@@ -19,6 +19,10 @@ export interface MetadataChange extends Pick<MetadataInput, 'wanted' | 'known'> 
   readonly groups: readonly string[];
   /** It adds a taint that evicts pods. */
   readonly evicts: boolean;
+  /** The latest write of this Node was rejected. */
+  readonly isRejected: boolean;
+  /** Another Node has what the group gives. */
+  readonly isOnOthers: boolean;
 }
 
 export interface GroupMetadata {
@@ -51,7 +55,7 @@ export interface NodeMetadataPlan {
 export const REMOVAL_LIMIT_MS = 10 * 60_000;
 
 interface Judged {
-  readonly change: MetadataChange;
+  readonly change: Omit<MetadataChange, 'isOnOthers'>;
   readonly conflicts: readonly Conflict[];
   readonly isDue: boolean;
   readonly note: MetadataNote | undefined;
@@ -72,8 +76,10 @@ export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: numb
   const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, judged)]));
   const finalizers = finalizersOf(groupObjects, byGroup, now);
   const isLeft = (group: BottlerocketNodeGroup): boolean => (byGroup.get(group.metadata.name)?.pending.length ?? 0) > 0;
+  const given = new Set(judged.filter(hasAll).map(({ change }) => change.wanted?.group));
+  const due = judged.filter(({ isDue }) => isDue).map(({ change }) => change);
   return {
-    changes: isCurrent ? judged.filter(({ isDue }) => isDue).map(({ change }) => change) : [],
+    changes: isCurrent ? due.map((one) => ({ ...one, isOnOthers: given.has(one.wanted?.group) })) : [],
     byGroup,
     finalizers: isCurrent ? finalizers : new Map(),
     leftBehind: new Map(
@@ -86,6 +92,10 @@ export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: numb
       ...groupObjects.map(({ metadata }) => removalEnds(metadata.deletionTimestamp)),
     ],
   };
+}
+
+function hasAll({ change: { groups, wanted }, conflicts }: Judged): boolean {
+  return wanted !== undefined && groups.length === 0 && conflicts.length === 0;
 }
 
 /** Nodes are written when the finalizer sees to it that a group does not end before it is removed from them. */
@@ -128,7 +138,8 @@ function judge(
   const isNew = (taint: NodeTaint): boolean =>
     taint.effect === 'NoExecute' && !node.taints.some((one) => isSameTaint(one, taint));
   const evicts = writes.some((write) => write.kind === 'Taints' && write.taints.some(isNew));
-  return { change: { node, wanted, known, groups, evicts }, conflicts, isDue, note };
+  const isRejected = note?.rejection !== undefined;
+  return { change: { node, wanted, known, groups, evicts, isRejected }, conflicts, isDue, note };
 }
 
 function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonly Judged[]): GroupMetadata {
