@@ -1,4 +1,4 @@
-// The planner of commit 00e339cf404113ff8d7e0441acb44f7382b99dcb, written by scripts/freeze-planner.ts.
+// The planner of commit ba31985a2f207b2e06c79f594981c09241d7dee6, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -8164,7 +8164,7 @@ function whyNotGranted({ managedNode, grant: grant2 }, fleetState) {
   if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
   return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
-var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, ready];
+var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, ready, writable];
 function ready({ node }) {
   return node?.ready === false ? { reason: "NodeNotReady", message: "The Node is not Ready" } : void 0;
 }

@@ -89,6 +89,8 @@ it('keeps the pin beside the settings of the group', () => {
 it('lets one node prove the settings before all others', () => {
   const made = planOf([classified('a'), classified('b'), classified('c', 'Live')], { concurrency: { maxUpdating: 3 } });
   expect(granted(made)).toEqual(['a RestartsService']);
+  const rejected = { ...classified('a'), writeRejection: 'denied' };
+  expect(granted(planOf([rejected, classified('b')]))).toEqual(['b RestartsService']);
   expect(condition(made)[2]).toBe(
     '0 of 3 hosts have the settings; the next one waits: One node of the group proves the settings first',
   );

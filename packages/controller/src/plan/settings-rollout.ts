@@ -16,7 +16,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import type { FleetState } from './fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
-import { notSkipped } from './gates/node.ts';
+import { notSkipped, writable } from './gates/node.ts';
 import { quorumKeptOtherwise } from './gates/quorums.ts';
 import { type Blocked, firstOf } from './gates/reasons.ts';
 
@@ -73,7 +73,7 @@ function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState)
 }
 
 /** What speaks against any disruption. */
-const GATES = [watchFresh, clockRight, connected, paused, validConfig, ready];
+const GATES = [watchFresh, clockRight, connected, paused, validConfig, ready, writable];
 
 function ready({ node }: Pick<ManagedNode, 'node'>): Blocked | undefined {
   return node?.ready === false ? { reason: 'NodeNotReady', message: 'The Node is not Ready' } : undefined;

@@ -131,7 +131,7 @@ export const restored: Gate = ({ node }) => {
 };
 
 /** While the API server rejects the spec, other nodes go first. */
-export const writable: Gate = ({ writeRejection }) =>
+export const writable = ({ writeRejection }: Pick<GateInput, 'writeRejection'>): Blocked | undefined =>
   writeRejection === undefined ? undefined : specRejected(writeRejection);
 
 /** Without capacity the pods are not listed again: the latest list suffices for the reason. */
