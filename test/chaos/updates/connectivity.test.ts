@@ -8,7 +8,9 @@ import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/wi
 
 jest.setTimeout(360_000);
 
-async function cutOff({ cluster }: FleetContext, nodes: readonly string[], isCutOff: boolean): Promise<void> {
+async function cutOff({ cluster, fleet }: FleetContext, nodes: readonly string[], isCutOff: boolean): Promise<void> {
+  // kube-controller-manager marks the pods of silent nodes as not Ready, as often as their kubelets say otherwise.
+  if (isCutOff) fleet.observer.hostsFail = true;
   const metadata = { annotations: { [CUT_OFF_ANNOTATION]: isCutOff ? 'true' : null } };
   for (const node of nodes) await cluster.api.patch(`/api/v1/nodes/${node}`, { metadata });
 }

@@ -9,6 +9,7 @@ import {
   type NodeLease,
   readLease,
   RELEASE_AFTER_MS,
+  STARTS_FOR_MS,
 } from './connectivity.ts';
 import type { ManagedNode } from './snapshot.ts';
 
@@ -201,14 +202,31 @@ it('nodes that are off hold up nothing while the only other one is in its update
   const fleet = new Fleet(3, { shadow: (name) => (name === 'node-2' ? updating : {}) });
   fleet.cut(2);
   for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 3 * 24 * 60 * MINUTE));
+  fleet.pass(STARTS_FOR_MS);
   expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 0 });
 });
 
-it('nodes that were off before this process started do not count', () => {
-  const fleet = new Fleet(8);
-  fleet.cut(5);
-  for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - 3 * 24 * 60 * MINUTE));
-  expect(fleet.pass(MINUTE)).toMatchObject({ lost: false, counted: 3, expired: [] });
+describe('a process that starts with the first nodes after an outage of hours', () => {
+  const restarted = (count: number, off: number, hours: number): Fleet => {
+    const fleet = new Fleet(count);
+    fleet.cut(off);
+    for (const name of fleet.cutOff) fleet.observe(leaseOf(name, NOW - hours * 60 * MINUTE));
+    return fleet;
+  };
+
+  it('waits until most others are heard', () => {
+    const fleet = restarted(8, 7, 2);
+    expect(fleet.pass(5 * MINUTE)).toMatchObject({ lost: true, counted: 8 });
+    fleet.cutOff.clear();
+    fleet.pass(10 * SECOND);
+    expect(fleet.pass(RELEASE_AFTER_MS)).toMatchObject({ lost: false, counted: 8, expired: [] });
+  });
+
+  it('waits for ten minutes at most, since the others may be off for good', () => {
+    const fleet = restarted(8, 5, 3 * 24);
+    expect(fleet.pass(STARTS_FOR_MS)).toMatchObject({ lost: true, counted: 8 });
+    expect(fleet.pass(RELEASE_AFTER_MS + 10 * SECOND)).toMatchObject({ lost: false, counted: 3, expired: [] });
+  });
 });
 
 it('connectivity is back when Leases have been renewed for twenty seconds without a break', () => {

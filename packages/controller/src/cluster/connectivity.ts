@@ -10,7 +10,8 @@
  * A node that is silent for longer does not count: it is off, which says nothing about the network. A
  * kubelet may label its Node with any zone, so a zone is lost only when more nodes have fallen silent
  * than two that conspire. While no node at all is heard, the hour stands still: the loss must not end
- * with it, nor when the first ones are back.
+ * with it, nor when the first ones are back. A process that has just started may be back with the first
+ * one: for a while it counts all.
  *
  * A Lease expires after three quarters of the time after which kube-controller-manager gives a node up,
  * so that this comes first. A Lease counts from when this process has seen it renewed, since the clocks
@@ -107,6 +108,8 @@ const MIN_SHARE_OUTSIDE = 1 / 3;
 const MIN_EXPIRED_OUTSIDE = 2;
 /** A Lease that was renewed longer ago belongs to a node that is off. */
 const COUNTS_FOR_MS = 60 * 60_000;
+/** For how long a process that starts waits for nodes that are silent for longer. */
+export const STARTS_FOR_MS = 10 * 60_000;
 /** The scope of all nodes; no zone has this name, since nodes without the label are in no zone. */
 const FLEET = '';
 /** A kubelet needs some time to renew its Lease for the first time. */
@@ -163,6 +166,8 @@ export class ConnectivityGuard {
   #latest = CONNECTED;
   /** For how long no managed node was heard, in the loss that has not ended. */
   #silenceMs = 0;
+  /** Of the first probe, on the monotonic clock. */
+  #startedAt: number | undefined;
   #cluster: ClusterScope = { lostSince: undefined, changesSince: undefined };
 
   get latest(): Connectivity {
@@ -187,7 +192,10 @@ export class ConnectivityGuard {
   ): Connectivity {
     const limitMs = EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
     this.#measureSilence(nodes, limitMs, now);
-    const counts = { isManaged: true, countsForMs: COUNTS_FOR_MS + this.#silenceMs, heardForMs: 0 };
+    this.#startedAt ??= now.monotonic;
+    const isStarting = now.monotonic - this.#startedAt < STARTS_FOR_MS;
+    const countsForMs = isStarting ? Infinity : COUNTS_FOR_MS + this.#silenceMs;
+    const counts = { isManaged: true, countsForMs, heardForMs: 0 };
     const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
