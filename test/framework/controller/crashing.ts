@@ -1,5 +1,6 @@
 /** Workloads whose pods a test lets crash and become Ready again, as kubelets report it. */
 import type { V1EndpointSliceList, V1Pod, V1PodList } from '@kubernetes/client-node';
+import { again } from '../again.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { eventually } from '../eventually.ts';
 
@@ -109,6 +110,25 @@ export async function setWaiting({ api }: Cluster, pods: readonly V1Pod[], reaso
   const container = { name: 'main', image: 'main', imageID: '', restartCount: 5, ready: false };
   const containerStatuses = [{ ...container, state: { waiting: { reason } } }];
   for (const pod of pods) await report(api, pod, false, { containerStatuses });
+}
+
+/** Each pod of the app waits in CrashLoopBackOff, also each new one. Returns their names, and what ends it. */
+export function keepWaiting(
+  cluster: Cluster,
+  namespace: string,
+  app: string,
+): { readonly names: ReadonlySet<string>; readonly end: () => Promise<void> } {
+  const names = new Set<string>();
+  const end = again(async () => {
+    for (const pod of await podsOf(cluster, namespace, app)) {
+      const { name = '', deletionTimestamp } = pod.metadata ?? {};
+      if (names.has(name) || deletionTimestamp !== undefined || pod.status?.phase !== 'Running') continue;
+      names.add(name);
+      // It may have been evicted since the list.
+      await setWaiting(cluster, [pod]).catch(() => undefined);
+    }
+  }, 500);
+  return { names, end };
 }
 
 /** Readiness as a kubelet reports it. */

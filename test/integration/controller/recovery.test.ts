@@ -11,6 +11,7 @@ import type { ControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, playAgents, readShadow } from '../../framework/controller/agents.ts';
 import {
   createDeployment,
+  keepWaiting,
   podsOf,
   readyPods,
   setPodsReady,
@@ -89,19 +90,29 @@ describe('a Service that recovers', () => {
     expect(await world.requests('list', 'pods')).toEqual([]);
   });
 
-  it('leaves pods that crash after the window', async () => {
+  it('leaves pods that never recover after the window, in which each of them is evicted once', async () => {
     const down = await world.outage('never');
-    await world.watch(down, { watchFor: '30s' });
-    await world.startReplica();
-    await world.watched();
-    await setPodsReady(cluster, down.backends, true);
-    await eventually(async () => expect((await world.status())?.recovery).toHaveLength(1));
-    await eventually(async () => expect((await world.status())?.recovery).toBeUndefined(), { limitMs: 60_000 });
-    await world.begin();
-    await setWaiting(cluster, down.pods);
-    await sleep(10_000);
-    expect(await world.evicted()).toEqual([]);
-    expect(await world.requests('list', 'pods')).toEqual([]);
+    const crashing = keepWaiting(cluster, SHOP, down.api);
+    try {
+      await world.watch(down, { watchFor: '30s', maxPerMinute: 60 });
+      await world.startReplica();
+      await world.watched();
+      await setPodsReady(cluster, down.backends, true);
+      await eventually(async () => expect((await world.status())?.recovery).toHaveLength(1));
+      await eventually(async () => expect((await world.status())?.recovery).toBeUndefined(), { limitMs: 120_000 });
+      const evicted = await world.evicted();
+      expect(evicted).toEqual([...new Set(evicted)]);
+      // Also the new ones: a list in five seconds, two pods each.
+      expect(evicted.length).toBeGreaterThanOrEqual(6);
+      expect(evicted.length).toBeLessThanOrEqual(14);
+      await world.begin();
+      await sleep(10_000);
+      expect(await world.evicted()).toEqual([]);
+      expect(await world.requests('list', 'pods')).toEqual([]);
+      expect(await podsOf(cluster, SHOP, down.api)).toHaveLength(2);
+    } finally {
+      await crashing.end();
+    }
   });
 
   it('leaves pods that wait for an image, and pods without a controller', async () => {

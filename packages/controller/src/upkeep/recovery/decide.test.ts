@@ -13,6 +13,8 @@ import {
   recovered,
   type RecoveryState,
   refuse,
+  requested,
+  resumed,
   type Scope,
 } from './decide.ts';
 
@@ -150,6 +152,18 @@ describe('evictions', () => {
     const { state } = choose(open, crashing(...many(20)), 10, 7 * SECOND);
     expect(nextRequestAt(state, 10, 8 * SECOND)).toBe(67 * SECOND);
     expect(nextRequestAt(state, 11, 8 * SECOND)).toBe(8 * SECOND);
+  });
+
+  it('count from when they were requested, which a next leader only knows from the record', () => {
+    const { state } = choose(open, crashing('a', 'b'), 2, 0);
+    const sent = requested(state, 0, 3 * SECOND);
+    for (const [before, untilMs] of [
+      [sent, 3 * SECOND],
+      [resumed(sent.recoveries), 16 * SECOND],
+    ] as const) {
+      expect(choose(before, crashing('c'), 2, untilMs + MINUTE - 1).evictions).toEqual([]);
+      expect(choose(before, crashing('c'), 2, untilMs + MINUTE).evictions).toHaveLength(1);
+    }
   });
 
   it('are shared by all windows', () => {

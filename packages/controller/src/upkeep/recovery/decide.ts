@@ -48,6 +48,12 @@ interface Refusal {
 
 export const CLOSED: RecoveryState = { recoveries: [], requests: [], refused: new Map() };
 
+/** What former leaders have recorded, in whole seconds. Each eviction may have been requested as late as they may send it. */
+export function resumed(recoveries: readonly Recovery[]): RecoveryState {
+  const recordedAt = recoveries.flatMap(({ pods }) => [...pods.values()]);
+  return { ...CLOSED, recoveries, requests: recordedAt.map((at) => at + SECOND_MS + FRESH_MS) };
+}
+
 export interface Eviction {
   readonly scope: Scope;
   readonly pod: CrashingPod;
@@ -57,8 +63,11 @@ export interface Eviction {
 
 /** At most once in this time, milliseconds, pods are listed or an end is written because something recovers again and again. */
 export const FLAP_MS = 30_000;
+/** An eviction is requested within this time after the list that has its pod began. An older one may show a pod that runs by now. */
+export const FRESH_MS = 15_000;
 const MAX_WINDOW_MS = 3_600_000;
 const MINUTE_MS = 60_000;
+const SECOND_MS = 1_000;
 /** Of an eviction that was refused, such as by a disruption budget. */
 const RETRY = { baseMs: 10_000, capMs: 60_000 };
 
@@ -164,6 +173,11 @@ function recorded(state: RecoveryState, { scope, pod }: Eviction, now: number): 
     pods: new Map(one.pods).set(pod.uid, now),
   }));
   return { ...next, requests: [...next.requests, now] };
+}
+
+/** The evictions that were chosen at `chosenAt` have been requested by now. */
+export function requested(state: RecoveryState, chosenAt: number, now: number): RecoveryState {
+  return { ...state, requests: state.requests.map((at) => (at >= chosenAt ? Math.max(at, now) : at)) };
 }
 
 /** kube-apiserver has refused the eviction. The request counts for the minute. */

@@ -5,7 +5,7 @@ import type { Events } from '@brupop/shared/kube/events';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../../metrics.ts';
-import { type Eviction, forget, keyOf, type RecoveryState, refuse } from './decide.ts';
+import { type Eviction, forget, FRESH_MS, keyOf, type RecoveryState, refuse } from './decide.ts';
 import type { CrashingPod } from './pods.ts';
 
 /** `docs/runbook.md` explains each. */
@@ -20,9 +20,6 @@ export interface EvictorOptions {
   readonly events: Pick<Events, 'record'>;
   readonly metrics: Pick<Metrics, 'recoveryEvictions'>;
 }
-
-/** Since the list began. An older one may show a pod that runs by now. */
-const FRESH_MS = 15_000;
 
 export class RecoveryEvictor {
   readonly #options: EvictorOptions;

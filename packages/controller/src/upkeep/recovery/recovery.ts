@@ -25,6 +25,8 @@ import {
   openIn,
   recovered,
   type RecoveryState,
+  requested,
+  resumed,
   type Scope,
 } from './decide.ts';
 import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
@@ -195,10 +197,11 @@ export class Recovery {
     const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
     this.#lostNodes = lostNodes;
     const listMs = clock.monotonic() - startedAt;
-    const { state, evictions } = choose(found, crashing, maxPerMinute, clock.now());
+    const chosenAt = clock.now();
+    const { state, evictions } = choose(found, crashing, maxPerMinute, chosenAt);
     await this.#record.write(config.metadata.uid, state.recoveries, signal);
     const mayEvict = ({ node }: CrashingPod): boolean => upkeep.obstacle === undefined && !isLost(node);
-    this.#state = await this.#evictor.evict(state, evictions, mayEvict, signal);
+    this.#state = requested(await this.#evictor.evict(state, evictions, mayEvict, signal), chosenAt, clock.now());
     for (const kind of RECOVERY_KINDS)
       metrics.recoveries.set({ kind }, this.#state.recoveries.filter((one) => one.kind === kind).length);
     const waitsForRate = crashing.length > 0 && monitored.length === 0;
@@ -209,8 +212,7 @@ export class Recovery {
 
   async #read(signal: AbortSignal): Promise<void> {
     if (this.#isRead) return;
-    const recoveries = await this.#record.read(signal);
-    this.#state = { ...CLOSED, recoveries, requests: recoveries.flatMap(({ pods }) => [...pods.values()]) };
+    this.#state = resumed(await this.#record.read(signal));
     this.#isRead = true;
   }
 
