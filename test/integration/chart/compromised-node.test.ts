@@ -16,6 +16,7 @@ import {
 import { shadowPath } from '../../framework/apiserver/shadow.ts';
 import { makeAuthority } from '../../framework/certificates.ts';
 import { ApiError, type Api } from '../../framework/control-plane/api.ts';
+import { LEASES } from '../../framework/control-plane/node-leases.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -232,6 +233,24 @@ describe('the kubelet of a managed node', () => {
   it('can remove its own managed label, so that label must not be what keeps API servers away', async () => {
     expect(await patchNode(NODE, { metadata: { labels: { [MANAGED_LABEL]: null } } })).toBe(200);
     expect(await patchNode(NODE, { metadata: { labels: { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } } })).toBe(200);
+  });
+
+  it('falls silent only itself, and reaches no object that the operator scales', async () => {
+    const silent = { spec: { renewTime: '2026-01-02T03:04:05.000000Z' } };
+    const zone = { metadata: { labels: { 'topology.kubernetes.io/zone': 'made-up' } } };
+    for (const [node, status] of [
+      [NODE, 200],
+      ['other', 403],
+    ] as const) {
+      await eventually(async () => expect(await statusOf(cluster.api.get(`${LEASES}/${node}`))).toBe(200));
+      expect(await statusOf(kubelet.patch(`${LEASES}/${node}?dryRun=All`, silent))).toBe(status);
+      expect(await patchNode(`${node}?dryRun=All`, zone)).toBe(status);
+    }
+    expect(await statusOf(kubelet.create('/api/v1/nodes', { metadata: { name: 'made-up' } }))).toBe(403);
+    const target = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments/${CONTROLLER}`;
+    const down = { spec: { replicas: 0 } };
+    const tried = [get(target), ...[target, `${target}/scale`].map((path) => statusOf(kubelet.patch(path, down)))];
+    expect(await Promise.all(tried)).toEqual(tried.map(() => 403));
   });
 
   it('reads the key and gets a token of the apiserver as soon as an API server runs on it', async () => {

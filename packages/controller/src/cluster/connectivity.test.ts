@@ -404,6 +404,24 @@ describe('the whole cluster', () => {
     expect(fleet.passCluster(2 * MINUTE)).toMatchObject({ lost: true, counted: 3, expired: 3 });
   });
 
+  it.each([
+    ['one more of five is silent', 'a b c', 'a a', true],
+    ['one more of six is silent', 'a b c', 'a a a', false],
+    ['a zone is silent, and six are outside of it', 'a a a a a a a a b c', 'd d d d', true],
+    ['a zone is silent, and seven are outside of it', 'a a a a a a a a b c', 'd d d d d', false],
+  ])(
+    'two nodes that conspire, and choose their zones, when %s: %s are silent, %s are heard',
+    (_, silent, heard, lost) => {
+      const zones = `${silent} ${heard}`.split(' ');
+      const labels = (name: string): Record<string, string> => ({
+        [ZONE_LABEL]: zones[Number(name.split('-')[1])] ?? '',
+      });
+      const fleet = new Fleet(zones.length, { node: (name) => ({ labels: labels(name) }) });
+      fleet.cut(silent.split(' ').length);
+      expect(fleet.passCluster(2 * MINUTE).lost).toBe(lost);
+    },
+  );
+
   it('stays lost as long as its nodes are silent, and those that were off before do not count', () => {
     const fleet = new Fleet(10, { node: () => ({ managed: false }) });
     fleet.cut(1);
