@@ -1,4 +1,4 @@
-// The planner of commit ba31985a2f207b2e06c79f594981c09241d7dee6, written by scripts/freeze-planner.ts.
+// The planner of commit 3a96f2be1cd0c9b1ee14340407c93208dc970a6c, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -3361,6 +3361,7 @@ function lostZones({ zones }) {
 var EXPIRES_AFTER = 3 / 4;
 var MIN_SHARE_OUTSIDE = 1 / 3;
 var COUNTS_FOR_MS = 60 * 6e4;
+var STARTS_FOR_MS = 10 * 6e4;
 
 // packages/shared/src/runtime/backoff.ts
 function delayAfter(failures2, { baseMs, capMs }) {
@@ -4939,15 +4940,16 @@ function failureAtEnd(shadow2, node, reason2) {
 function failedNodes({ managedNodes, policy, config, checks: checks3 }, versions, now) {
   const known = recorded(config?.status?.failedNodes);
   const current = managedNodes.flatMap((one) => failureOf2(one, known, { policy: one.policy, view: checks3, now }) ?? []);
-  const shadows = new Map(managedNodes.map(({ name, shadow: shadow2 }) => [name, shadow2]));
+  const present = new Map(managedNodes.map((one) => [one.name, one]));
+  const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasSucceeded(one, shadows.get(one.name)) || isLeftBehind(one, versions)) return false;
-    return shadows.has(one.name) || !runsEverywhere(one, versions);
+    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow) || isLeftBehind(one, versions)) return false;
+    return !isDeleted(one) || !runsEverywhere(one, versions);
   });
-  const before = kept.map(({ name, version: version2, code, since }) => {
-    const isPresent = shadows.has(name);
-    return { name, version: version2, code, since, ...!isPresent && { deleted: true } };
+  const before = kept.map((one) => {
+    const { name, version: version2, code, since } = one;
+    return { name, version: version2, code, since, ...isDeleted(one) && { deleted: true } };
   });
   return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
 }
@@ -4956,6 +4958,10 @@ function isSame(a, b) {
 }
 function hasSucceeded({ since }, shadow2) {
   return shadow2 !== void 0 && (success(shadow2)?.at ?? 0) >= since;
+}
+function wasReplaced({ since }, node) {
+  const createdAt = parseTime(node?.metadata.creationTimestamp);
+  return createdAt !== void 0 && createdAt > since + CLOCK_TOLERANCE_MS;
 }
 function runsEverywhere({ version: version2 }, versions) {
   const running = versions.filter((one) => one.running > 0);

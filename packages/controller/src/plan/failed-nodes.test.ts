@@ -254,6 +254,15 @@ describe('a failure that counts against its version', () => {
     const present = { failedNodes: [{ name: 'a', version: NEW, code: 'NotReturned', since: ago(HOUR) }] };
     expect(planOf([running('a')], { status: present }).failed).toMatchObject([{ name: 'a' }]);
   });
+
+  it('is no other Node that has got its name since', () => {
+    const status = { failedNodes: [{ name: 'a', version: NEW, code: 'NotReturned', since: ago(HOUR) }] };
+    const named = (version: string, age: number): ManagedNode =>
+      aManagedNode('a', { creationTimestamp: ago(age) }, { status: { current_version: version } });
+    expect(planOf([named('1.20.0', MINUTE)], { status }).failed).toMatchObject([{ name: 'a', deleted: true }]);
+    expect(planOf([named(NEW, MINUTE)], { status }).failed).toEqual([]);
+    expect(planOf([named(NEW, HOUR - MINUTE)], { status }).failed).toMatchObject([{ name: 'a' }]);
+  });
 });
 
 describe('a node whose shadow was deleted after its failure', () => {

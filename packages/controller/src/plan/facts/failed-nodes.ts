@@ -16,6 +16,7 @@
  * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
  * only if a node that did not fail, and more nodes than may conspire, know of the frozen one.
  */
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { BOOT_BEFORE_ANNOTATION, FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
@@ -147,15 +148,17 @@ export function failedNodes(
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
   const current = managedNodes.flatMap((one) => failureOf(one, known, { policy: one.policy, view: checks, now }) ?? []);
-  const shadows = new Map(managedNodes.map(({ name, shadow }) => [name, shadow]));
+  const present = new Map(managedNodes.map((one) => [one.name, one]));
+  const isDeleted = (one: FailedNode): boolean =>
+    wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasSucceeded(one, shadows.get(one.name)) || isLeftBehind(one, versions)) return false;
-    return shadows.has(one.name) || !runsEverywhere(one, versions);
+    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow) || isLeftBehind(one, versions)) return false;
+    return !isDeleted(one) || !runsEverywhere(one, versions);
   });
-  const before = kept.map(({ name, version, code, since }) => {
-    const isPresent = shadows.has(name);
-    return { name, version, code, since, ...(!isPresent && { deleted: true }) };
+  const before = kept.map((one) => {
+    const { name, version, code, since } = one;
+    return { name, version, code, since, ...(isDeleted(one) && { deleted: true }) };
   });
   return [...current, ...before]
     .filter(({ since }) => !isAccepted(since, policy, now))
@@ -168,6 +171,12 @@ function isSame(a: FailedNode, b: FailedNode): boolean {
 
 function hasSucceeded({ since }: FailedNode, shadow: ShadowView | undefined): boolean {
   return shadow !== undefined && (success(shadow)?.at ?? 0) >= since;
+}
+
+/** True when another Node has the name of the one that failed. Two clocks are compared, so it was created well after the failure. */
+function wasReplaced({ since }: FailedNode, node: NodeView | undefined): boolean {
+  const createdAt = parseTime(node?.metadata.creationTimestamp);
+  return createdAt !== undefined && createdAt > since + CLOCK_TOLERANCE_MS;
 }
 
 /** True when all nodes run the version or a later one. */
