@@ -93,7 +93,21 @@ describe('the runbook', () => {
     const explained = entriesOf(sectionOf(read('docs/runbook.md'), heading));
     expect(explained.toSorted()).toEqual([...new Set<string>(reasons)].toSorted());
   });
+
+  it('begins with links to all its sections, in their order', () => {
+    const [beginning = '', ...sections] = read('docs/runbook.md').split(/^## /mu);
+    const anchors = sections.flatMap((section) => anchorsOf(`## ${section}`).slice(0, 1));
+    const links = linksOf(beginning).map((link) => link.replace('#', ''));
+    expect(links.toSorted()).toEqual(anchors.toSorted());
+    const symptoms = entriesBefore(beginning);
+    expect(symptoms).toEqual(anchors.filter((anchor) => symptoms.includes(anchor)));
+  });
 });
+
+/** The links with which the items of a list begin. */
+function entriesBefore(text: string): string[] {
+  return [...text.matchAll(/^- \[[^\]]+\]\(#(?<anchor>[^)]+)\)/gmu)].map(({ groups }) => groups?.['anchor'] ?? '');
+}
 
 describe('the failure modes', () => {
   const page = read('docs/failure-modes.md');

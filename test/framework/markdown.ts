@@ -51,6 +51,14 @@ export function entriesOf(section: string): string[] {
   return [...section.matchAll(/^- `(?<name>[^`]+)`/gmu)].map(({ groups }) => groups?.['name'] ?? '');
 }
 
+/** The code spans in the sentences of a Markdown text, each in one line. */
+export function spansOf(text: string): string[] {
+  const sentences = text.replaceAll(/^ *```.*?^ *```$/gmsu, '');
+  return [...sentences.matchAll(/`(?<span>[^`]+)`/gu)].map(({ groups }) =>
+    (groups?.['span'] ?? '').replaceAll(/\s+/gu, ' '),
+  );
+}
+
 /** The relative links of a Markdown text. */
 export function linksOf(text: string): string[] {
   return [...text.matchAll(/\]\((?<target>[^)\s]+)\)/gu)]

@@ -14,7 +14,7 @@ import { applyGroup, setPool } from '../../framework/fleet/pools.ts';
 import { createMembers, staticQuorum } from '../../framework/fleet/static-members.ts';
 import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
 import { type Health, obtainHealth } from '../../framework/gitops/health.ts';
-import { fencesOf } from '../../framework/markdown.ts';
+import { fencesOf, spansOf } from '../../framework/markdown.ts';
 import { userPages, yamlExamplesOf } from '../../framework/yaml-examples.ts';
 
 jest.setTimeout(900_000);
@@ -36,15 +36,25 @@ const [SHOP = ''] = blocksOf('docs/recovery.md', 'Example', 'yaml');
 const AUTOSCALER =
   'kubectl create deployment cluster-autoscaler -n kube-system --image=registry.example.com/autoscaler:1';
 
-/** Of other tools, of groups that other tests have, and of containers that have not run before. */
-const NOT_HERE = /longhorn|helmreleases|brng (?:db|gpu|search)|node-5|--previous|\$AGENT|\$since/u;
-/** Every command of the pages that only shows something. */
-const LOOKS = userPages.flatMap((page) =>
-  fencesOf(readFileSync(join(import.meta.dirname, '../../..', page), 'utf8'))
-    .filter(({ info }) => info === 'sh')
-    .flatMap(({ text }) => splitCommands(text))
-    .map((command) => command.trim())
-    .filter((command) => /^kubectl (?:get|describe|logs|explain) /u.test(command) && !NOT_HERE.test(command)),
+/** Of other tools, of groups that other tests have, of containers that have not run before, and of names that users give. */
+const NOT_HERE =
+  /longhorn|helmreleases|certificate -n|controller-deployment|brng (?:db|gpu|search)|node-5|--previous|\$AGENT|\$since|NAMESPACE|NODE-1/u;
+/** Every command of the pages, also those in sentences. */
+const COMMANDS = userPages.flatMap((page) => {
+  const text = readFileSync(join(import.meta.dirname, '../../..', page), 'utf8');
+  const blocks = fencesOf(text).filter(({ info }) => info === 'sh');
+  return [...blocks.flatMap((block) => splitCommands(block.text)).map((command) => command.trim()), ...spansOf(text)];
+});
+/** Those that only show something. */
+const LOOKS = COMMANDS.filter(
+  (command) => /^kubectl (?:get|describe|logs|explain) /u.test(command) && !NOT_HERE.test(command),
+);
+/** Those that change a node or its shadow; kubectl refuses to remove a taint that is not there. */
+const CHANGES = COMMANDS.filter(
+  (command) =>
+    /^kubectl (?:annotate|delete|label|taint|uncordon) .*\bNODE\b/u.test(command) &&
+    !/taint .*-$/u.test(command) &&
+    !NOT_HERE.test(command),
 );
 
 /** The first part of a configuration on a page. */
@@ -153,6 +163,13 @@ it('the documented commands turn on recovery and dependents, and no object has f
 
     expect(LOOKS.length).toBeGreaterThan(40);
     expect(await failuresOf(LOOKS, context)).toEqual([]);
+    expect(CHANGES.length).toBeGreaterThan(10);
+    expect(
+      await failuresOf(
+        CHANGES.map((command) => `${command} --dry-run=server`),
+        context,
+      ),
+    ).toEqual([]);
 
     await runCommands(cluster, IGNORE);
     await runCommands(cluster, STUCK.replaceAll('REPLICAS', '1'));

@@ -10,7 +10,7 @@ import { renderChart } from '../../framework/chart.ts';
 import { commandsOf, runCommands, splitCommands, withFile } from '../../framework/commands.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { eventually } from '../../framework/eventually.ts';
-import { fencesOf } from '../../framework/markdown.ts';
+import { fencesOf, spansOf } from '../../framework/markdown.ts';
 import { userPages, type YamlExample, yamlExamplesOf } from '../../framework/yaml-examples.ts';
 
 jest.setTimeout(180_000);
@@ -26,16 +26,16 @@ const objects = examples.filter(({ is }) => is === 'object' || is === 'part');
 const of = (is: YamlExample['is']): [string, string][] =>
   examples.filter((example) => example.is === is).map(({ where, text }) => [where, text]);
 
-/** The commands of the pages that start so, in their order. */
+/** The commands of the pages, also those in sentences, and of the notes that start so. Those of one page are in their order. */
 function commandsLike(pattern: RegExp): string[] {
-  const fromPages = userPages.flatMap((page) =>
-    fencesOf(readFileSync(join(ROOT, page), 'utf8'))
-      .filter(({ info }) => info === 'sh')
-      .flatMap(({ text }) => splitCommands(text)),
-  );
+  const fromPages = userPages.flatMap((page) => {
+    const text = readFileSync(join(ROOT, page), 'utf8');
+    const blocks = fencesOf(text).filter(({ info }) => info === 'sh');
+    return [...blocks.flatMap((block) => splitCommands(block.text)), ...spansOf(text)];
+  });
   const fromNotes = [...readFileSync(join(ROOT, NOTES), 'utf8').matchAll(/^ +(?<command>kubectl .*)$/gmu)];
   return [...fromPages, ...fromNotes.map(({ groups }) => groups?.['command'] ?? '')]
-    .map((command) => command.trim().replaceAll('VERSION', '1.21.0'))
+    .map((command) => command.trim().replaceAll('VERSION', '1.21.0').replace('brng GROUP', 'brng db'))
     .filter((command) => pattern.test(command));
 }
 
@@ -46,7 +46,7 @@ beforeAll(async () => {
   cluster = await startControlPlane();
   const [namespace = '', labelled = '', install = ''] = splitCommands(commandsOf('README.md', 'Install'));
   for (const command of [namespace, labelled, install]) await runCommands(cluster, command);
-  for (const command of commandsLike(/^(?:kubectl (?:create|label) namespace (?:brupop-checks|shop)|helm upgrade)/u))
+  for (const command of commandsLike(/^(?:kubectl (?:create|label) namespace (?:brupop-checks|shop)|helm upgrade )/u))
     await runCommands(cluster, command);
   // Where Argo CD runs.
   await runCommands(cluster, 'kubectl create namespace argocd');
