@@ -17,7 +17,7 @@ export function summarize({ rollout, nodes, workloads, mostUnavailable, violatio
   const spread = times.length === 0 ? '' : ` (${tenths(Math.min(...times))} to ${tenths(Math.max(...times))})`;
   return [
     `Updated ${times.length} of ${nodes} nodes in ${seconds(rollout.elapsedMs)}: ${tenths(mean)} per node${spread}.`,
-    `At most ${mostUnavailable} node unavailable at once.`,
+    `At most ${mostUnavailable} ${mostUnavailable === 1 ? 'node' : 'nodes'} unavailable at once.`,
     ...workloads.map(({ name, least, of }) => `${name}: never fewer than ${least} of ${of} replicas ready.`),
     violations.length === 0
       ? 'No disruption budget was violated, and no node rebooted undrained.'

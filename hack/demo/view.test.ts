@@ -2,6 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
 import { type Row, rowOf } from './rows.ts';
+import { summarize } from './summary.ts';
 import { renderProgress, seconds } from './view.ts';
 
 function row(node: string, state: string, waitsFor = ''): Row {
@@ -116,4 +117,16 @@ describe('the table of the demo', () => {
   it('formats times', () => {
     expect([seconds(900), seconds(59_400), seconds(65_000)]).toEqual(['1 s', '59 s', '1 min 5 s']);
   });
+});
+
+it.each([
+  [1, 'At most 1 node unavailable at once.'],
+  [2, 'At most 2 nodes unavailable at once.'],
+])('the summary counts %i unavailable', (mostUnavailable, line) => {
+  const rollout = { times: new Map([['brs-node-1', 7_000]]), elapsedMs: 42_000 };
+  expect(summarize({ rollout, nodes: 1, workloads: [], mostUnavailable, violations: [] })).toEqual([
+    'Updated 1 of 1 nodes in 42 s: 7.0 s per node (7.0 s to 7.0 s).',
+    line,
+    'No disruption budget was violated, and no node rebooted undrained.',
+  ]);
 });
