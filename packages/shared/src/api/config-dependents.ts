@@ -54,14 +54,14 @@ export const DEPENDENTS = {
   clusterExpiredPercent: field(
     whole(1, 100),
     'The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: ' +
-      'at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that those ' +
-      'that update, are new or being removed are while they renew their Leases, and that a silent one is until the loss ends.',
+      'at least 3 Nodes, and not those of one zone alone. Nodes that are updating, being deleted or younger than a minute count only ' +
+      'while they renew their Leases. Nodes that had been silent for an hour when the loss began do not count.',
     always(60),
   ),
   dependents: field(
     v.pipe(listOf(dependent, MAX_DEPENDENTS), v.metadata(byTarget)),
-    'What reacts to nodes that are silent, such as cluster-autoscaler, at most 20, each target once: it is scaled to 0 while most Nodes of the cluster ' +
-      'have lost the control plane, and back to its number of replicas afterwards.',
+    'Deployments and StatefulSets that act on silent nodes, such as cluster-autoscaler, at most 20, each target once. They are scaled to 0 while ' +
+      'most Nodes of the cluster have lost the control plane, and back to their numbers of replicas afterwards.',
     always([]),
   ),
 };

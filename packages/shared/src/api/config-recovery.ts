@@ -44,8 +44,8 @@ export const recovery = group(
   {
     updatedNodes: field(
       oneOf(['Leave', 'Restart']),
-      'Restart: when the DaemonSets of a node are Ready again after its update, such pods on it are evicted, in the namespaces of ' +
-        "the chart's value recovery.namespaces. Leave: they are not.",
+      'Restart: when the DaemonSets of a node are Ready again after its update, pods on it that wait in CrashLoopBackOff are evicted, in ' +
+        "the namespaces of the chart's value recovery.namespaces. Leave: they are not.",
       always('Leave'),
     ),
     services: field(
@@ -53,7 +53,7 @@ export const recovery = group(
         listOf(service, MAX_SERVICES),
         v.metadata({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }),
       ),
-      `Services, at most ${MAX_SERVICES}, whose pods are evicted in this way when the Service had no ready endpoint and has one again.`,
+      `Services, at most ${MAX_SERVICES}. When one had no ready endpoint and has one again, pods that need it and wait in CrashLoopBackOff are evicted.`,
       always([]),
     ),
     watchFor: field(

@@ -95,8 +95,8 @@ export const SAFETY = {
     ),
     unhealthyNodes: field(
       oneOf(['Wait', 'First', 'Last']),
-      'When a node with one of the conditions, or with pods that count for podsBefore, starts its update. Wait: not while it has one. First, Last: before or after all others, and ' +
-        'the condition does not count after the update.',
+      'When a node with one of the conditions, or with pods that count for podsBefore, starts its update. Wait: not while it has one. First: before ' +
+        'all others. Last: after all others. With First and Last, the condition does not count after the update.',
       always('Wait'),
     ),
     checks,
@@ -150,7 +150,7 @@ export const SAFETY = {
     approvedVersion: field(version, 'The version that a user has approved, such as 1.21.0.'),
     progressDeadline: field(
       duration('10m', '8760h'),
-      'After how long without a node that has succeeded, beside soak, a rollout is late: then the condition Degraded says so. Pauses, ' +
+      'A rollout is late when no node has succeeded for this long, beside soak; the condition Degraded then says so. Pauses, ' +
         'closed windows and other times in which the configuration lets no node start do not count.',
       { default: '24h' },
     ),
@@ -158,7 +158,7 @@ export const SAFETY = {
   lostNode: group('What happens when a node does not return from the reboot of its update.', {
     after: field(
       duration('5m', '24h'),
-      'How long its kubelet must have been silent after the reboot was requested, until the node counts as lost. The time ' +
+      'How long the kubelet of a node must have been silent after its reboot was requested, until the node counts as lost. The time ' +
         'starts again after a loss of connectivity.',
       always('30m'),
     ),
