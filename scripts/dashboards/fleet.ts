@@ -23,6 +23,10 @@ const OUTCOMES = {
   Deferred: 'yellow',
   Interrupted: 'blue',
 };
+/** What keeps nodes from starting, besides what has a metric of its own. */
+const ROLLOUT = 'WaitingForCanary|Soaking|WaitingForApproval|CheckNotPassed';
+const FAULTS = 'WatchStale|ClockSkew|InvalidConfiguration';
+const waitFor = (reasons: string): string => `(sum(brupop_waiting_nodes{${GROUP},reason=~"${reasons}"}) or vector(0))`;
 const phase = (name: string): string => `sum(brupop_rollout_nodes{${GROUP},phase="${name}"})`;
 
 export const fleet = dashboard({
@@ -97,13 +101,13 @@ export const fleet = dashboard({
     stat({
       title: 'Held back by',
       description:
-        'What keeps all nodes from starting, in the fleet or in a group. End a pause with spec.paused and a freeze with spec.rollout.resume. If the connection is lost, check the network. A closed window or a blackout ends by itself.',
+        'What keeps nodes from starting, in the fleet or in a group. Window: it is closed, or there is a blackout; both end by themselves. End a pause with spec.paused and a freeze with spec.rollout.resume. Rollout: canaries, a soak, an approval or a check. Fault: connectivity is lost, a watch is stale, a clock is wrong, or the configuration has a mistake; kubectl describe brc cluster says which.',
       queries: {
-        Blackout: `2 * max(brupop_blackout{${GROUP}})`,
-        Window: `2 * (1 - min(brupop_window_open{${GROUP}}))`,
+        Window: `2 * clamp_max(1 - min(brupop_window_open{${GROUP}}) + max(brupop_blackout{${GROUP}}), 1)`,
         Pause: `max(brupop_paused{${CLUSTER}})`,
         Freeze: `max(brupop_frozen_versions{${CLUSTER}}) or vector(0)`,
-        Connectivity: `max(brupop_connectivity_lost{${CLUSTER}})`,
+        Rollout: `2 * clamp_max(${waitFor(ROLLOUT)}, 1)`,
+        Fault: `clamp_max(max(brupop_connectivity_lost{${CLUSTER}}) + ${waitFor(FAULTS)}, 1)`,
       },
       states: { 0: ['no', 'green'], 1: ['yes', 'red'], 2: ['yes', 'orange'] },
       width: 4,

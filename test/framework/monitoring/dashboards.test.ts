@@ -59,11 +59,21 @@ it('the dashboard counts every reason that needs a user', () => {
   expect(reasonsIn(panel?.targets[0]?.expr ?? '').toSorted()).toEqual(needed.toSorted());
 });
 
-it('the panel of what holds back all nodes asks for all of it', () => {
+it('the panel of what holds nodes back asks for every reason that concerns the whole fleet', () => {
+  const ofMetric: Readonly<Record<string, string>> = {
+    blackout: 'Blackout',
+    window_open: 'OutsideMaintenanceWindow',
+    paused: 'Paused',
+    frozen_versions: 'Frozen',
+    connectivity_lost: 'ConnectivityLost',
+  };
   const [panel] = dashboards.flatMap(({ panels }) => panels.filter(({ title }) => title === 'Held back by'));
-  const asked = panel?.targets.map(({ expr }) => /brupop_\w+/u.exec(expr)?.[0]);
-  const wanted = ['blackout', 'window_open', 'paused', 'frozen_versions', 'connectivity_lost'];
-  expect(asked?.toSorted()).toEqual(wanted.map((name) => `brupop_${name}`).toSorted());
+  const asked = panel?.targets.flatMap(({ expr }) => [
+    ...reasonsIn(expr),
+    ...[...expr.matchAll(/brupop_(?<metric>\w+)/gu)].flatMap(({ groups }) => ofMetric[groups?.['metric'] ?? ''] ?? []),
+  ]);
+  const fleetWide = Object.keys(REASONS).filter((reason) => isReason(reason) && traitsOf(reason).fleetWide === true);
+  expect(asked?.toSorted()).toEqual(fleetWide.toSorted());
 });
 
 it('an alert fires for every reason that needs a user', () => {
