@@ -144,9 +144,11 @@ describe('the metrics of the fleet', () => {
     ]);
   });
 
-  it('have the members of quorums that are Ready and away, while these are known', async () => {
+  it('have the members of quorums that are Ready and away, while these are known and a node asks for them', async () => {
     const pods = [aMember('db-0', 'n'), aMember('db-1', 'x', { ready: false })];
-    const snapshot = withMembers(aSnapshot([aManagedNode('n')], { quorums: [DB] }), pods);
+    const snapshotWith = (more: object): Snapshot =>
+      withMembers(aSnapshot([aManagedNode('n')], { quorums: [DB], ...more }), pods);
+    const snapshot = snapshotWith({});
     expect(await show(snapshot, /^brupop_quorum/u)).toEqual([
       'brupop_quorum_members{quorum="db",state="ready"} 1',
       'brupop_quorum_members{quorum="db",state="away"} 2',
@@ -154,6 +156,7 @@ describe('the metrics of the fleet', () => {
     const failing = [...snapshot.memberPods].map(([key, list]) => [key, { ...list, problem: '403' }] as const);
     expect(await show({ ...snapshot, memberPods: new Map(failing) }, /^brupop_quorum/u)).toEqual([]);
     expect(await show({ ...snapshot, memberPods: new Map() }, /^brupop_quorum/u)).toEqual([]);
+    expect(await show(snapshotWith({ paused: true }), /^brupop_quorum/u)).toEqual([]);
   });
 
   it('have the times at which windows open and close, also of groups', async () => {

@@ -4,6 +4,7 @@ import { releaseOf } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { BoundedLabels, createFrom, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
 import { lostZones } from './cluster/connectivity.ts';
+import { membersKey } from './cluster/member-pods.ts';
 import { isManaged, type NodeView, zoneOf } from './cluster/node.ts';
 import { blockOf, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
@@ -155,9 +156,11 @@ function showPhases({ rolloutNodes }: Metrics, { counts, groups }: WholePlan, na
   }
 }
 
-function showQuorums({ quorumMembers }: Metrics, { quorums }: WholePlan): void {
+/** While a node asks for them: no later plan may come when the last one has been answered. */
+function showQuorums({ quorumMembers }: Metrics, { quorums, policy, members: { keep } }: WholePlan): void {
+  const asked = policy.quorums.filter((quorum) => keep.has(membersKey(quorum))).map(({ name }) => name);
   for (const { name, members, ready } of quorums) {
-    if (ready === undefined) continue;
+    if (ready === undefined || !asked.includes(name)) continue;
     quorumMembers.set({ quorum: name, state: 'ready' }, ready);
     quorumMembers.set({ quorum: name, state: 'away' }, members - ready);
   }
