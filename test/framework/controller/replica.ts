@@ -23,7 +23,7 @@ export interface Replica {
  * @param release - the controller of another release; by default the sources
  */
 export async function startReplica(
-  { url }: Connection,
+  { url }: Pick<Connection, 'url'>,
   serviceAccountDir: string,
   settings: Partial<ControllerConfig> = {},
   release: { readonly serve: typeof serve } = { serve },

@@ -1,5 +1,6 @@
 /** The pods of the DaemonSet log-shipper, which `createWorkloads` makes. */
 import type { V1Pod, V1PodList } from '@kubernetes/client-node';
+import type { Api } from '../control-plane/api.ts';
 import type { FleetContext } from './with-fleet.ts';
 
 export async function daemonPods({ cluster: { api }, namespace }: FleetContext): Promise<V1Pod[]> {
@@ -8,7 +9,7 @@ export async function daemonPods({ cluster: { api }, namespace }: FleetContext):
 
 /** As a kubelet does. With a reason, KWOK leaves the pod alone. */
 export async function setReady(
-  { cluster: { api }, namespace }: FleetContext,
+  { cluster: { api }, namespace }: Pick<FleetContext, 'namespace'> & { readonly cluster: { readonly api: Api } },
   pod: V1Pod,
   ready: boolean,
 ): Promise<void> {

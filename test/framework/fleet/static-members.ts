@@ -44,7 +44,7 @@ export function staticMember(node: V1Node, quorum: string, labels: Readonly<Reco
 
 /** Creates a static pod on each of the nodes, and waits until all are Ready. */
 export async function createMembers(
-  { cluster }: FleetContext,
+  { cluster }: { readonly cluster: { readonly api: Api } },
   quorum: string,
   nodes: readonly string[],
   labelsOf: (node: string) => Readonly<Record<string, string>> = () => ({}),
