@@ -5,14 +5,14 @@ import type { Colors } from './view.ts';
 export interface Screen {
   /** Prints a permanent line above the redrawn lines. */
   say(line: string): void;
-  /** Replaces the redrawn lines. `plain` is printed instead if the output is no terminal. */
+  /** Replaces the redrawn lines. `plain` is printed instead if the output is no terminal, or one that cannot redraw. */
   draw(lines: readonly string[], plain: readonly string[]): void;
   /** Ends the redrawing; the last lines stay. */
   end(): void;
   readonly width: number;
   /** Number of lines that can be redrawn. */
   readonly height: number;
-  /** None if the output is no terminal, or with NO_COLOR. */
+  /** None if nothing is redrawn, or with NO_COLOR. */
   readonly colors: Colors;
 }
 
@@ -20,12 +20,15 @@ const HIDE_CURSOR = '\u001B[?25l';
 const SHOW_CURSOR = '\u001B[?25h';
 const CLEAR_BELOW = '\u001B[J';
 
-/** A screen on standard output. */
-export function openScreen(output: NodeJS.WriteStream): Screen {
-  return output.isTTY ? terminalScreen(output) : plainScreen(output);
+/** Of standard output, what a screen uses. */
+export type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'columns' | 'rows'> & { write(text: string): unknown };
+
+/** @param term - the kind of the terminal; one that is `dumb` redraws nothing */
+export function openScreen(output: Output, term = process.env['TERM']): Screen {
+  return output.isTTY && term !== 'dumb' ? terminalScreen(output) : plainScreen(output);
 }
 
-function terminalScreen(output: NodeJS.WriteStream): Screen {
+function terminalScreen(output: Output): Screen {
   let drawn: readonly string[] = [];
   const erase = (): string => (drawn.length === 0 ? '' : `\u001B[${drawn.length}A\r${CLEAR_BELOW}`);
   output.write(HIDE_CURSOR);
@@ -51,7 +54,7 @@ function terminalScreen(output: NodeJS.WriteStream): Screen {
   };
 }
 
-function plainScreen(output: NodeJS.WriteStream): Screen {
+function plainScreen(output: Output): Screen {
   return {
     say: (line) => void output.write(`${line}\n`),
     draw: (_lines, plain) => void output.write(plain.map((line) => `${line}\n`).join('')),
