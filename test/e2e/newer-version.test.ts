@@ -1,6 +1,6 @@
+import { readRecord } from '../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList } from '@kubernetes/client-node';
-import { UNSUCCESSFUL_ATTEMPTS_ANNOTATION } from '../../packages/shared/src/api/names.ts';
 import type { BottlerocketShadow } from '../../packages/shared/src/api/shadow.ts';
 import { eventually } from '../framework/eventually.ts';
 import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
@@ -68,7 +68,7 @@ describe('a release that a host no longer offers when the turn of its node comes
       expect(specs(seen, REPLACED).slice(0, 3)).toEqual([attempt, 'Idle', `StagedAndPerformedUpdate ${NEWEST}`]);
       expect(refreshes(fleet, WITHDRAWN) - checks).toBe(1);
       expect(seen.filter(({ status }) => (status?.crash_count ?? 0) > 0)).toEqual([]);
-      expect(seen.filter(({ metadata }) => metadata.annotations?.[UNSUCCESSFUL_ATTEMPTS_ANNOTATION])).toEqual([]);
+      expect(seen.filter(({ metadata }) => readRecord(metadata).unsuccessful)).toEqual([]);
 
       const ended = (offered: string): string => `The host no longer offers ${NEW}, and offers ${offered}`;
       await eventually(async () => {

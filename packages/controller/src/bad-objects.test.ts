@@ -81,7 +81,7 @@ const status = some({
 });
 const spec = some({ state, version: fc.oneof(version, fc.constant(null)), state_transition_timestamp: time });
 const annotations = fc.dictionary(
-  fc.constantFrom('brupop.bottlerocket.aws/retry', 'brupop.bottlerocket.aws/unsuccessful-attempts', 'x'),
+  fc.constantFrom('brupop.bottlerocket.aws/retry', 'brupop.bottlerocket.aws/record', 'x'),
   fc.constantFrom('1.21.0', '3', '-1', '1e999', 'NaN', '__proto__', ''),
 );
 const pair = fc.record({

@@ -1,4 +1,5 @@
 /** Leaders that come and go, with caches that lag behind, over a fleet that is edited by hand: the real plan and the real assumptions. */
+import type { NodeRecord } from '@brupop/shared/api/record';
 import fc from 'fast-check';
 import { CORDONED_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import { SHADOW_STATES, type ShadowSpec, type ShadowState, type ShadowStatus } from '@brupop/shared/api/shadow';
@@ -10,7 +11,7 @@ import { isUnderWay, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode } from './cluster/snapshot.ts';
 import { type WholePlan as Plan, wholePlan as plan } from './whole-plan.ts';
 import { nodesAtOnce } from './policy/policy.ts';
-import { aManagedNode, annotated, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
+import { aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, OLD } from './testing/objects.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a run is repeated with its seed
 const { BRUPOP_FUZZ_SEED = '20261121', BRUPOP_FUZZ_RUNS = '300' } = process.env;
@@ -163,8 +164,8 @@ class Fleet {
     const snapshot = aSnapshot(managedNodes, this.#cached.config, this.now);
     const made = plan(snapshot, this.now);
     let starts = 0;
-    for (const { shadow, spec, annotations, outcome } of made.specs) {
-      if (this.#write(shadow, spec, annotations) && outcome === 'Started') starts += 1;
+    for (const { shadow, spec, record, outcome } of made.specs) {
+      if (this.#write(shadow, spec, record) && outcome === 'Started') starts += 1;
     }
     if (starts > 0) this.#judgeStart(made);
     if (made.wakeAt !== undefined && !(made.wakeAt > this.now)) this.found.push('wakes in the past');
@@ -215,12 +216,11 @@ class Fleet {
   }
 
   /** Only onto what was planned from. */
-  #write(planned: ShadowView, spec: ShadowSpec, annotations: Readonly<Record<string, string | null>>): boolean {
+  #write(planned: ShadowView, spec: ShadowSpec, record: NodeRecord): boolean {
     const index = this.managedNodes.findIndex(({ shadow }) => shadow?.metadata.uid === planned.metadata.uid);
     const current = this.managedNodes[index]?.shadow;
     if (current?.metadata.resourceVersion !== planned.metadata.resourceVersion) return false;
-    const metadata = { ...current.metadata, annotations: annotated(current, annotations) };
-    const written = this.#versioned({ ...current, metadata, spec }, true);
+    const written = this.#versioned({ ...current, record, spec }, true);
     this.change(index, (managedNode) => ({ ...managedNode, shadow: written }));
     this.#assumeCache.shadow(written);
     if (spec.state === 'RebootedIntoUpdate') this.#rebooted.add(this.managedNodes[index]?.name ?? '');

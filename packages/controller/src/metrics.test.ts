@@ -1,5 +1,4 @@
 import { Registry } from 'prom-client';
-import { FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { countTransition, createMetrics, showFleet, showLeader } from './metrics.ts';
 import { wholePlan as plan } from './whole-plan.ts';
@@ -76,7 +75,7 @@ describe('the metrics of failures', () => {
     const registry = new Registry();
     const metrics = createMetrics(registry);
     const failed = (name: string, version: string): ReturnType<typeof aManagedNode> =>
-      aManagedNode(name, {}, { annotations: { [FAILED_VERSION_ANNOTATION]: `${version}=RolledBack=${ago(0)}` } });
+      aManagedNode(name, {}, { record: { failed: { version: version, code: 'RolledBack', at: ago(0) } } });
     const snapshot = aSnapshot([failed('a', NEW), failed('b', NEW), failed('c', NEW), failed('d', '1.22.0')], {
       rollout: { failureBudget: 2 },
     });

@@ -1,6 +1,6 @@
+import { type NodeRecord, readRecord } from '../../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
-import { BLOCKED_DRAINS_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import { createBudget, createPod } from '../../framework/apiserver/pods.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { inject } from '../../framework/faults/inject.ts';
@@ -124,6 +124,7 @@ async function untilAllReported(fleet: Fleet): Promise<void> {
   });
 }
 
+const recordOf = (fleet: Fleet, name: string): NodeRecord => readRecord(fleet.shadow(name)?.metadata ?? {});
 const reasonOf = (fleet: Fleet): string | undefined => fleet.shadow(HELD)?.status?.conditions?.[0]?.reason;
 
 describe('a budget that allows no disruption while its pod is healthy', () => {
@@ -144,7 +145,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       expect(cordons.at(-1)).toBe(HELD);
       expect(actor.moves).toEqual([HELD]);
       expect(NAMES.map((name) => fleet.shadow(name)?.status?.crash_count)).toEqual([0, 0, 0]);
-      expect(fleet.shadow(HELD)?.metadata.annotations).not.toHaveProperty([BLOCKED_DRAINS_ANNOTATION]);
+      expect(recordOf(fleet, HELD).blockedDrains).toBeUndefined();
     });
   });
 
@@ -180,7 +181,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
         expect.arrayContaining([`${namespace}/user`, `${namespace}/server`]) as string[],
       );
       expect(fleet.shadow(HELD)?.status).toMatchObject({ crash_count: 0, drain: { result: 'Drained' } });
-      expect(fleet.shadow(HELD)?.metadata.annotations).not.toHaveProperty([BLOCKED_DRAINS_ANNOTATION]);
+      expect(recordOf(fleet, HELD).blockedDrains).toBeUndefined();
     });
   });
 
@@ -216,9 +217,9 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       expect(cordons).toHaveLength(3);
       expect(pods()).toEqual(there);
       expect(await evictions.all(fleet)).toEqual(evicted);
-      const { status, metadata } = fleet.shadow(HELD) ?? {};
+      const { status } = fleet.shadow(HELD) ?? {};
       expect(status).toMatchObject({ crash_count: 0, drain: { result: 'Blocked', evicted: 0 } });
-      expect(metadata?.annotations?.[BLOCKED_DRAINS_ANNOTATION]).toMatch(/^1=/u);
+      expect(recordOf(fleet, HELD).blockedDrains).toMatchObject({ count: 1 });
       expect(fleet.node(HELD).host.version).toBe(OLD);
       await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/pg`);
       await fleet.untilAllRun(NEW);
@@ -251,7 +252,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       await eventually(() => expect(fleet.observer.leftovers()).toEqual([]));
       expect(cordons).toHaveLength(3);
       expect(fleet.shadow(HELD)?.status).toMatchObject({ crash_count: 0, drain: { result: 'Blocked', evicted: 0 } });
-      expect(fleet.shadow(HELD)?.metadata.annotations?.[BLOCKED_DRAINS_ANNOTATION]).toMatch(/^1=/u);
+      expect(recordOf(fleet, HELD).blockedDrains).toMatchObject({ count: 1 });
       await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/pg`);
       await fleet.untilAllRun(NEW);
     });

@@ -1,4 +1,5 @@
 /** Jobs of checks and hooks, with a real kube-apiserver and the real controller of Jobs. */
+import { type NodeRecord, readRecord } from '../../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
 import type { V1Job } from '@kubernetes/client-node';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
@@ -7,10 +8,8 @@ import {
   CONFIG_NAME,
   CONFIG_PLURAL,
   CONFIG_VERSION,
-  FAILED_VERSION_ANNOTATION,
   GROUP,
   JOB_OF_ANNOTATION,
-  JOBS_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
 import { type AuditedRequest, auditPosition, operatorRequests } from '../../framework/audit.ts';
@@ -118,8 +117,7 @@ const eventsOn = async (name: string): Promise<string> => {
   const { items } = await cluster.api.get<{ items: { message?: string }[] }>(path);
   return items.map(({ message }) => message).join('\n');
 };
-const annotationOf = async (name: string, key: string): Promise<string | undefined> =>
-  (await readShadow(cluster, name)).metadata.annotations?.[key];
+const recordOf = async (name: string): Promise<NodeRecord> => readRecord((await readShadow(cluster, name)).metadata);
 const checkOf = ({ metadata }: V1Job): string => metadata?.labels?.[CHECK_LABEL] ?? '';
 
 async function requestsFor(verb: string, resource = 'jobs'): Promise<AuditedRequest[]> {
@@ -134,7 +132,7 @@ const creations = async (): Promise<number> =>
 async function untilUpdated(name: string): Promise<void> {
   await eventually(async () => {
     expect([await stateOf(name), await versionOf(name)]).toEqual(['Idle', newVersion]);
-    expect(await annotationOf(name, JOBS_ANNOTATION)).toBeUndefined();
+    expect((await recordOf(name)).jobs).toBeUndefined();
   }, LIMIT);
 }
 
@@ -219,7 +217,7 @@ describe('a node is not drained', () => {
     expect([await versionOf('kept'), agents.mostUnderWay()]).toEqual([oldVersion, 1]);
     const [job, ...others] = await jobsOfChecks(cluster);
     expect([job?.spec?.ttlSecondsAfterFinished, others]).toEqual([3600, []]);
-    expect(await annotationOf('kept', FAILED_VERSION_ANNOTATION)).toBeUndefined();
+    expect((await recordOf('kept')).failed).toBeUndefined();
   });
 
   it('when a Job is deleted before its result is known', async () => {
@@ -352,10 +350,9 @@ it('a Job that fails after the update fails the version, and freezes it if the b
   await member('bad-1');
   await start();
   await eventually(async () => {
-    const failed = await Promise.all(
-      ['bad-0', 'bad-1'].map(async (name) => await annotationOf(name, FAILED_VERSION_ANNOTATION)),
-    );
-    expect(failed.filter((text) => text?.startsWith(`${newVersion}=CheckFailed=`))).toHaveLength(1);
+    const records = await Promise.all(['bad-0', 'bad-1'].map(recordOf));
+    const failures = records.filter(({ failed }) => failed?.version === newVersion && failed.code === 'CheckFailed');
+    expect(failures).toHaveLength(1);
     const waiting = await Promise.all(['bad-0', 'bad-1'].map(waitingFor));
     expect(new Set(waiting)).toEqual(new Set(['CheckFailed', 'Frozen']));
   }, LIMIT);

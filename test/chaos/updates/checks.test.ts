@@ -1,6 +1,6 @@
 /** Checks and hooks of users on a fleet. */
+import { readRecord } from '../../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
-import { FAILED_VERSION_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import { operatorRequests } from '../../framework/audit.ts';
 import {
   createChecksNamespace,
@@ -87,8 +87,8 @@ describe('checks and hooks', () => {
       await seconds(5);
       expect(reboots(context).toSorted((a, b) => a - b)).toEqual([0, 0, 1, 1]);
       const failed = [...fleet.nodes.keys()].filter((name) => fleet.node(name).host.version === NEW);
-      const codes = failed.map((name) => fleet.shadow(name)?.metadata.annotations?.[FAILED_VERSION_ANNOTATION]);
-      expect(codes.filter((code) => code?.startsWith(`${NEW}=CheckFailed=`))).toHaveLength(2);
+      const failures = failed.map((name) => readRecord(fleet.shadow(name)?.metadata ?? {}).failed);
+      expect(failures.filter((one) => one?.version === NEW && one.code === 'CheckFailed')).toHaveLength(2);
       expect([...fleet.nodes.values()].filter(({ host }) => host.version === OLD)).toHaveLength(2);
     });
   });

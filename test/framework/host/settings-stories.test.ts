@@ -3,8 +3,8 @@
  * that needs a reboot are set, changed and dropped, together and one after the other, while programs die and calls are lost.
  * Each ends with what is wanted on the host, or with what it had proved before and a reason; and the host is updated afterwards.
  */
+import type { NodeRecord } from '../../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
-import { SETTINGS_FAILED_ANNOTATION, SETTINGS_PROVED_ANNOTATION } from '@brupop/shared/api/names';
 import { type Leaves, leavesOf } from '@brupop/shared/api/settings';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
@@ -13,13 +13,7 @@ import fc from 'fast-check';
 import type { AtCall, Fault } from '../../../packages/agent/src/testing/model/faults.ts';
 import { SimWorld } from '../../../packages/agent/src/testing/model/sim-world.ts';
 import { wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
-import {
-  aGroup,
-  aManagedNode,
-  annotated,
-  aSnapshot,
-  withGroups,
-} from '../../../packages/controller/src/testing/objects.ts';
+import { aGroup, aManagedNode, aSnapshot, withGroups } from '../../../packages/controller/src/testing/objects.ts';
 
 jest.setTimeout(60_000);
 
@@ -49,7 +43,7 @@ const OWN = { [MOTD]: '"own"', [LOCKDOWN]: '"none"' };
 class Story {
   readonly world = new SimWorld([]);
   wanted: Wanted = { motd: undefined, lockdown: undefined };
-  annotations: Record<string, string> = {};
+  record: NodeRecord = {};
   progressing: Condition | undefined;
   readonly #since = rfc3339(this.world.clock.now());
   #cancel: () => void = () => undefined;
@@ -101,7 +95,7 @@ class Story {
     const { shadow } = cluster;
     if (change !== undefined && shadow !== undefined) {
       this.world.invariants.observe(`${change.outcome} ${JSON.stringify(change.spec)} ${change.event?.message ?? ''}`);
-      this.annotations = annotated({ metadata: { annotations: this.annotations } } as never, change.annotations);
+      this.record = change.record;
       cluster.shadow = { ...shadow, generation: shadow.generation + 1, spec: change.spec };
       cluster.onSpec();
       cluster.send({ type: 'shadow', shadow: cluster.shadow });
@@ -121,7 +115,7 @@ class Story {
       readySince: this.#upSince,
     };
     const drain = { observedGeneration: generation, startTime: this.#since, result: 'Drained' } as const;
-    const parts = { uid, generation, spec, annotations: this.annotations, creationTimestamp: this.#since };
+    const parts = { uid, generation, spec, record: this.record, creationTimestamp: this.#since };
     const managed = aManagedNode(
       NAME,
       { ...node, bootID: host.bootID },
@@ -135,12 +129,11 @@ class Story {
   get end(): string {
     const { shadow } = this.world.cluster;
     const wanted = this.#valuesWith(leavesOf(nestedOf(this.wanted)));
-    const proved = JSON.parse(this.annotations[SETTINGS_PROVED_ANNOTATION] ?? '[]') as [string, string][];
-    const before = this.#valuesWith(new Map(proved));
-    const hasFailed = this.annotations[SETTINGS_FAILED_ANNOTATION] !== undefined;
+    const before = this.#valuesWith(new Map(this.record.settingsProved));
+    const hasFailed = this.record.settingsFailed !== undefined;
     if (this.#isOver && this.#isShown('UpToDate', wanted)) return 'wanted';
     if (this.#isOver && hasFailed && this.#isShown('HostSettingsNotApplied', before)) return 'before';
-    const found = { live: this.#live, wanted, before, progressing: this.progressing, annotations: this.annotations };
+    const found = { live: this.#live, wanted, before, progressing: this.progressing, record: this.record };
     return `${JSON.stringify({ ...found, shadow }, null, 1)}\n${this.world.invariants.transcript()}`;
   }
 

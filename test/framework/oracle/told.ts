@@ -1,7 +1,9 @@
 /** What the plan of this commit says, and what it wants to be written, as JSON. */
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { EventSource } from '../../../packages/shared/src/kube/events.ts';
-import { conditionOf, healthConditions } from '../../../packages/controller/src/apply/shadows.ts';
+import { RECORD_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
+import { recordText } from '../../../packages/shared/src/api/record.ts';
+import { annotationsOf, conditionOf, healthConditions } from '../../../packages/controller/src/apply/shadows.ts';
 import { keyOf } from '../../../packages/controller/src/cluster/probes.ts';
 import type { Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
 import { statusOf } from '../../../packages/controller/src/report/config-status.ts';
@@ -35,7 +37,6 @@ export type Write =
     }
   | { readonly kind: 'job'; readonly jobName: string; readonly jobOf: string };
 
-const JOBS = 'brupop.bottlerocket.aws/jobs';
 const STARTUP = 'brupop.bottlerocket.aws/starting';
 const WAITING = 'brupop.bottlerocket.aws/update-pending';
 const OUT_OF_SERVICE = 'node.kubernetes.io/out-of-service';
@@ -130,8 +131,9 @@ export function writesOf(made: Plan, now: number): Write[] {
   const unwritten = new Set(made.specs.map(({ node }) => node.metadata.name));
   const conditions = made.conditions.filter(({ node }) => !unwritten.has(node.metadata.name));
   return [
-    ...made.specs.map(({ node, spec, annotations }): Write => {
-      return { kind: 'spec', name: node.metadata.name, spec, annotations };
+    ...made.specs.map((change): Write => {
+      const { node, spec } = change;
+      return { kind: 'spec', name: node.metadata.name, spec, annotations: annotationsOf(change) };
     }),
     ...made.checks.nodes.flatMap(ofJobs),
     ...made.newNodes.map(({ metadata: { name } }): Write => ({ kind: 'create', name })),
@@ -145,10 +147,11 @@ export function writesOf(made: Plan, now: number): Write[] {
   ];
 }
 
-function ofJobs({ node, records, start, create }: Plan['checks']['nodes'][number]): Write[] {
+function ofJobs({ node, shadow, records, start, create }: Plan['checks']['nodes'][number]): Write[] {
   const { name } = node.metadata;
+  const record = recordText({ ...shadow.record, jobs: records ?? undefined });
   const recorded: Write[] =
-    records === undefined ? [] : [{ kind: 'annotations', name, annotations: { [JOBS]: records } }];
+    records === undefined ? [] : [{ kind: 'annotations', name, annotations: { [RECORD_ANNOTATION]: record } }];
   return [...recorded, ...[...start, ...create].map(({ jobName, jobOf }): Write => ({ kind: 'job', jobName, jobOf }))];
 }
 

@@ -1,3 +1,4 @@
+import { readRecord } from '../../../packages/shared/src/api/record.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Node } from '@kubernetes/client-node';
@@ -10,13 +11,9 @@ import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
-  FAILED_ATTEMPTS_ANNOTATION,
   GROUP,
   RETRY_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
   shadowName,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import { createWorkload, ownerReference } from '../../framework/apiserver/cluster.ts';
@@ -223,7 +220,7 @@ describe('a controller', () => {
     await waitForState(other, 'StagedAndPerformedUpdate');
     const { metadata, spec } = await readShadow(cluster, liar);
     expect(spec.state).toBe('Idle');
-    expect(metadata.annotations).toMatchObject({ [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' });
+    expect(readRecord(metadata)).toMatchObject({ unsuccessful: 1 });
   });
 
   it('retries an update that rolled back only when a user asks for it, and then once', async () => {
@@ -254,11 +251,11 @@ describe('a controller', () => {
       }
     }
     // The agent claims it without a drain, so it is no failure of the version.
-    expect((await readShadow(cluster, name)).metadata.annotations).toEqual({
-      [UPDATE_STARTED_ANNOTATION]: expect.stringContaining('T') as string,
-      [STARTED_FROM_ANNOTATION]: oldVersion,
-      [FAILED_ATTEMPTS_ANNOTATION]: `${newVersion}=2`,
-      [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '2',
+    expect(readRecord((await readShadow(cluster, name)).metadata)).toEqual({
+      startedAt: expect.stringContaining('T') as string,
+      from: oldVersion,
+      attempts: { version: newVersion, count: 2 },
+      unsuccessful: 2,
     });
   });
 

@@ -1,13 +1,8 @@
 /** Two agents that conspire, on a real API server: what they claim neither counts as a failure nor holds other nodes. */
+import { readRecord } from '../../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
-import {
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  FAILED_VERSION_ANNOTATION,
-  GROUP,
-} from '../../../packages/shared/src/api/names.ts';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, readShadow, report } from '../../framework/controller/agents.ts';
 import { installForController } from '../../framework/controller/installation.ts';
@@ -83,8 +78,7 @@ it('two agents that claim a version and its rollback without a drain freeze noth
   for (const name of liars) {
     await claimRollback(name);
     await untilRequested(name, 'Idle');
-    const { annotations } = (await readShadow(cluster, name)).metadata;
-    expect(annotations?.[FAILED_VERSION_ANNOTATION]).toBeUndefined();
+    expect(readRecord((await readShadow(cluster, name)).metadata).failed).toBeUndefined();
   }
   await createMember(cluster, honest, newVersion);
   await untilRequested(honest, 'StagedAndPerformedUpdate');

@@ -1,4 +1,5 @@
 /** A node that does not return from the reboot of its update, with a real kube-apiserver and kube-controller-manager. */
+import { recordText } from '../../../packages/shared/src/api/record.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Node, V1Taint } from '@kubernetes/client-node';
@@ -12,8 +13,8 @@ import {
   GROUP,
   OUT_OF_SERVICE_ANNOTATION,
   OUT_OF_SERVICE_TAINT,
-  REBOOT_REQUESTED_ANNOTATION,
   shadowName,
+  RECORD_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
 import { CUT_OFF_ANNOTATION } from '../../framework/control-plane/node-leases.ts';
 import { setNodeBooted, setNodeUnreachable } from '../../framework/control-plane/nodes.ts';
@@ -72,7 +73,7 @@ async function loseNode(taints: readonly object[]): Promise<void> {
   await cluster.api.patch(NODE, { metadata: { annotations: cordon }, spec: { unschedulable: true, taints } });
   const path = `${shadowsPath}/${shadowName(NAME)}`;
   const { metadata } = await cluster.api.patch<{ metadata: { generation: number } }>(path, {
-    metadata: { annotations: { [REBOOT_REQUESTED_ANNOTATION]: drained } },
+    metadata: { annotations: { [RECORD_ANNOTATION]: recordText({ rebootRequestedAt: drained }) } },
     spec: { state: 'RebootedIntoUpdate', version: newVersion, state_transition_timestamp: drained },
   });
   await cluster.api.patch(`${path}/status`, {

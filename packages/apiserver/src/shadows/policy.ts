@@ -1,13 +1,10 @@
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
-import { startOfAttempt } from '@brupop/shared/api/attempt';
-import { AGENT_SUPPORTED, NODE_GROUP_ANNOTATION } from '@brupop/shared/api/names';
+import { AGENT_SUPPORTED } from '@brupop/shared/api/names';
+import { readRecord } from '@brupop/shared/api/record';
 import type { BottlerocketShadow, DrainStatus, ShadowSpec, ShadowStatus } from '@brupop/shared/api/shadow';
-import { type Condition, type KubernetesObject, type ObjectMeta, slimMetadata } from '@brupop/shared/api/meta';
-import { truncated } from '@brupop/shared/runtime/errors';
+import { type Condition, type KubernetesObject, slimMetadata } from '@brupop/shared/api/meta';
 import type { Identity } from '../auth/authenticator.ts';
 import { ApiError } from '../errors.ts';
-
-const MAX_NAME = 253;
 
 /** A shadow without what the controller reports in its status. */
 export interface SlimShadow extends KubernetesObject {
@@ -27,23 +24,18 @@ export function slimShadow(raw: unknown): SlimShadow {
   const { metadata, spec, status } = raw as BottlerocketShadow;
   const { conditions, waitingFor: _waits, waitingReason: _why, group: _current, drain, ...reported } = status ?? {};
   const agentSupported = conditions?.find(({ type }) => type === AGENT_SUPPORTED);
+  const { group, startedAt } = readRecord(metadata);
   const nodeUID = metadata.ownerReferences?.find(({ kind }) => kind === 'Node')?.uid;
   return {
     metadata: slimMetadata(metadata),
     ...(nodeUID === undefined ? {} : { nodeUID }),
-    group: groupIn(metadata.annotations),
-    attempt: startOfAttempt({ metadata }),
+    group,
+    attempt: startedAt,
     spec,
     ...(status == null ? {} : { status: reported as ShadowStatus }),
     ...(drain == null ? {} : { drain }),
     ...(agentSupported === undefined ? {} : { agentSupported }),
   };
-}
-
-/** Users may annotate shadows; no group has a longer name. */
-function groupIn(annotations: ObjectMeta['annotations']): string | undefined {
-  const group = annotations?.[NODE_GROUP_ANNOTATION];
-  return group && truncated(group, MAX_NAME);
 }
 
 export function agentShadow({ metadata, spec, status, attempt }: SlimShadow): AgentShadow {

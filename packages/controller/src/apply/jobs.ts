@@ -7,7 +7,8 @@
  *     at the start of a leadership, when the attempt of a known Job is over, and every SWEEP_MS
  *     while Jobs are known: all Jobs of checks are listed once, and those of no current attempt deleted
  */
-import { CHECK_LABEL, JOBS_ANNOTATION } from '@brupop/shared/api/names';
+import { CHECK_LABEL, RECORD_ANNOTATION } from '@brupop/shared/api/names';
+import { recordText } from '@brupop/shared/api/record';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { groupPath } from '@brupop/shared/kube/paths';
@@ -18,7 +19,7 @@ import { cronJobPath } from '../cluster/probes.ts';
 import { isRefusal } from '../cluster/refusals.ts';
 import { readShadow } from '../cluster/shadow.ts';
 import type { CheckWork, NodeJobs } from '../plan/check-work.ts';
-import type { JobRun } from '../plan/facts/jobs.ts';
+import type { JobRun, WrittenJobs } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 import { shadowPath } from './shadows.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
@@ -66,10 +67,11 @@ export class CheckJobs {
     for (const run of due) await this.#create(run, node);
   }
 
-  async #record({ shadow }: NodeJobs, records: string | null): Promise<void> {
+  async #record({ shadow }: NodeJobs, records: WrittenJobs): Promise<void> {
     const { client, assumeCache, signal } = this.#context;
     const { uid, resourceVersion } = shadow.metadata;
-    const body = { metadata: { uid, resourceVersion, annotations: { [JOBS_ANNOTATION]: records } } };
+    const record = recordText({ ...shadow.record, jobs: records ?? undefined });
+    const body = { metadata: { uid, resourceVersion, annotations: { [RECORD_ANNOTATION]: record } } };
     assumeCache.shadow(readShadow(await client.mergePatch(shadowPath(shadow), body, { signal })));
   }
 

@@ -2,11 +2,11 @@ import {
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
+  RECORD_ANNOTATION,
   RETRY_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
 } from '@brupop/shared/api/names';
+import type { ObjectMeta } from '@brupop/shared/api/meta';
+import { readRecord, recordText } from '@brupop/shared/api/record';
 import { eventOf } from '@brupop/shared/kube/events';
 import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
 import type { Transition } from '../plan/outcomes.ts';
@@ -39,7 +39,7 @@ describe('the patch of a spec', () => {
       metadata: {
         uid: 'shadow-node-a',
         resourceVersion: '1',
-        annotations: { [UPDATE_STARTED_ANNOTATION]: ago(0), [STARTED_FROM_ANNOTATION]: OLD },
+        annotations: { [RECORD_ANNOTATION]: recordText({ startedAt: ago(0), from: OLD }) },
       },
       spec: {
         state: 'StagedAndPerformedUpdate',
@@ -62,19 +62,17 @@ describe('the patch of a spec', () => {
 });
 
 describe('the count of unsuccessful attempts', () => {
-  const counted = (count: string | undefined, outcome: SpecChange['outcome']): unknown => {
-    const annotations = count === undefined ? {} : { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: count };
-    const patch = patchOf(write({ annotations }, idle(AT_NOW, outcome))) as { metadata: object };
-    return (patch.metadata as { annotations?: Record<string, unknown> }).annotations?.[
-      UNSUCCESSFUL_ATTEMPTS_ANNOTATION
-    ];
+  const counted = (count: number | undefined, outcome: SpecChange['outcome']): unknown => {
+    const record = count === undefined ? {} : { unsuccessful: count };
+    const patch = patchOf(write({ record }, idle(AT_NOW, outcome))) as { metadata: ObjectMeta };
+    return 'annotations' in patch.metadata ? readRecord(patch.metadata).unsuccessful : 'unwritten';
   };
-  const cases: Record<string, [unknown, string | null | undefined]> = {
-    'starts with the first': [counted(undefined, 'Cancelled'), '1'],
-    'grows with the next': [counted('2', 'Cancelled'), '3'],
-    'grows when the agent reports a failure': [counted('2', 'Failed'), '3'],
-    'stays when the version is no longer offered': [counted('2', 'Withdrawn'), undefined],
-    'is removed after a success': [counted('2', 'Succeeded'), null],
+  const cases: Record<string, [unknown, unknown]> = {
+    'starts with the first': [counted(undefined, 'Cancelled'), 1],
+    'grows with the next': [counted(2, 'Cancelled'), 3],
+    'grows when the agent reports a failure': [counted(2, 'Failed'), 3],
+    'stays when the version is no longer offered': [counted(2, 'Withdrawn'), 2],
+    'is removed after a success': [counted(2, 'Succeeded'), undefined],
     'is not written when there is none': [counted(undefined, 'Succeeded'), undefined],
   };
   it.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).toBe(expected));

@@ -5,9 +5,11 @@ import {
   SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
-  STARTED_FROM_ANNOTATION,
+  RECORD_ANNOTATION,
+  RETRY_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
+import { recordText } from '@brupop/shared/api/record';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
@@ -103,7 +105,9 @@ function record({ events, metrics }: ApplyContext, { event, shadow }: SpecChange
   if (event.reason === 'DeadlineExceeded') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
 }
 
-export function patchOf({ shadow, spec, annotations }: SpecChange): object {
+export function patchOf(change: SpecChange): object {
+  const { shadow, spec } = change;
+  const annotations = annotationsOf(change);
   const { uid, resourceVersion } = shadow.metadata;
   return {
     metadata: { uid, resourceVersion, ...(Object.keys(annotations).length > 0 && { annotations }) },
@@ -114,6 +118,20 @@ export function patchOf({ shadow, spec, annotations }: SpecChange): object {
       timeoutSeconds: spec.timeoutSeconds ?? null,
       settings: spec.settings ?? null,
     },
+  };
+}
+
+/** The start of an update uses up a user's request for another attempt. null removes an annotation. */
+export function annotationsOf({
+  shadow,
+  record,
+  outcome,
+}: Pick<SpecChange, 'shadow' | 'record' | 'outcome'>): Readonly<Record<string, string | null>> {
+  const text = recordText(record);
+  const isRetry = outcome === 'Started' && shadow.metadata.annotations?.[RETRY_ANNOTATION] !== undefined;
+  return {
+    ...(text !== recordText(shadow.record) && { [RECORD_ANNOTATION]: text }),
+    ...(isRetry && { [RETRY_ANNOTATION]: null }),
   };
 }
 
@@ -161,7 +179,7 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
 function logProblem({ logOf }: ApplyContext, { node, shadow, progressing, event }: NodeCondition): void {
   if (event === undefined) return;
   const { reason: code, message } = progressing;
-  const from = shadow.metadata.annotations?.[STARTED_FROM_ANNOTATION];
+  const { from } = shadow.record;
   const fields = { ...(isUnderWay(shadow) && { from, to: shadow.spec.version }), code, message };
   const log = logOf(node.metadata.name);
   if (event.warning) log.warn('the node needs attention', fields);

@@ -1,4 +1,3 @@
-import { STARTED_FROM_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import type { Outcome, Transition } from '../plan/outcomes.ts';
 import { specChange } from '../plan/spec-change.ts';
 import { idle, startSpec } from '../plan/transition.ts';
@@ -6,11 +5,11 @@ import { ago, aNode, aShadow, failure, MINUTE, NEW, NOW, OLD, POLICY, underWay }
 import { lineOf } from './spec-lines.ts';
 
 const START = ago(10 * MINUTE);
-const STARTED = { [UPDATE_STARTED_ANNOTATION]: START, [STARTED_FROM_ANNOTATION]: OLD };
+const STARTED = { startedAt: START, from: OLD };
 
 function endOf(outcome: Outcome, because?: Transition['because']): ReturnType<typeof lineOf> {
   const status = { current_state: 'ErrorReset', current_version: OLD, lastOperation: failure('RolledBack') } as const;
-  const shadow = aShadow({ spec: underWay('RebootedIntoUpdate'), annotations: STARTED, status });
+  const shadow = aShadow({ spec: underWay('RebootedIntoUpdate'), record: STARTED, status });
   const transition = { ...idle({ policy: POLICY, now: NOW }, outcome), ...(because && { because }) };
   return lineOf(specChange(transition, { shadow, node: aNode() }));
 }
@@ -32,7 +31,7 @@ it.each<readonly [Outcome, string, Transition['because']]>([
 });
 
 it('names the attempt that a start begins, not the one before', () => {
-  const shadow = aShadow({ annotations: STARTED });
+  const shadow = aShadow({ record: STARTED });
   const change = specChange({ spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }, { shadow, node: aNode() });
   const { level, fields } = lineOf(change);
   expect([level, fields]).toEqual(['info', expect.objectContaining({ from: OLD, to: NEW, attempt: ago(0) })]);
@@ -40,7 +39,7 @@ it('names the attempt that a start begins, not the one before', () => {
 
 it('names no attempt when a node at rest gets other settings', () => {
   const change = specChange(idle({ policy: POLICY, now: NOW }, 'Configured'), {
-    shadow: aShadow({ annotations: STARTED }),
+    shadow: aShadow({ record: STARTED }),
     node: aNode(),
   });
   expect(lineOf(change).fields['attempt']).toBeUndefined();

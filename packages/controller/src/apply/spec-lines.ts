@@ -1,7 +1,6 @@
 /** The log line of a change of a spec, and of a deadline or wait that needs a user. A failed update is a warning. */
-import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import type { LogLevel } from '@brupop/shared/runtime/log';
-import { attemptIn } from '../cluster/shadow.ts';
+import { attemptIn, isUnderWay } from '../cluster/shadow.ts';
 import type { Outcome } from '../plan/outcomes.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { transitionOf } from '../plan/transition-facts.ts';
@@ -31,13 +30,20 @@ const LINES: Readonly<Record<Outcome, readonly [LogLevel, string]>> = {
   Released: ['info', 'the update ends before its reboot: the node is no longer managed'],
 };
 
-/** `attempt` is the one that the change starts, continues or ends. */
 export function lineOf(change: SpecChange): Line {
-  const { shadow, annotations, because, outcome, event } = change;
+  const { shadow, because, outcome, event } = change;
   const [level, msg] = LINES[outcome];
   const { from, to, state, code } = transitionOf(change);
-  const attempt = annotations[UPDATE_STARTED_ANNOTATION] ?? attemptIn(shadow);
   const known = { from: from || shadow.status?.current_version, to: to || undefined };
   const why = code || because?.reason || (level === 'warn' ? outcome : undefined);
-  return { level, msg, fields: { attempt, ...known, code: why, state, outcome, message: event?.message } };
+  return {
+    level,
+    msg,
+    fields: { attempt: attemptOf(change), ...known, code: why, state, outcome, message: event?.message },
+  };
+}
+
+/** The one that the change starts, continues or ends. */
+function attemptOf({ shadow, record, outcome }: SpecChange): string | undefined {
+  return isUnderWay(shadow) || outcome === 'Started' ? record.startedAt : attemptIn(shadow);
 }

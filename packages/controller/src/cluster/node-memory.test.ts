@@ -1,10 +1,4 @@
-import {
-  CORDONED_ANNOTATION,
-  GROUP_TAINTS_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  ZONE_LABEL,
-} from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, GROUP_TAINTS_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { Instant } from '@brupop/shared/runtime/clock';
 import { ago, aNode, aShadow, instantAt, MINUTE, NOW } from '../testing/objects.ts';
 import { taintsRecord } from './group-metadata.ts';
@@ -67,7 +61,7 @@ describe('the time under a cordon', () => {
 describe('a shadow', () => {
   const updated = aShadow({
     node: 'a',
-    annotations: { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE), [REBOOT_REQUESTED_ANNOTATION]: ago(0) },
+    record: { startedAt: ago(MINUTE), rebootRequestedAt: ago(0) },
   });
 
   it('is new if the process observed its creation', () => {

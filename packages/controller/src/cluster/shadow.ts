@@ -1,32 +1,7 @@
 import * as v from 'valibot';
-import {
-  BLOCKED_DRAINS_ANNOTATION,
-  DEFERRED_AFTER_ANNOTATION,
-  EVICTED_WORKLOADS_ANNOTATION,
-  FAILED_ATTEMPTS_ANNOTATION,
-  FAILED_VERSION_ANNOTATION,
-  ENDED_BY_CONFIG_ANNOTATION,
-  JOBS_ANNOTATION,
-  SETTINGS_PROVED_ANNOTATION,
-  BOOT_BEFORE_ANNOTATION,
-  NODE_GROUP_ANNOTATION,
-  QUORUM_MEMBERS_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  SETTINGS_BOOT_ANNOTATION,
-  SETTINGS_FAILED_ANNOTATION,
-  SETTINGS_REBOOTED_ANNOTATION,
-  RETRY_ANNOTATION,
-  ROLLBACK_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_SECONDS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  UNREADY_BEFORE_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-  WITHDRAWN_ATTEMPTS_ANNOTATION,
-  shadowName,
-} from '@brupop/shared/api/names';
-import { currentAttempt, startOfAttempt } from '@brupop/shared/api/attempt';
+import { RETRY_ANNOTATION, shadowName } from '@brupop/shared/api/names';
+import { currentAttempt } from '@brupop/shared/api/attempt';
+import { type NodeRecord, readRecord } from '@brupop/shared/api/record';
 import { SETTING_CLASSES } from '@brupop/shared/api/settings';
 import type { Condition, KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import {
@@ -56,6 +31,8 @@ import { type NodeView, pick } from './node.ts';
 export const PROGRESSING = 'Progressing';
 
 export interface ShadowView extends BottlerocketShadow {
+  /** Of its annotations only `retry` is kept beside it. */
+  readonly record: NodeRecord;
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
   /** Its conditions Ready, Reconciling and Stalled. */
@@ -66,33 +43,6 @@ export interface ShadowView extends BottlerocketShadow {
 
 export type HealthCondition = Pick<Condition, 'type' | 'status' | 'lastTransitionTime'>;
 const HEALTH = ['Ready', 'Reconciling', 'Stalled'];
-
-const ANNOTATIONS = [
-  BLOCKED_DRAINS_ANNOTATION,
-  RETRY_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  WITHDRAWN_ATTEMPTS_ANNOTATION,
-  FAILED_ATTEMPTS_ANNOTATION,
-  FAILED_VERSION_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
-  ROLLBACK_ANNOTATION,
-  ENDED_BY_CONFIG_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_SECONDS_ANNOTATION,
-  DEFERRED_AFTER_ANNOTATION,
-  EVICTED_WORKLOADS_ANNOTATION,
-  QUORUM_MEMBERS_ANNOTATION,
-  UNREADY_BEFORE_ANNOTATION,
-  SETTINGS_PROVED_ANNOTATION,
-  JOBS_ANNOTATION,
-  BOOT_BEFORE_ANNOTATION,
-  NODE_GROUP_ANNOTATION,
-  SETTINGS_BOOT_ANNOTATION,
-  SETTINGS_FAILED_ANNOTATION,
-  SETTINGS_REBOOTED_ANNOTATION,
-];
 
 /**
  * The fields of the resource, each optional and by its type only: a node whose shadow cannot be read
@@ -175,6 +125,7 @@ export function readShadow(raw: unknown): ShadowView {
   const conditions = read.status?.conditions as readonly Condition[] | undefined;
   return {
     metadata: readMetadata(metadata),
+    record: readRecord(metadata),
     spec: { ...NO_SPEC, ...read.spec },
     ...readStatus(metadata, read),
     progressing: conditions?.find(({ type }) => type === PROGRESSING),
@@ -189,7 +140,7 @@ export function healthCondition({ type, status, lastTransitionTime }: HealthCond
 
 function readMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
-  const annotations = pick(metadata.annotations, ANNOTATIONS);
+  const annotations = pick(metadata.annotations, [RETRY_ANNOTATION]);
   const { creationTimestamp = '' } = metadata;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }
@@ -214,7 +165,7 @@ export function nodeOf({ metadata }: KubernetesObject): string {
 
 /** For log lines; see shared/api/attempt.ts. */
 export function attemptIn(shadow: ShadowView): string | undefined {
-  return currentAttempt({ ...shadow, attempt: startOfAttempt(shadow) });
+  return currentAttempt({ ...shadow, attempt: shadow.record.startedAt });
 }
 
 export function answers({ metadata, status }: BottlerocketShadow): boolean {
@@ -260,10 +211,9 @@ export interface Rollback {
   readonly isDone: boolean;
 }
 
-export function rollbackOf({ metadata: { annotations = {} } }: ShadowView): Rollback | undefined {
-  const [failed = '', previous = '', time, state] = (annotations[ROLLBACK_ANNOTATION] ?? '').split('=');
-  const since = parseTime(time);
-  return since === undefined ? undefined : { failed, previous, since, isDone: state !== undefined };
+export function rollbackOf({ record: { rollback } }: ShadowView): Rollback | undefined {
+  const since = parseTime(rollback?.since);
+  return rollback === undefined || since === undefined ? undefined : { ...rollback, since };
 }
 
 /**
@@ -276,13 +226,13 @@ export function holdsGroup(shadow: ShadowView): boolean {
 }
 
 /** The group with which its latest update began; empty: none. */
-export function groupAtStart({ metadata: { annotations = {} } }: ShadowView): string {
-  return annotations[NODE_GROUP_ANNOTATION] ?? '';
+export function groupAtStart({ record }: ShadowView): string {
+  return record.group ?? '';
 }
 
 /** When its latest update started, epoch milliseconds. */
-export function startedAt({ metadata: { annotations = {} } }: ShadowView): number | undefined {
-  return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
+export function startedAt({ record }: ShadowView): number | undefined {
+  return parseTime(record.startedAt);
 }
 
 /** True while the host may be drained or reboot: until a success, or until its agent confirms the end. */
@@ -295,28 +245,28 @@ export function isPastStaging(shadow: ShadowView): boolean {
   return mayBeInUpdate(shadow) && shadow.spec.state !== 'StagedAndPerformedUpdate';
 }
 
-export function rebootRequested({ metadata: { annotations = {} } }: ShadowView): boolean {
-  return annotations[REBOOT_REQUESTED_ANNOTATION] !== undefined;
+export function rebootRequested({ record }: Pick<ShadowView, 'record'>): boolean {
+  return record.rebootRequestedAt !== undefined;
 }
 
 /** True when the configuration ended its latest update, so that the attempt does not count for the order. */
-export function endedByConfig({ metadata: { annotations = {} } }: ShadowView): boolean {
-  return annotations[ENDED_BY_CONFIG_ANNOTATION] !== undefined;
+export function endedByConfig({ record }: ShadowView): boolean {
+  return record.endedByConfigAt !== undefined;
 }
 
-/** True when the annotations record an update, whatever its result. */
-export function wasEverStarted({ metadata: { annotations = {} } }: ShadowView): boolean {
-  return annotations[UPDATE_STARTED_ANNOTATION] !== undefined;
+/** True when an update is on record, whatever its result. */
+export function wasEverStarted({ record }: ShadowView): boolean {
+  return record.startedAt !== undefined;
 }
 
-/** True when the annotations say that an update has started and none has succeeded since. */
+/** True when an update has started and none has succeeded since. */
 export function hasStarted(shadow: ShadowView): boolean {
-  return wasEverStarted(shadow) && shadow.metadata.annotations?.[UPDATE_SUCCEEDED_ANNOTATION] === undefined;
+  return wasEverStarted(shadow) && shadow.record.succeeded === undefined;
 }
 
 /** True while the node is rebooted into the version that it ran at the start, for its settings. */
 export function isReboot(shadow: ShadowView): boolean {
-  const from = shadow.metadata.annotations?.[STARTED_FROM_ANNOTATION];
+  const { from } = shadow.record;
   return isUnderWay(shadow) && hasStarted(shadow) && sameVersion(from, shadow.spec.version);
 }
 

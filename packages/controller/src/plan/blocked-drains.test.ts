@@ -1,9 +1,4 @@
-import {
-  BLOCKED_DRAINS_ANNOTATION,
-  FAILED_ATTEMPTS_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
@@ -34,7 +29,7 @@ const saidOf = (made: Plan, name: string): string | undefined => {
   return found && `${found.reason}: ${found.message}`;
 };
 const tried = (count: number, msAgo: number) => ({
-  annotations: { [BLOCKED_DRAINS_ANNOTATION]: `${count}=${ago(msAgo)}` },
+  record: { blockedDrains: { count, at: ago(msAgo) } },
 });
 
 describe('a node whose pods are held by a budget that its cordon may open', () => {
@@ -48,7 +43,7 @@ describe('a node whose pods are held by a budget that its cordon may open', () =
   it('starts when no other node can use the slot, and records that', () => {
     const [change] = plan(fleet([aManagedNode('a')], ['a']), NOW).specs;
     expect(change?.outcome).toBe('Started');
-    expect(change?.annotations[BLOCKED_DRAINS_ANNOTATION]).toBe(`1=${ago(0)}`);
+    expect(change?.record.blockedDrains).toEqual({ count: 1, at: ago(0) });
   });
 
   it.each<[string, Parameters<typeof fleet>[2]]>([
@@ -93,14 +88,14 @@ describe('a node whose pods are held by a budget that its cordon may open', () =
 });
 
 describe('an update that was started although a budget holds pods', () => {
-  const startedAt = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
-  const trying = { ...startedAt, [BLOCKED_DRAINS_ANNOTATION]: `2=${ago(MINUTE)}` };
-  const staged = (annotations: Readonly<Record<string, string>>): ManagedNode =>
+  const startedAt = { startedAt: ago(MINUTE) };
+  const trying = { ...startedAt, blockedDrains: { count: 2, at: ago(MINUTE) } };
+  const staged = (record: NodeRecord): ManagedNode =>
     aManagedNode(
       'a',
       {},
       {
-        annotations,
+        record,
         spec: { state: 'StagedAndPerformedUpdate', version: NEW, state_transition_timestamp: ago(MINUTE) },
         status: { current_state: 'StagedAndPerformedUpdate' },
       },
@@ -113,12 +108,12 @@ describe('an update that was started although a budget holds pods', () => {
     expect(outcomes(staged(startedAt))).toEqual(['Deferred Idle']);
   });
 
-  const drained = (annotations: Readonly<Record<string, string>>, generation: number): ManagedNode =>
+  const drained = (record: NodeRecord, generation: number): ManagedNode =>
     aManagedNode(
       'a',
       { unschedulable: true },
       {
-        annotations,
+        record,
         spec: { state: 'RebootedIntoUpdate', version: NEW, state_transition_timestamp: ago(MINUTE) },
         status: {
           current_state: 'StagedAndPerformedUpdate',
@@ -140,17 +135,14 @@ describe('an update that was started although a budget holds pods', () => {
     const [change, ...others] = plan(fleet([drained(trying, generation)], ['a']), NOW).specs;
     expect([change?.outcome, change?.spec.state, others]).toEqual(['Deferred', 'Idle', []]);
     expect(change?.because?.reason).toBe('DrainBlocked');
-    const { annotations = {} } = change ?? {};
-    expect(
-      [UNSUCCESSFUL_ATTEMPTS_ANNOTATION, FAILED_ATTEMPTS_ANNOTATION].filter((name) => name in annotations),
-    ).toEqual([]);
-    expect(annotations[BLOCKED_DRAINS_ANNOTATION]).toBeUndefined();
+    const { unsuccessful, attempts, blockedDrains } = change?.record ?? {};
+    expect([unsuccessful, attempts, blockedDrains]).toEqual([undefined, undefined, trying.blockedDrains]);
   });
 
   it('counts also when the budget was closed after the node was staged', () => {
     const { generation = 0 } = drained(startedAt, 0).shadow?.metadata ?? {};
     const [change] = plan(fleet([drained(startedAt, generation)], ['a']), NOW).specs;
-    expect(change?.annotations[BLOCKED_DRAINS_ANNOTATION]).toBe(`1=${ago(0)}`);
+    expect(change?.record.blockedDrains).toEqual({ count: 1, at: ago(0) });
   });
 
   it('is not ended by the result of an earlier drain', () => {

@@ -1,5 +1,5 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { ROLLBACK_ANNOTATION, SKIP_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { Evaluation } from '../cluster/checks.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { answered, viewOf } from '../testing/checks.ts';
@@ -11,8 +11,8 @@ const HOUR = 60 * MINUTE;
 
 /** Updated by this operator `ms` ago. */
 function updated(name: string, ms = MINUTE, node: NodeParts = {}): ManagedNode {
-  const annotations = { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(ms)}` };
-  return aManagedNode(name, node, { annotations, status: { current_version: NEW, target_version: NEW } });
+  const record = { succeeded: { version: NEW, at: ago(ms) } };
+  return aManagedNode(name, node, { record, status: { current_version: NEW, target_version: NEW } });
 }
 
 function snapshotOf(nodes: readonly ManagedNode[], rollout: object, status?: BrupopConfigStatus): Snapshot {
@@ -97,11 +97,11 @@ test('a canary past its deadline is not waited for', () => {
 });
 
 test('a node that goes back to its previous version is no canary of that', () => {
-  const annotations = {
-    [UPDATE_SUCCEEDED_ANNOTATION]: `${OLD}=${ago(MINUTE)}`,
-    [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(HOUR)}=done`,
+  const record = {
+    succeeded: { version: OLD, at: ago(MINUTE) },
+    rollback: { failed: NEW, previous: OLD, since: ago(HOUR), isDone: true },
   };
-  const made = planned([aManagedNode('a', {}, { annotations }), aManagedNode('b')], { canary: { nodes: 1 } });
+  const made = planned([aManagedNode('a', {}, { record }), aManagedNode('b')], { canary: { nodes: 1 } });
   expect(made.canaries).toEqual([]);
 });
 

@@ -1,4 +1,4 @@
-import { CORDONED_ANNOTATION, MANAGED_LABEL, REBOOT_REQUESTED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, MANAGED_LABEL, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -112,8 +112,8 @@ describe('zones', () => {
 test('a node that has lost its label while it updates still holds a slot', () => {
   const cordon = { [CORDONED_ANNOTATION]: ago(0) };
   const released: NodeParts = { managed: false, unschedulable: true, annotations: cordon };
-  const annotations = { [REBOOT_REQUESTED_ANNOTATION]: ago(MINUTE) };
-  const ended = { annotations, spec: { state_transition_timestamp: ago(0) } };
+  const record = { rebootRequestedAt: ago(MINUTE) };
+  const ended = { record, spec: { state_transition_timestamp: ago(0) } };
   const made = planOf(fleet({ f: [released, ended] }), { maxUpdating: 1 });
   expect(made.counts.managed).toBe(5);
   expect(fleet({ f: [released] })[5]?.node?.metadata.labels?.[MANAGED_LABEL]).toBeUndefined();

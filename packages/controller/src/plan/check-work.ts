@@ -13,6 +13,7 @@ import {
   type JobRun,
   recordsOf,
   withoutHooks,
+  type WrittenJobs,
   written,
 } from './facts/jobs.ts';
 import type { FleetState } from './fleet.ts';
@@ -22,8 +23,8 @@ import { eventOn } from './spec-change.ts';
 export interface NodeJobs {
   readonly shadow: ShadowView;
   readonly node: NodeView;
-  /** What the annotation is set to; undefined: it stays. */
-  readonly records: string | null | undefined;
+  /** What is recorded; undefined: that stays. */
+  readonly records: WrittenJobs | undefined;
   readonly event: EventSource | undefined;
   /** Created once they are recorded. */
   readonly start: readonly JobRun[];
@@ -57,13 +58,13 @@ function nodeJobs({ managedNode, change, jobs }: Decision): NodeJobs[] {
   const { shadow, node } = managedNode;
   const { start, create } = jobs;
   const records = recordsNow(jobs, shadow);
-  const isSame = records === written(recordsOf(shadow));
+  const isSame = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow)));
   if (isSame && create.length === 0) return [];
   return [{ shadow, node, records: isSame ? undefined : records, event: hookEvent(jobs, managedNode), start, create }];
 }
 
 /** The hooks after the update are over when nothing is left to run. */
-function recordsNow({ isDone, records, start }: JobProgress, shadow: ShadowView): string | null {
+function recordsNow({ isDone, records, start }: JobProgress, shadow: ShadowView): WrittenJobs {
   if (isDone && !isUnderWay(shadow)) return written(withoutHooks(records));
   return written(new Map([...records, ...start.map(({ key }): [string, string] => [key, 'Started'])]));
 }

@@ -96,5 +96,5 @@ test('if Jobs complete, every update ends with its hooks', () => {
     'After/check/smoke',
     'After/hook/back',
   ]);
-  expect(world.node.shadow?.metadata.annotations?.['brupop.bottlerocket.aws/jobs']).toBeUndefined();
+  expect(world.node.shadow?.record.jobs).toBeUndefined();
 });

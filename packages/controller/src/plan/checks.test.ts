@@ -1,5 +1,5 @@
 /** What checks and hooks of the configuration do to an update. */
-import { FAILED_VERSION_ANNOTATION, JOBS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -20,8 +20,8 @@ import type { JobRun } from './facts/jobs.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const SECOND = 1_000;
-const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(10 * MINUTE) };
-const records = (text: string): Record<string, string> => ({ ...STARTED, [JOBS_ANNOTATION]: text });
+const STARTED = { startedAt: ago(10 * MINUTE) };
+const records = (jobs: Record<string, string>): NodeRecord => ({ ...STARTED, jobs });
 const check = (when: readonly string[], more: object = {}): object => ({
   health: { checks: [{ name: 'smoke', when, job: { cronJob: 'smoke' }, ...more }] },
 });
@@ -53,15 +53,15 @@ function planOf(
   return plan({ ...withPolicy(snapshot, policy), checks, connectivity: connectivity ?? CONNECTED }, NOW);
 }
 
-const staged = (annotations: Record<string, string> = STARTED, more: ShadowParts = {}): ManagedNode =>
-  aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), annotations, ...more });
-const monitored = (annotations: Record<string, string> = STARTED): ManagedNode =>
-  aManagedNode('a', {}, { spec: underWay('MonitoringUpdate'), status: { current_version: NEW }, annotations });
-const ended = (annotations: Record<string, string>): ManagedNode =>
+const staged = (record: NodeRecord = STARTED, more: ShadowParts = {}): ManagedNode =>
+  aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), record, ...more });
+const monitored = (record: NodeRecord = STARTED): ManagedNode =>
+  aManagedNode('a', {}, { spec: underWay('MonitoringUpdate'), status: { current_version: NEW }, record });
+const ended = (record: NodeRecord): ManagedNode =>
   aManagedNode(
     'a',
     {},
-    { spec: { state_transition_timestamp: ago(MINUTE) }, status: { current_version: NEW }, annotations },
+    { spec: { state_transition_timestamp: ago(MINUTE) }, status: { current_version: NEW }, record },
   );
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
 const started = ({ checks: { nodes } }: Plan): string[] => nodes.flatMap(({ start }) => start.map(({ key }) => key));
@@ -132,13 +132,13 @@ describe('a Job before the drain', () => {
   it('is recorded before it is created, and the node is not drained', () => {
     expect(outcomes(first)).toEqual([]);
     expect(first.checks.nodes).toMatchObject([
-      { records: 'Before/check/smoke=Started', start: [{ key: 'Before/check/smoke' }] },
+      { records: { 'Before/check/smoke': 'Started' }, start: [{ key: 'Before/check/smoke' }] },
     ]);
     expect(first.checks.nodes[0]?.start[0]?.versions).toEqual({ from: OLD, to: NEW });
   });
 
   it('is read again after 5 seconds while it runs', () => {
-    const node = staged(records('Before/check/smoke=Started'));
+    const node = staged(records({ 'Before/check/smoke': 'Started' }));
     const running = planOf([node], spec, { jobs: seen(first, 'Running', { seenAt: NOW - 4 * SECOND }) });
     expect([outcomes(running), running.checks.read, running.wakeAt]).toEqual([[], [], NOW + SECOND]);
     expect(progressing(running)).toMatch(
@@ -151,20 +151,23 @@ describe('a Job before the drain', () => {
   });
 
   it('lets the node be drained when it has succeeded', () => {
-    const made = planOf([staged(records('Before/check/smoke=Started'))], spec, { jobs: seen(first, 'Succeeded') });
+    const made = planOf([staged(records({ 'Before/check/smoke': 'Started' }))], spec, {
+      jobs: seen(first, 'Succeeded'),
+    });
     expect(outcomes(made)).toEqual(['Advanced']);
   });
 
   it.each(['Failed', 'TimedOut', 'Gone'] as const)(
     'that is %s defers the update, which counts for the backoff alone',
     (state) => {
-      const made = planOf([staged(records('from=1.20.0,to=1.21.0,Before/check/smoke=Started'))], spec, {
+      const made = planOf([staged(records({ from: '1.20.0', to: '1.21.0', 'Before/check/smoke': 'Started' }))], spec, {
         jobs: seen(first, state),
       });
       expect(made.specs[0]).toMatchObject({ outcome: 'Deferred', because: { reason: 'CheckFailed' } });
-      expect(made.specs[0]?.annotations).toEqual({
-        [JOBS_ANNOTATION]: `from=1.20.0,to=1.21.0,Before/check/smoke=${state}`,
-        'brupop.bottlerocket.aws/unsuccessful-attempts': '1',
+      expect(made.specs[0]?.record).toEqual({
+        ...STARTED,
+        jobs: { from: '1.20.0', to: '1.21.0', 'Before/check/smoke': state },
+        unsuccessful: 1,
       });
       expect(made.specs[0]?.event).toMatchObject({
         reason: 'UpdateDeferred',
@@ -174,33 +177,30 @@ describe('a Job before the drain', () => {
   );
 
   it('that failed is the reason for which the node waits, until the backoff ends', () => {
-    const annotations = {
-      ...records('Before/check/smoke=Failed'),
-      'brupop.bottlerocket.aws/unsuccessful-attempts': '1',
-    };
-    const waits = aManagedNode('a', {}, { annotations, spec: { state_transition_timestamp: ago(MINUTE) } });
+    const record = { ...records({ 'Before/check/smoke': 'Failed' }), unsuccessful: 1 };
+    const waits = aManagedNode('a', {}, { record, spec: { state_transition_timestamp: ago(MINUTE) } });
     expect(progressing(planOf([waits], spec))).toMatch(
       /^CheckFailed: The check smoke failed before the drain; its Job \S+ no longer exists; retried after/u,
     );
     const kept = { jobs: seen(first, 'Failed') };
     expect(progressing(planOf([waits], spec, kept))).toMatch(/; see kubectl describe job -n .*; retried after/u);
-    const later = aManagedNode('a', {}, { annotations, spec: { state_transition_timestamp: ago(5 * MINUTE) } });
+    const later = aManagedNode('a', {}, { record, spec: { state_transition_timestamp: ago(5 * MINUTE) } });
     expect(planOf([later], spec).specs[0]).toMatchObject({
       outcome: 'Started',
-      annotations: { [JOBS_ANNOTATION]: 'from=1.20.0,to=1.21.0' },
+      record: { jobs: { from: '1.20.0', to: '1.21.0' } },
     });
   });
 
   it('that cannot be created for its whole timeout has timed out', () => {
     const jobs = seen(first, 'Creating', { since: NOW - 12 * MINUTE, problem: 'quota exceeded' });
-    const [change] = planOf([staged(records('Before/check/smoke=Started'))], spec, { jobs }).specs;
+    const [change] = planOf([staged(records({ 'Before/check/smoke': 'Started' }))], spec, { jobs }).specs;
     expect(change?.because?.message).toBe('The check smoke did not end within 10m before the drain; quota exceeded');
   });
 
   it('is neither started nor judged while connectivity is lost', () => {
     const connectivity = { ...CONNECTED, lost: true };
     expect(started(planOf([staged()], spec, { connectivity }))).toEqual([]);
-    const node = staged(records('Before/check/smoke=Started'));
+    const node = staged(records({ 'Before/check/smoke': 'Started' }));
     expect(outcomes(planOf([node], spec, { connectivity, jobs: seen(first, 'Failed') }))).toEqual([]);
   });
 
@@ -211,7 +211,7 @@ describe('a Job before the drain', () => {
   });
 
   it('of another attempt has another name', () => {
-    const other = planOf([staged({ [UPDATE_STARTED_ANNOTATION]: ago(20 * MINUTE) })], spec);
+    const other = planOf([staged({ startedAt: ago(20 * MINUTE) })], spec);
     const nameOf = (made: Plan): string | undefined => made.checks.nodes[0]?.start[0]?.jobName;
     expect(nameOf(other)).not.toBe(nameOf(first));
   });
@@ -223,29 +223,36 @@ describe('hooks before the drain', () => {
   it('run one after the other, after the checks', () => {
     const both = { ...check(['Before']), ...two };
     expect(started(planOf([staged()], both))).toEqual(['Before/check/smoke']);
-    expect(started(planOf([staged(records('Before/check/smoke=Succeeded'))], both))).toEqual(['Before/hook/hook-0']);
-    const next = records('Before/check/smoke=Succeeded,Before/hook/hook-0=Succeeded');
+    expect(started(planOf([staged(records({ 'Before/check/smoke': 'Succeeded' }))], both))).toEqual([
+      'Before/hook/hook-0',
+    ]);
+    const next = records({ 'Before/check/smoke': 'Succeeded', 'Before/hook/hook-0': 'Succeeded' });
     expect(started(planOf([staged(next)], both))).toEqual(['Before/hook/hook-1']);
   });
 
   it('proceed after a timeout only if they say so', () => {
-    expect(started(planOf([staged(records('Before/hook/hook-0=TimedOut'))], two))).toEqual(['Before/hook/hook-1']);
-    const made = planOf([staged(records('Before/hook/hook-0=Succeeded,Before/hook/hook-1=TimedOut'))], two);
+    expect(started(planOf([staged(records({ 'Before/hook/hook-0': 'TimedOut' }))], two))).toEqual([
+      'Before/hook/hook-1',
+    ]);
+    const made = planOf(
+      [staged(records({ 'Before/hook/hook-0': 'Succeeded', 'Before/hook/hook-1': 'TimedOut' }))],
+      two,
+    );
     expect(made.specs[0]).toMatchObject({ outcome: 'Deferred', because: { reason: 'HookFailed' } });
-    expect(outcomes(planOf([staged(records('Before/hook/hook-0=Failed'))], two))).toEqual(['Deferred']);
+    expect(outcomes(planOf([staged(records({ 'Before/hook/hook-0': 'Failed' }))], two))).toEqual(['Deferred']);
   });
 
   it('that have run make the hooks after run, also if the node was not drained', () => {
     const spec = {
       hooks: { before: [{ name: 'in', job: { cronJob: 'in' } }], after: [{ name: 'out', job: { cronJob: 'out' } }] },
     };
-    const made = planOf([staged(records('Before/hook/in=Failed'))], spec);
-    expect(made.specs[0]?.annotations[JOBS_ANNOTATION]).toBe('Before/hook/in=Failed,After/hook/out=Due');
+    const made = planOf([staged(records({ 'Before/hook/in': 'Failed' }))], spec);
+    expect(made.specs[0]?.record.jobs).toEqual({ 'Before/hook/in': 'Failed', 'After/hook/out': 'Due' });
     const unhooked = planOf(
       [aManagedNode('a', { unschedulable: true }, { spec: underWay('StagedAndPerformedUpdate') })],
       spec,
     );
-    expect([outcomes(unhooked), unhooked.specs[0]?.annotations[JOBS_ANNOTATION]]).toEqual([['Deferred'], undefined]);
+    expect([outcomes(unhooked), unhooked.specs[0]?.record.jobs]).toEqual([['Deferred'], undefined]);
   });
 });
 
@@ -264,30 +271,32 @@ describe('a check after the update', () => {
   });
 
   it('has to succeed before the update does', () => {
-    const node = monitored(records('After/check/smoke=Started'));
+    const node = monitored(records({ 'After/check/smoke': 'Started' }));
     expect(outcomes(planOf([node], spec, { jobs: seen(first, 'Running') }))).toEqual([]);
     expect(outcomes(planOf([node], spec, { jobs: seen(first, 'Succeeded') }))).toEqual(['Succeeded']);
   });
 
   it('that fails ends the update at once, as a failure of the version', () => {
-    const made = planOf([monitored(records('After/check/smoke=Started'))], spec, { jobs: seen(first, 'Failed') });
+    const made = planOf([monitored(records({ 'After/check/smoke': 'Started' }))], spec, {
+      jobs: seen(first, 'Failed'),
+    });
     expect(made.specs[0]).toMatchObject({ outcome: 'CheckFailed', spec: { state: 'Idle' } });
-    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toMatch(/^1\.21\.0=CheckFailed=/u);
+    expect(made.specs[0]?.record.failed).toMatchObject({ version: NEW, code: 'CheckFailed' });
     expect(made.specs[0]?.event).toMatchObject({ reason: 'UpdateFailed', warning: true });
     expect(made.failed).toMatchObject([{ name: 'a', version: NEW, code: 'CheckFailed' }]);
   });
 
   it('that fails freezes the version in the same plan, if the budget allows none', () => {
-    const nodes = [monitored(records('After/check/smoke=Started')), aManagedNode('b')];
+    const nodes = [monitored(records({ 'After/check/smoke': 'Started' })), aManagedNode('b')];
     const config = { ...spec, rollout: { failureBudget: 0 }, concurrency: { maxUpdating: 2 } };
     const made = planOf(nodes, config, { jobs: seen(first, 'Failed') });
     expect([outcomes(made), made.frozen.length]).toEqual([['CheckFailed'], 1]);
   });
 
   describe('that failed on the version which the node runs', () => {
-    const annotations = { [FAILED_VERSION_ANNOTATION]: `${NEW}=CheckFailed=${ago(MINUTE)}` };
+    const record = { failed: { version: NEW, code: 'CheckFailed', at: ago(MINUTE) } };
     const failed = (target_version = NEW): ManagedNode =>
-      aManagedNode('a', {}, { annotations, status: { current_version: NEW, target_version } });
+      aManagedNode('a', {}, { record, status: { current_version: NEW, target_version } });
 
     it('leaves the node its update slot, and says so', () => {
       const made = planOf([failed(), aManagedNode('b')], spec);
@@ -307,7 +316,7 @@ describe('a check after the update', () => {
   });
 
   it('that fails while connectivity is lost is not judged', () => {
-    const node = monitored(records('After/check/smoke=Started'));
+    const node = monitored(records({ 'After/check/smoke': 'Started' }));
     const made = planOf([node], spec, { jobs: seen(first, 'Failed'), connectivity: { ...CONNECTED, lost: true } });
     expect([outcomes(made), made.failed]).toEqual([[], []]);
   });
@@ -329,10 +338,10 @@ describe('hooks after the update', () => {
   const spec = hooks('after', { onTimeout: 'Proceed' }, {});
 
   it('are due when the update has ended, however it did', () => {
-    const due = 'After/hook/hook-0=Due,After/hook/hook-1=Due';
+    const due = { 'After/hook/hook-0': 'Due', 'After/hook/hook-1': 'Due' };
     expect(planOf([monitored()], spec).specs[0]).toMatchObject({
       outcome: 'Succeeded',
-      annotations: { [JOBS_ANNOTATION]: due },
+      record: { jobs: due },
     });
     const failed = aManagedNode(
       'a',
@@ -341,31 +350,35 @@ describe('hooks after the update', () => {
     );
     expect(planOf([failed], spec).specs[0]).toMatchObject({
       outcome: 'Failed',
-      annotations: { [JOBS_ANNOTATION]: due },
+      record: { jobs: due },
     });
   });
 
   it('run in their order while the node is idle, keeps its slot, and does not start', () => {
-    const node = ended(records('After/hook/hook-0=Due,After/hook/hook-1=Due'));
+    const node = ended(records({ 'After/hook/hook-0': 'Due', 'After/hook/hook-1': 'Due' }));
     const made = planOf([node, aManagedNode('b')], spec);
     expect([started(made), outcomes(made)]).toEqual([['After/hook/hook-0'], []]);
     expect(made.counts).toMatchObject({ updating: 1, waiting: 1 });
     expect(progressing(made)).toContain('Updating: The update has ended; after it, the hook hook-0');
-    expect(started(planOf([ended(records('After/hook/hook-0=TimedOut,After/hook/hook-1=Due'))], spec))).toEqual([
-      'After/hook/hook-1',
-    ]);
+    expect(
+      started(planOf([ended(records({ 'After/hook/hook-0': 'TimedOut', 'After/hook/hook-1': 'Due' }))], spec)),
+    ).toEqual(['After/hook/hook-1']);
   });
 
   it('that have ended leave no record', () => {
     const made = planOf(
-      [ended(records('from=1.20.0,to=1.21.0,After/hook/hook-0=Succeeded,After/hook/hook-1=Succeeded'))],
+      [
+        ended(
+          records({ from: '1.20.0', to: '1.21.0', 'After/hook/hook-0': 'Succeeded', 'After/hook/hook-1': 'Succeeded' }),
+        ),
+      ],
       spec,
     );
     expect(made.checks.nodes).toMatchObject([{ records: null, event: undefined }]);
   });
 
   it('that fail are told by an Event, and the next ones do not run', () => {
-    const made = planOf([ended(records('After/hook/hook-0=Failed,After/hook/hook-1=Due'))], spec);
+    const made = planOf([ended(records({ 'After/hook/hook-0': 'Failed', 'After/hook/hook-1': 'Due' }))], spec);
     expect(made.checks.nodes).toMatchObject([
       {
         records: null,
@@ -381,7 +394,7 @@ describe('hooks after the update', () => {
   });
 
   it('that take longer than their timeouts free the slot', () => {
-    const { shadow, ...rest } = ended(records('After/hook/hook-0=Started,After/hook/hook-1=Due'));
+    const { shadow, ...rest } = ended(records({ 'After/hook/hook-0': 'Started', 'After/hook/hook-1': 'Due' }));
     if (shadow === undefined) throw new Error('there is a shadow');
     const since = (ms: number): ManagedNode => ({
       ...rest,

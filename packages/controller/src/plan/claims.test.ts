@@ -1,10 +1,5 @@
 /** Reports of an agent and writes of a kubelet to its own Node cannot hold a slot indefinitely. */
 import { pinned } from '@brupop/shared/testing/settings';
-import {
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-} from '@brupop/shared/api/names';
 import type { ManagedNode, PodsOfNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -15,6 +10,7 @@ import {
   failure,
   MINUTE,
   NEW,
+  OLD,
   NOW,
   podsOf,
   type ShadowParts,
@@ -25,7 +21,7 @@ import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const planOf = (managedNodes: readonly ManagedNode[], spec?: unknown): Plan => plan(aSnapshot(managedNodes, spec), NOW);
 const started = ({ specs }: Plan): string[] => specs.map(({ node }) => node.metadata.name);
-const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(60 * MINUTE) };
+const STARTED = { startedAt: ago(60 * MINUTE) };
 const recreated = {
   generation: 1,
   creationTimestamp: ago(MINUTE),
@@ -42,13 +38,13 @@ const ended = (
   minutes: number,
   { rebooted = false, parts }: { rebooted?: boolean; parts?: ShadowParts } = {},
 ): ShadowParts => ({
-  annotations: { ...STARTED, ...(rebooted && { [REBOOT_REQUESTED_ANNOTATION]: ago(90 * MINUTE) }) },
+  record: { ...STARTED, ...(rebooted && { rebootRequestedAt: ago(90 * MINUTE) }) },
   spec: { state_transition_timestamp: ago(minutes * MINUTE) },
   ...parts,
 });
 const unconfirmed = { status: staging } as const;
 const succeeded: ShadowParts = {
-  annotations: { ...STARTED, [UPDATE_SUCCEEDED_ANNOTATION]: ago(6 * MINUTE) },
+  record: { ...STARTED, succeeded: { version: OLD, at: ago(6 * MINUTE) } },
   spec: { state_transition_timestamp: ago(6 * MINUTE) },
 };
 const joined = (ms: number): ShadowParts => ({
@@ -144,15 +140,15 @@ describe('a kubelet that changes the labels of its Node while a version is pinne
 
   it.each<[string, ShadowParts]>([
     ['was never updated', { status: staging }],
-    ['has succeeded', { annotations: succeeded.annotations ?? {}, status: staging }],
-    ['failed to stage', { annotations: STARTED, status: staging }],
+    ['has succeeded', { record: succeeded.record ?? {}, status: staging }],
+    ['failed to stage', { record: STARTED, status: staging }],
   ])('holds no slot while its agent does not confirm the settings, if it %s', (_, parts) => {
     expect(started(relabeled({ ...parts, ...configured }))).toEqual(['a']);
   });
 
   it('does not defer the time at which its agent counts as not responding', () => {
     const since = ago(4 * MINUTE);
-    const made = relabeled({ annotations: STARTED, spec: { state_transition_timestamp: since }, status: staging });
+    const made = relabeled({ record: STARTED, spec: { state_transition_timestamp: since }, status: staging });
     const change = made.specs.find(({ node }) => node.metadata.name === 'b');
     expect(change).toMatchObject({ outcome: 'Configured', spec: { state_transition_timestamp: since } });
   });
@@ -160,7 +156,7 @@ describe('a kubelet that changes the labels of its Node while a version is pinne
   it('does not hold the slot of an attempt whose end its agent has confirmed', () => {
     const made = relabeled(ended(1, { rebooted: true }));
     const change = made.specs.find(({ node }) => node.metadata.name === 'b');
-    expect(change?.annotations).toMatchObject({ [REBOOT_REQUESTED_ANNOTATION]: null });
+    expect(change?.record.rebootRequestedAt).toBeUndefined();
   });
 });
 

@@ -1,12 +1,7 @@
 /** What a loss of connectivity suspends, beside the starts of updates. */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
-import {
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_SECONDS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  ZONE_LABEL,
-} from '@brupop/shared/api/names';
+import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay, withPolicy } from '../testing/objects.ts';
@@ -43,7 +38,7 @@ const rebooting = aManagedNode(
   { ready: false },
   {
     spec: underWay('RebootedIntoUpdate', 3 * HOUR),
-    annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(3 * HOUR) },
+    record: { rebootRequestedAt: ago(3 * HOUR) },
     status: {
       current_state: 'StagedAndPerformedUpdate',
       lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
@@ -55,7 +50,7 @@ const monitored = (ready: boolean): ManagedNode => aManagedNode('a', { ready }, 
 const staged = aManagedNode(
   'a',
   {},
-  { spec: underWay('StagedAndPerformedUpdate'), annotations: { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) } },
+  { spec: underWay('StagedAndPerformedUpdate'), record: { startedAt: ago(MINUTE) } },
 );
 
 it.each<readonly [string, ManagedNode, string[]]>([
@@ -90,18 +85,18 @@ it('a staged node whose time has passed meanwhile is deferred, which is no failu
     {},
     {
       spec: underWay('StagedAndPerformedUpdate', 3 * HOUR),
-      annotations: { [UPDATE_STARTED_ANNOTATION]: ago(3 * HOUR) },
+      record: { startedAt: ago(3 * HOUR) },
     },
   );
   expect(outcomes(planOf([late]))).toEqual(['Deferred']);
 });
 
 it('the duration of an update during which connectivity was lost is not recorded', () => {
-  const annotations = { [UPDATE_STARTED_ANNOTATION]: ago(3 * HOUR) };
-  const node = aManagedNode('a', {}, { ...parts, annotations });
+  const record = { startedAt: ago(3 * HOUR) };
+  const node = aManagedNode('a', {}, { ...parts, record });
   const secondsOf = (connectivity: Connectivity): unknown =>
-    planOf([node], connectivity).specs[0]?.annotations[UPDATE_SECONDS_ANNOTATION];
-  expect(secondsOf(CONNECTED)).toBe(String((3 * HOUR) / 1000));
+    planOf([node], connectivity).specs[0]?.record.updateSeconds;
+  expect(secondsOf(CONNECTED)).toBe((3 * HOUR) / 1000);
   expect(secondsOf(after(HOUR))).toBeUndefined();
 });
 

@@ -1,5 +1,4 @@
 /** Nodes of the control plane update one at a time, and only while all others are well. */
-import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -21,13 +20,13 @@ const member = (name: string, node: NodeParts = {}, shadow: ShadowParts = {}): M
   aManagedNode(name, { labels: LABELS, ...node }, shadow);
 const unmanaged = (name: string, node: NodeParts = {}): NodeView =>
   aNode({ name, managed: false, labels: LABELS, ...node });
-const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+const STARTED = { startedAt: ago(MINUTE) };
 const staged = (name: string): ManagedNode =>
-  member(name, {}, { spec: underWay('StagedAndPerformedUpdate'), annotations: STARTED });
+  member(name, {}, { spec: underWay('StagedAndPerformedUpdate'), record: STARTED });
 const rebooting = (name: string): ManagedNode =>
   member(name, cordoned(MINUTE), {
     spec: underWay('RebootedIntoUpdate'),
-    annotations: STARTED,
+    record: STARTED,
     status: { current_state: 'StagedAndPerformedUpdate' },
   });
 

@@ -1,18 +1,11 @@
 /** Nodes that fail with a version, and the freeze that follows when too many do. */
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import {
-  BOOT_BEFORE_ANNOTATION,
-  FAILED_VERSION_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-} from '@brupop/shared/api/names';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
-  annotated,
   aSnapshot,
   failure,
   MINUTE,
@@ -28,8 +21,8 @@ const HOUR = 60 * MINUTE;
 const waiting = (name: string): ManagedNode => aManagedNode(name);
 /** It is retried later. */
 const failedWith = (name: string, code: string, ms = MINUTE, version = NEW): ManagedNode => {
-  const annotations = { [FAILED_VERSION_ANNOTATION]: `${version}=${code}=${ago(ms)}` };
-  return aManagedNode(name, { ready: false }, { annotations });
+  const record = { failed: { version, code, at: ago(ms) } };
+  return aManagedNode(name, { ready: false }, { record });
 };
 const rebooting = (name: string, sinceMs: number, parts: ShadowParts = {}): ManagedNode =>
   aManagedNode(
@@ -37,7 +30,7 @@ const rebooting = (name: string, sinceMs: number, parts: ShadowParts = {}): Mana
     {},
     {
       spec: underWay('RebootedIntoUpdate', sinceMs),
-      annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(sinceMs) },
+      record: { rebootRequestedAt: ago(sinceMs) },
       status: {
         current_state: 'StagedAndPerformedUpdate',
         lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
@@ -67,10 +60,9 @@ const seen = (
 ): ManagedNode => {
   const { node, shadow } = managedNode;
   if (node === undefined || shadow?.status === undefined) throw new Error('there are a Node and a report');
-  const annotations = { ...shadow.metadata.annotations, [BOOT_BEFORE_ANNOTATION]: 'boot-1' };
+  const record = { ...shadow.record, bootBefore: 'boot-1' };
   const status = { ...shadow.status, ...(drain !== undefined && { drain: drain as typeof shadow.status.drain }) };
-  const metadata = { ...shadow.metadata, annotations };
-  return { ...managedNode, node: { ...node, bootID }, shadow: { ...shadow, metadata, status } };
+  return { ...managedNode, node: { ...node, bootID }, shadow: { ...shadow, record, status } };
 };
 
 const MADE_UP = '999.0.0';
@@ -82,7 +74,7 @@ describe('a failure that only an agent claims', () => {
   it('counts with a drain that the API server has recorded, and another boot', () => {
     const made = claims({});
     expect(made.failed).toMatchObject([{ name: 'a', code: 'RolledBack' }]);
-    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toContain('RolledBack');
+    expect(made.specs[0]?.record.failed).toMatchObject({ code: 'RolledBack' });
   });
 
   it.each([
@@ -97,7 +89,7 @@ describe('a failure that only an agent claims', () => {
     const made = claims(what);
     expect(made.failed).toEqual([]);
     expect(outcomes(made)).toEqual(['Failed']);
-    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toBeUndefined();
+    expect(made.specs[0]?.record.failed).toBeUndefined();
   });
 
   it('waits until the Node shows the boot, until the deadline', () => {
@@ -170,7 +162,7 @@ describe('a failure that counts against its version', () => {
   it.each(['RolledBack', 'WrongVersionBooted', 'RebootTimedOut'] as const)('is %s', (code) => {
     const made = planOf([reporting('a', code)]);
     expect(made.failed).toEqual([{ name: 'a', version: NEW, code, since: NOW }]);
-    expect(made.specs[0]?.annotations).toMatchObject({ [FAILED_VERSION_ANNOTATION]: `${NEW}=${code}=${rfc3339(NOW)}` });
+    expect(made.specs[0]?.record).toMatchObject({ failed: { version: NEW, code: code, at: rfc3339(NOW) } });
   });
 
   it('is a step after the drain that timed out', () => {
@@ -181,7 +173,7 @@ describe('a failure that counts against its version', () => {
   it.each(['PrepareFailed', 'DrainTimedOut', 'HostUnreachable', 'CordonRemoved'] as const)('is not %s', (code) => {
     const made = planOf([reporting('a', code, { operation: 'Drain' })]);
     expect(made.failed).toEqual([]);
-    expect(made.specs[0]?.annotations).not.toHaveProperty(FAILED_VERSION_ANNOTATION);
+    expect(made.specs[0]?.record.failed).toBeUndefined();
   });
 
   it('is a reboot without a result within its limit', () => {
@@ -221,21 +213,19 @@ describe('a failure that counts against its version', () => {
     const made = planOf([oldVersion]);
     expect(made.failed).toMatchObject([{ name: 'a', code: 'NotHealthy' }]);
     expect(made.specs).toMatchObject([{ outcome: 'Cancelled' }]);
-    expect(made.specs[0]?.annotations[FAILED_VERSION_ANNOTATION]).toMatch(/^1\.21\.0=NotHealthy=/u);
+    expect(made.specs[0]?.record.failed).toMatchObject({ version: NEW, code: 'NotHealthy' });
   });
 
   it('is no longer counted after a success', () => {
-    const annotations = { [FAILED_VERSION_ANNOTATION]: `${NEW}=RolledBack=${ago(HOUR)}` };
+    const record = { failed: { version: NEW, code: 'RolledBack', at: ago(HOUR) } };
     const healthy = aManagedNode(
       'a',
       {},
-      { spec: underWay('MonitoringUpdate'), annotations, status: { current_version: NEW } },
+      { spec: underWay('MonitoringUpdate'), record, status: { current_version: NEW } },
     );
     const made = planOf([healthy]);
     expect(made.specs).toMatchObject([{ outcome: 'Succeeded' }]);
-    const [change] = made.specs;
-    if (change === undefined) throw new Error('the update succeeds');
-    expect(annotated(change.shadow, change.annotations)).not.toHaveProperty(FAILED_VERSION_ANNOTATION);
+    expect(made.specs[0]?.record.failed).toBeUndefined();
   });
 
   it('counts after its Node was deleted', () => {
@@ -300,8 +290,8 @@ describe('a node whose shadow was deleted after its failure', () => {
   });
 
   it('no longer counts after a success', () => {
-    const annotations = { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(0)}` };
-    expect(planOf([recreated({ annotations })], { status }).failed).toEqual([]);
+    const record = { succeeded: { version: NEW, at: ago(0) } };
+    expect(planOf([recreated({ record })], { status }).failed).toEqual([]);
   });
 });
 

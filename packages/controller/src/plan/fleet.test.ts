@@ -1,10 +1,5 @@
 import type { Order } from '@brupop/shared/api/config-spec';
-import {
-  ENDED_BY_CONFIG_ANNOTATION,
-  PRIORITY_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aNode, aShadow, aSnapshot, MINUTE, NEW, NOW, POLICY } from '../testing/objects.ts';
 import type { Candidate } from './gates/reasons.ts';
@@ -14,7 +9,7 @@ import { wholePlan as plan } from '../whole-plan.ts';
 interface Parts {
   readonly priority?: string;
   readonly bootTime?: string;
-  readonly cancelled?: string;
+  readonly cancelled?: number;
   readonly startedMs?: number;
   readonly endedByConfig?: boolean;
   readonly former?: ManagedNode['former'];
@@ -26,12 +21,12 @@ function candidate(
   version = NEW,
 ): Candidate {
   const node = aNode({ name, annotations: priority === undefined ? {} : { [PRIORITY_ANNOTATION]: priority } });
-  const annotations = {
-    ...(cancelled !== undefined && { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: cancelled }),
-    ...(startedMs !== undefined && { [UPDATE_STARTED_ANNOTATION]: ago(startedMs) }),
-    ...(endedByConfig && { [ENDED_BY_CONFIG_ANNOTATION]: ago(0) }),
+  const record = {
+    ...(cancelled !== undefined && { unsuccessful: cancelled }),
+    ...(startedMs !== undefined && { startedAt: ago(startedMs) }),
+    ...(endedByConfig && { endedByConfigAt: ago(0) }),
   };
-  const shadow = aShadow({ node: name, annotations, status: bootTime === undefined ? {} : { bootTime } });
+  const shadow = aShadow({ node: name, record, status: bootTime === undefined ? {} : { bootTime } });
   const { status } = shadow;
   if (status === undefined) throw new Error('it has one');
   const rules = { group: undefined, policy: POLICY };
@@ -77,10 +72,10 @@ const orders: Record<string, [string[], string[]]> = {
     sorted({ a: { startedMs: 24 * 60 * MINUTE }, b: { startedMs: -60 * MINUTE }, c: {} }),
     ['a', 'b', 'c'],
   ],
-  'priority goes before failures': [sorted({ a: {}, b: { priority: '1', cancelled: '3' } }), ['b', 'a']],
-  'a node with fewer failures goes first': [sorted({ a: { cancelled: '1' }, b: {} }), ['b', 'a']],
+  'priority goes before failures': [sorted({ a: {}, b: { priority: '1', cancelled: 3 } }), ['b', 'a']],
+  'a node with fewer failures goes first': [sorted({ a: { cancelled: 1 }, b: {} }), ['b', 'a']],
   'the node of the controller goes last, whatever its priority': [
-    sorted({ own: { priority: '100' }, z: { cancelled: '1' } }),
+    sorted({ own: { priority: '100' }, z: { cancelled: 1 } }),
     ['z', 'own'],
   ],
   'the node of the controller goes before nodes that had an attempt': [

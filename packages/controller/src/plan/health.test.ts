@@ -1,6 +1,6 @@
 /** What keeps a node from starting, and an updated node from having succeeded. */
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { aPod } from '@brupop/shared/testing/pods';
 import { readNode } from '../cluster/node.ts';
@@ -48,11 +48,11 @@ const message = ({ conditions }: Plan): string | undefined => conditions[0]?.pro
 const lookUps = (made: Plan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
 
 /** It runs the new version, and has been monitored for some time. */
-const updated = (sinceMs = MINUTE, node: NodeParts = {}, annotations: Record<string, string> = {}): ManagedNode =>
+const updated = (sinceMs = MINUTE, node: NodeParts = {}, record: NodeRecord = {}): ManagedNode =>
   aManagedNode(
     'a',
     { readySince: ago(sinceMs), ...node },
-    { spec: underWay('MonitoringUpdate', sinceMs), status: { current_version: NEW }, annotations },
+    { spec: underWay('MonitoringUpdate', sinceMs), status: { current_version: NEW }, record },
   );
 
 describe('a node with the condition DiskPressure', () => {
@@ -84,8 +84,8 @@ describe('a node with the condition DiskPressure', () => {
     expect(outcomes(planOf(aManagedNode('a', pressed), { spec }))).toEqual(['Started']);
     const staged = aManagedNode('a', pressed, { spec: underWay('StagedAndPerformedUpdate') });
     const drained = planOf(staged, { spec });
-    expect(drained.specs[0]?.annotations[UNREADY_BEFORE_ANNOTATION]).toBe('condition DiskPressure');
-    const before = { [UNREADY_BEFORE_ANNOTATION]: 'condition DiskPressure' };
+    expect(drained.specs[0]?.record.unreadyBefore).toEqual(['condition DiskPressure']);
+    const before = { unreadyBefore: ['condition DiskPressure'] };
     expect(outcomes(planOf(updated(MINUTE, pressed, before), { spec }))).toEqual(['Succeeded']);
     expect(outcomes(planOf(updated(MINUTE, pressed), { spec }))).toEqual([]);
   });
@@ -294,25 +294,25 @@ describe('the update of a node', () => {
 });
 
 describe('what was not Ready before the drain', () => {
-  const staged = (annotations = {}): ManagedNode =>
-    aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), annotations });
-  const recorded = (made: Plan): unknown => made.specs[0]?.annotations[UNREADY_BEFORE_ANNOTATION];
+  const staged = (record: NodeRecord = {}): ManagedNode =>
+    aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), record });
+  const recorded = (made: Plan): unknown => made.specs[0]?.record.unreadyBefore;
 
   it('is recorded when the drain starts', () => {
     const pods = [broken('logs'), daemonPod('cni'), broken('csi')];
-    expect(recorded(planOf(staged(), { pods }))).toBe('kube-system/csi,kube-system/logs');
-    expect(recorded(planOf(staged({ [UNREADY_BEFORE_ANNOTATION]: 'kube-system/cni' }), { pods: [] }))).toBeNull();
+    expect(recorded(planOf(staged(), { pods }))).toEqual(['kube-system/csi', 'kube-system/logs']);
+    expect(recorded(planOf(staged({ unreadyBefore: ['kube-system/cni'] }), { pods: [] }))).toBeUndefined();
     expect(recorded(planOf(staged()))).toBeUndefined();
-    expect(recorded(planOf(staged(), { pods: [aPod('web', { failing: true })] }))).toBe('ReplicaSet apps/web');
+    expect(recorded(planOf(staged(), { pods: [aPod('web', { failing: true })] }))).toEqual(['ReplicaSet apps/web']);
   });
 
   it('does not count against the update, and is forgotten when that has succeeded', () => {
-    const before = { [UNREADY_BEFORE_ANNOTATION]: 'kube-system/csi,kube-system/logs' };
+    const before = { unreadyBefore: ['kube-system/csi', 'kube-system/logs'] };
     const made = planOf(updated(MINUTE, {}, before), { pods: [broken('logs')] });
     expect(outcomes(made)).toEqual(['Succeeded']);
-    expect(recorded(made)).toBeNull();
+    expect(recorded(made)).toBeUndefined();
     expect(outcomes(planOf(updated(MINUTE, {}, before), { pods: [broken('cni')] }))).toEqual([]);
-    const failing = { [UNREADY_BEFORE_ANNOTATION]: 'ReplicaSet apps/web' };
+    const failing = { unreadyBefore: ['ReplicaSet apps/web'] };
     const pods = [aPod('web', { failing: true })];
     const spec = { health: { pods: 'Required' } };
     expect(outcomes(planOf(updated(MINUTE, {}, failing), { spec, pods }))).toEqual(['Succeeded']);
@@ -331,7 +331,7 @@ describe('a health that comes and goes', () => {
     expect(outcomes(planOf(updated(), { spec: { monitoring: spec.monitoring }, pods: [restarted(0)] }))).toEqual([
       'Succeeded',
     ]);
-    const before = { [UNREADY_BEFORE_ANNOTATION]: 'ReplicaSet apps/web' };
+    const before = { unreadyBefore: ['ReplicaSet apps/web'] };
     expect(outcomes(planOf(updated(MINUTE, {}, before), { spec, pods: [restarted(0)] }))).toEqual(['Succeeded']);
   });
 
@@ -368,7 +368,7 @@ describe('the startup taint', () => {
     expect(startup(updated(MINUTE, starting), { listedMsAgo: 2 * MINUTE })).toEqual([]);
     expect(startup(updated(MINUTE, starting), { pods: [broken('cni')] })).toEqual([]);
     expect(startup(updated(MINUTE, starting), { pods: [daemonPod('cni')] })).toEqual([[false, false]]);
-    const before = { [UNREADY_BEFORE_ANNOTATION]: 'kube-system/cni' };
+    const before = { unreadyBefore: ['kube-system/cni'] };
     expect(startup(updated(MINUTE, starting, before), { pods: [broken('cni')] })).toEqual([[false, false]]);
   });
 

@@ -1,12 +1,5 @@
 /** Groups that change, or have a mistake, while nodes update; and what is told of a rollout in several groups. */
 import { pinned } from '@brupop/shared/testing/settings';
-import {
-  NODE_GROUP_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  ROLLBACK_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-} from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { differs } from '../cluster/change.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -45,38 +38,38 @@ const groupNow = (node: ManagedNode, groups: readonly BottlerocketNodeGroup[]): 
 
 describe('a node whose attempt has ended', () => {
   const failed = (began: Record<string, string>): ManagedNode =>
-    inPool('a', 'gpu', { annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(MINUTE), ...began } });
+    inPool('a', 'gpu', { record: { rebootRequestedAt: ago(MINUTE), ...began } });
   const groups = [aGroup('gpu'), aGroup('web')];
 
   it.each<[string, Record<string, string>]>([
     ['without a group', {}],
-    ['with another group', { [NODE_GROUP_ANNOTATION]: 'web' }],
-    ['with a group that was deleted', { [NODE_GROUP_ANNOTATION]: 'gone' }],
+    ['with another group', { group: 'web' }],
+    ['with a group that was deleted', { group: 'gone' }],
   ])('%s is in the group of its labels', (_, began) => {
     expect(groupNow(failed(began), groups)).toBe('gpu');
   });
 
   it('stays in its group until the agent has confirmed the end, and while it goes back', () => {
-    const began = { [NODE_GROUP_ANNOTATION]: 'web', [REBOOT_REQUESTED_ANNOTATION]: ago(MINUTE) };
-    const unconfirmed = inPool('a', 'gpu', { annotations: began, status: { observedGeneration: 1 } });
+    const began = { group: 'web', rebootRequestedAt: ago(MINUTE) };
+    const unconfirmed = inPool('a', 'gpu', { record: began, status: { observedGeneration: 1 } });
     expect(groupNow(unconfirmed, groups)).toBe('web');
-    const rollback = { ...began, [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}` };
-    expect(groupNow(inPool('a', 'gpu', { annotations: rollback }), groups)).toBe('web');
+    const rollback = { ...began, rollback: { failed: NEW, previous: OLD, since: ago(MINUTE), isDone: false } };
+    expect(groupNow(inPool('a', 'gpu', { record: rollback }), groups)).toBe('web');
   });
 
   it('forgets the group when the update has succeeded', () => {
     const monitored = inPool('a', 'gpu', {
       spec: underWay('MonitoringUpdate'),
       status: { current_version: NEW },
-      annotations: { [NODE_GROUP_ANNOTATION]: 'gpu', [UPDATE_STARTED_ANNOTATION]: ago(10 * MINUTE) },
+      record: { group: 'gpu', startedAt: ago(10 * MINUTE) },
     });
-    expect(planOf([monitored], groups).specs[0]?.annotations).toMatchObject({ [NODE_GROUP_ANNOTATION]: null });
+    expect(planOf([monitored], groups).specs[0]?.record.group).toBeUndefined();
   });
 });
 
 describe('a staged node', () => {
   const staged = (began: string): ManagedNode =>
-    inPool('a', 'gpu', { spec: underWay('StagedAndPerformedUpdate'), annotations: { [NODE_GROUP_ANNOTATION]: began } });
+    inPool('a', 'gpu', { spec: underWay('StagedAndPerformedUpdate'), record: { group: began } });
 
   it('is drained while its group is valid', () => {
     expect(outcomes(planOf([staged('gpu')], [aGroup('gpu')]))).toEqual(['Advanced']);
@@ -125,7 +118,7 @@ describe('of a rollout in several groups', () => {
     expect(stopped.progress?.countedFrom).toBeUndefined();
     const updated = {
       status: { current_version: NEW },
-      annotations: { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(MINUTE)}` },
+      record: { succeeded: { version: NEW, at: ago(MINUTE) } },
     };
     const down = inPool('a', 'web', updated, { ready: false });
     const counted = planOf([down, inPool('b', 'db')], [aGroup('web'), aGroup('db', { after: ['web'] })]);
@@ -147,8 +140,8 @@ describe('of a rollout in several groups', () => {
   });
 
   it('the soak of one ends although nodes join the one before it', () => {
-    const success = { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(70 * MINUTE)}` };
-    const first = inPool('a', 'web', { status: { current_version: NEW }, annotations: success });
+    const success = { succeeded: { version: NEW, at: ago(70 * MINUTE) } };
+    const first = inPool('a', 'web', { status: { current_version: NEW }, record: success });
     const joined = inPool('b', 'web', { status: { current_version: NEW } }, { creationTimestamp: ago(MINUTE) });
     const snapshot = snapshotOf(
       [first, joined, inPool('c', 'db')],

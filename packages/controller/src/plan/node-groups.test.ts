@@ -1,12 +1,7 @@
 /** What a group means for the nodes of the fleet. */
 import { pinned } from '@brupop/shared/testing/settings';
 import fc from 'fast-check';
-import {
-  FAILED_VERSION_ANNOTATION,
-  NODE_GROUP_ANNOTATION,
-  SKIP_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -53,7 +48,7 @@ const waitsFor = ({ conditions }: Plan, name: string): { reason: string; message
   conditions.find(({ node }) => node.metadata.name === name)?.progressing;
 const updatedTo = (version: string, minutes: number): ShadowParts => ({
   status: { current_version: version, target_version: version },
-  annotations: { [UPDATE_SUCCEEDED_ANNOTATION]: `${version}=${ago(minutes * MINUTE)}` },
+  record: { succeeded: { version: version, at: ago(minutes * MINUTE) } },
 });
 
 it('the limits of a group hold for its nodes, and those of the fleet for all', () => {
@@ -126,11 +121,11 @@ describe('a group after another', () => {
     aGroup('gpu', { after: ['web'], ...spec }),
   ];
   const last = inPool('z', 'gpu');
-  const failedCheck = `${NEW}=CheckFailed=${ago(MINUTE)}`;
+  const failedCheck = { version: NEW, code: 'CheckFailed', at: ago(MINUTE) };
   const monitored = {
     spec: underWay('MonitoringUpdate'),
     status: { current_version: NEW },
-    annotations: { [NODE_GROUP_ANNOTATION]: 'web' },
+    record: { group: 'web' },
   };
 
   it.each<[string, ManagedNode]>([
@@ -140,7 +135,7 @@ describe('a group after another', () => {
     ['runs the version, and is not Ready', inPool('a', 'web', updatedTo(NEW, 60), { ready: false })],
     [
       'runs the version, and failed a check on it',
-      inPool('a', 'web', { ...updatedTo(NEW, 60), annotations: { [FAILED_VERSION_ANNOTATION]: failedCheck } }),
+      inPool('a', 'web', { ...updatedTo(NEW, 60), record: { failed: failedCheck } }),
     ],
   ])('does not start while a node of that group %s', (_, node) => {
     const made = planOf([node, last], { groups: after() });
@@ -221,10 +216,9 @@ describe('a group after another', () => {
 
 describe('an update', () => {
   it('records the group with which it begins', () => {
-    const begun = (node: ManagedNode): unknown =>
-      planOf([node], { groups: [aGroup('gpu')] }).specs[0]?.annotations[NODE_GROUP_ANNOTATION];
+    const begun = (node: ManagedNode): unknown => planOf([node], { groups: [aGroup('gpu')] }).specs[0]?.record.group;
     expect(begun(inPool('a', 'gpu'))).toBe('gpu');
-    expect(begun(inPool('a', 'web', { annotations: { [NODE_GROUP_ANNOTATION]: 'gpu' } }))).toBeNull();
+    expect(begun(inPool('a', 'web', { record: { group: 'gpu' } }))).toBeUndefined();
     expect(begun(inPool('a', 'web'))).toBeUndefined();
   });
 
@@ -234,7 +228,7 @@ describe('an update', () => {
       inPool('a', 'web', {
         spec: underWay('MonitoringUpdate', 2 * MINUTE),
         status: { current_version: NEW },
-        annotations: { [NODE_GROUP_ANNOTATION]: began },
+        record: { group: began },
       });
     const outcomes = (node: ManagedNode): string[] => planOf([node], { groups }).specs.map(({ outcome }) => outcome);
     expect(outcomes(monitored('web'))).toEqual(['Succeeded']);

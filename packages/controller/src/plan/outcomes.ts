@@ -1,4 +1,5 @@
 /** How an attempt goes on or ends. `transition.ts` and `plan.ts` decide on a {@link Transition}. */
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import type { Blocked } from './gates/reasons.ts';
 
@@ -60,8 +61,8 @@ export interface Transition {
   readonly isBlocked?: boolean;
   /** At a start: the group that the node is in. */
   readonly group?: string | undefined;
-  /** At a start: the members of quorums on the node; null: none. */
-  readonly members?: string | null;
-  /** What the annotation of Jobs is set to; null removes it. */
-  readonly jobs?: string | null;
+  /** At a start: the members of quorums on the node. */
+  readonly members?: NonNullable<NodeRecord['members']>;
+  /** The Jobs on record; null: none. */
+  readonly jobs?: Readonly<Record<string, string>> | null;
 }

@@ -1,9 +1,4 @@
-import {
-  REBOOT_REQUESTED_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  ZONE_LABEL,
-} from '@brupop/shared/api/names';
+import { ZONE_LABEL } from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import {
@@ -49,8 +44,8 @@ const rebooting = { spec: underWay('RebootedIntoUpdate'), status: { current_stat
 
 /** Its spec has called for a drain and a reboot. */
 const REBOOTED = {
-  [UPDATE_STARTED_ANNOTATION]: ago(90 * MINUTE),
-  [REBOOT_REQUESTED_ANNOTATION]: ago(60 * MINUTE),
+  startedAt: ago(90 * MINUTE),
+  rebootRequestedAt: ago(60 * MINUTE),
 };
 const recreated = {
   generation: 1,
@@ -59,13 +54,13 @@ const recreated = {
   status: null,
 } as const;
 const unconfirmed = (ms: number): ShadowParts => ({
-  annotations: REBOOTED,
+  record: REBOOTED,
   spec: { state_transition_timestamp: ago(ms) },
   status: { current_state: 'ErrorReset' },
 });
 /** Cancelled an hour ago in this step, which its agent does not confirm. */
 const cancelled = (operation: Operation): ShadowParts => ({
-  annotations: REBOOTED,
+  record: REBOOTED,
   spec: { state_transition_timestamp: ago(60 * MINUTE) },
   status: {
     current_state: operation === 'Stage' ? 'Idle' : 'StagedAndPerformedUpdate',
@@ -74,11 +69,11 @@ const cancelled = (operation: Operation): ShadowParts => ({
   },
 });
 const failedAttempt = (ms: number): ShadowParts => ({
-  annotations: REBOOTED,
+  record: REBOOTED,
   spec: { state_transition_timestamp: ago(ms) },
 });
 const rebootAsked = (ms: number): ShadowParts => ({
-  annotations: REBOOTED,
+  record: REBOOTED,
   spec: { state_transition_timestamp: ago(ms) },
   status: {
     current_state: 'RebootedIntoUpdate',
@@ -165,7 +160,7 @@ const starts: Record<string, [Plan, string[]]> = {
         'b',
         {},
         {
-          annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' },
+          record: { unsuccessful: 1 },
           spec: { state_transition_timestamp: ago(6 * MINUTE) },
           status: { observedGeneration: 1 },
         },
@@ -193,7 +188,7 @@ const starts: Record<string, [Plan, string[]]> = {
     [],
   ],
   'a node whose attempt was cancelled goes behind nodes that did not fail': [
-    planOf([aManagedNode('a', {}, { annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' } }), aManagedNode('b')]),
+    planOf([aManagedNode('a', {}, { record: { unsuccessful: 1 } }), aManagedNode('b')]),
     ['b'],
   ],
   'nothing starts while a watch is stale': [

@@ -1,5 +1,5 @@
 /** Hooks and checks of `spec.quorums`: only nodes with a member wait for them. */
-import { QUORUM_MEMBERS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { Evaluation } from '../cluster/checks.ts';
 import type { NodeView } from '../cluster/node.ts';
@@ -25,9 +25,9 @@ function snapshotOf(nodes: readonly ManagedNode[], { quorum, more, others }: Cas
   return { ...snapshot, nodes: [...snapshot.nodes, ...others] };
 }
 
-const RECORDED = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE), [QUORUM_MEMBERS_ANNOTATION]: 'db=db-x' };
-const staged = (name: string, annotations: Record<string, string> = RECORDED): ManagedNode =>
-  aManagedNode(name, {}, { spec: underWay('StagedAndPerformedUpdate'), annotations });
+const RECORDED = { startedAt: ago(MINUTE), members: [{ quorum: 'db', pod: 'db-x' }] };
+const staged = (name: string, record: NodeRecord = RECORDED): ManagedNode =>
+  aManagedNode(name, {}, { spec: underWay('StagedAndPerformedUpdate'), record });
 
 describe('a hook of a set', () => {
   const hooks = { before: [{ name: 'snapshot', job: { cronJob: 'snapshot' }, quorum: 'db' }] };
@@ -46,7 +46,7 @@ describe('a hook of a set', () => {
   it('runs before the drain of a node with a member, and of no other one', () => {
     const made = withHook([staged('a')], members(3));
     expect([outcomes(made), jobsOf(made)]).toEqual([[], ['snapshot']]);
-    const without = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+    const without = { startedAt: ago(MINUTE) };
     const other = withHook([staged('worker', without)], members(3));
     expect([outcomes(other), jobsOf(other)]).toEqual([['Advanced worker'], []]);
   });
@@ -56,7 +56,7 @@ describe('a hook of a set', () => {
     const made = withHook([aManagedNode('a'), aManagedNode('worker')], members(3), missing);
     expect(outcomes(made)).toEqual(['Started worker']);
     expect(waiting(made, 'a').message).toBe('The Job of snapshot cannot run: the CronJob snapshot does not exist');
-    const without = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+    const without = { startedAt: ago(MINUTE) };
     const drained = withHook([staged('a'), staged('worker', without)], members(3), missing);
     expect(outcomes(drained)).toEqual(['Deferred a', 'Advanced worker']);
   });

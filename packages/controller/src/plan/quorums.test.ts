@@ -1,9 +1,5 @@
 /** `spec.quorums`: a node with a member goes only while enough other members are there. */
-import {
-  QUORUM_MEMBERS_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { pinned } from '@brupop/shared/testing/settings';
 import type { MemberPods } from '../cluster/member-pods.ts';
@@ -36,22 +32,22 @@ const configOf = (quorum: object, more: object = {}): object => ({
 const names = (count: number): string[] => ['a', 'b', 'c', 'd', 'e'].slice(0, count);
 const fleet = (count: number): ManagedNode[] => names(count).map((name) => aManagedNode(name));
 
-const RECORDED = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE), [QUORUM_MEMBERS_ANNOTATION]: 'db=db-x' };
-const staged = (name: string, annotations: Record<string, string> = RECORDED, node: NodeParts = {}): ManagedNode =>
-  aManagedNode(name, node, { spec: underWay('StagedAndPerformedUpdate'), annotations });
+const RECORDED = { startedAt: ago(MINUTE), members: [{ quorum: 'db', pod: 'db-x' }] };
+const staged = (name: string, record: NodeRecord = RECORDED, node: NodeParts = {}): ManagedNode =>
+  aManagedNode(name, node, { spec: underWay('StagedAndPerformedUpdate'), record });
 const draining = (name: string, node: NodeParts = cordoned(MINUTE)): ManagedNode =>
   aManagedNode(name, node, {
     spec: underWay('RebootedIntoUpdate'),
-    annotations: RECORDED,
+    record: RECORDED,
     status: { current_state: 'StagedAndPerformedUpdate' },
   });
-const monitored = (name: string, record: string, sinceMs = MINUTE): ManagedNode =>
+const monitored = (name: string, pod: string, sinceMs = MINUTE): ManagedNode =>
   aManagedNode(
     name,
     {},
     {
       spec: underWay('MonitoringUpdate', sinceMs),
-      annotations: { [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE), [QUORUM_MEMBERS_ANNOTATION]: record },
+      record: { startedAt: ago(5 * MINUTE), members: [{ quorum: 'db', pod }] },
       status: { current_version: NEW, target_version: NEW },
     },
   );
@@ -79,8 +75,8 @@ describe('the start of updates', () => {
       reason: 'QuorumAtRisk',
       message: 'The quorum db cannot do without apps/db-b on b: apps/db-a on a, which is updating',
     });
-    expect(made.specs[0]?.annotations).toMatchObject({ [QUORUM_MEMBERS_ANNOTATION]: 'db=db-a' });
-    expect(made.specs[1]?.annotations).not.toHaveProperty([QUORUM_MEMBERS_ANNOTATION]);
+    expect(made.specs[0]?.record).toMatchObject({ members: [{ quorum: 'db', pod: 'db-a' }] });
+    expect(made.specs[1]?.record.members).toBeUndefined();
   });
 
   it.each<readonly [string, DrainPod | undefined, string]>([
@@ -119,7 +115,7 @@ describe('the start of updates', () => {
         {},
         {
           spec: underWay('MonitoringUpdate', 120 * MINUTE),
-          annotations: RECORDED,
+          record: RECORDED,
           status: { current_version: NEW },
         },
       ),
@@ -191,7 +187,7 @@ describe('the start of updates', () => {
       'c',
       {},
       {
-        annotations: { 'brupop.bottlerocket.aws/unsuccessful-attempts': '1' },
+        record: { unsuccessful: 1 },
         spec: { state_transition_timestamp: ago(MINUTE) },
       },
     );
@@ -213,7 +209,7 @@ describe('lists of members', () => {
         name,
         {},
         {
-          annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(MINUTE) },
+          record: { rebootRequestedAt: ago(MINUTE) },
           status: { current_state, current_version: NEW, target_version: NEW },
         },
       );
@@ -287,20 +283,20 @@ describe('the drain of a node that is staged', () => {
   });
 
   it('is deferred for a member that came after the start, since its hooks have not run', () => {
-    const without = { [UPDATE_STARTED_ANNOTATION]: ago(MINUTE) };
+    const without = { startedAt: ago(MINUTE) };
     const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
     expect(outcomes(planned([staged('a', without)], members(3), others))).toEqual(['Deferred a']);
     expect(outcomes(planned([staged('a')], members(3), others))).toEqual(['Advanced a']);
   });
 
   it('back to the previous version waits as well', () => {
-    const rollback = { 'brupop.bottlerocket.aws/rollback': `${NEW}=${OLD}=${ago(2 * MINUTE)}` };
+    const rollback = { failed: NEW, previous: OLD, since: ago(2 * MINUTE), isDone: false };
     const back = aManagedNode(
       'a',
       {},
       {
         spec: { ...underWay('StagedAndPerformedUpdate'), version: OLD },
-        annotations: { ...RECORDED, ...rollback },
+        record: { ...RECORDED, rollback },
         status: { current_version: NEW, target_version: OLD },
       },
     );
@@ -322,7 +318,7 @@ describe('the drain of a node that is staged', () => {
       'a',
       {},
       {
-        annotations: { 'brupop.bottlerocket.aws/rollback': `${NEW}=${OLD}=${ago(2 * MINUTE)}` },
+        record: { rollback: { failed: NEW, previous: OLD, since: ago(2 * MINUTE), isDone: false } },
         spec: { settings: pinned({ versionLock: OLD, ignoreWaves: true }) },
         status: { current_version: NEW, target_version: OLD },
       },
@@ -351,18 +347,18 @@ describe('an update that has come to its end', () => {
   const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
 
   it('succeeds when the own member is Ready again, wherever it is', () => {
-    expect(outcomes(planned([monitored('a', 'db=db-a')], members(3), others))).toEqual(['Succeeded a']);
+    expect(outcomes(planned([monitored('a', 'db-a')], members(3), others))).toEqual(['Succeeded a']);
     const moved = [aMember('db-a', 'b'), aMember('db-b', 'b'), aMember('db-c', 'c')];
-    expect(outcomes(planned([monitored('a', 'db=db-a')], moved, others))).toEqual(['Succeeded a']);
+    expect(outcomes(planned([monitored('a', 'db-a')], moved, others))).toEqual(['Succeeded a']);
     const renamed = [aMember('db-z', 'b'), aMember('db-b', 'b'), aMember('db-c', 'c')];
-    expect(outcomes(planned([monitored('a', 'db=db-a')], renamed, others))).toEqual(['Succeeded a']);
+    expect(outcomes(planned([monitored('a', 'db-a')], renamed, others))).toEqual(['Succeeded a']);
   });
 
   it.each<readonly [string, readonly DrainPod[], string]>([
     ['is not Ready', [aMember('db-a', 'a', { ready: false })], 'is not Ready'],
     ['is missing', [], 'is missing'],
   ])('does not succeed while the own member %s', (_, own, what) => {
-    const made = planned([monitored('a', 'db=db-a')], [...own, aMember('db-b', 'b'), aMember('db-c', 'c')], others);
+    const made = planned([monitored('a', 'db-a')], [...own, aMember('db-b', 'b'), aMember('db-c', 'c')], others);
     expect(outcomes(made)).toEqual([]);
     expect(waiting(made, 'a').message).toContain(`the member apps/db-a of the quorum db ${what}`);
   });
@@ -370,7 +366,7 @@ describe('an update that has come to its end', () => {
   it('needs a list from after the update', () => {
     const health = { ...others, more: { monitoring: { healthyFor: '0s' } } };
     const listed = (asOf: number): string[] => {
-      const snapshot = withMembers(snapshotOf([monitored('a', 'db=db-a', 8_000)], health), members(3), NOW);
+      const snapshot = withMembers(snapshotOf([monitored('a', 'db-a', 8_000)], health), members(3), NOW);
       const lists = [...snapshot.memberPods].map(([key]) => [key, listOf(members(3), asOf)] as const);
       return outcomes(plan({ ...snapshot, memberPods: new Map(lists) }, NOW));
     };
@@ -393,7 +389,7 @@ it('all sets are recorded of a node that starts', () => {
   const snapshot = aSnapshot([aManagedNode('a')], { quorums: sets });
   const nodes = [...snapshot.nodes, aNode({ name: 'b', managed: false })];
   const [change] = plan(withMembers({ ...snapshot, nodes }, [...of('db'), ...of('log')]), NOW).specs;
-  const recorded = (change?.annotations?.[QUORUM_MEMBERS_ANNOTATION] ?? '').split(',').map((one) => one.split('=')[0]);
+  const recorded = (change?.record.members ?? []).map(({ quorum }) => quorum);
   const count = (name: string): number => recorded.filter((one) => one === name).length;
   expect([count('db'), count('log'), recorded.length]).toEqual([10, 10, 20]);
 });

@@ -1,13 +1,5 @@
 import { pinned } from '@brupop/shared/testing/settings';
-import {
-  FAILED_VERSION_ANNOTATION,
-  RETRY_ANNOTATION,
-  SKIP_ANNOTATION,
-  ROLLBACK_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
-  UNREADY_BEFORE_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { RETRY_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
@@ -15,7 +7,6 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
-  annotated,
   aSnapshot,
   MINUTE,
   NEW,
@@ -32,35 +23,35 @@ const UNHEALTHY = { conditions: ['DiskPressure'] };
 
 /** It runs the new version, and its monitoring began `ms` ago. */
 function monitored(name: string, node: NodeParts = UNHEALTHY, parts: ShadowParts = {}, ms = 60 * MINUTE): ManagedNode {
-  const annotations = {
-    [UPDATE_STARTED_ANNOTATION]: ago(ms + MINUTE),
-    [STARTED_FROM_ANNOTATION]: OLD,
-    ...parts.annotations,
+  const record = {
+    startedAt: ago(ms + MINUTE),
+    from: OLD,
+    ...parts.record,
   };
   const status = { current_version: NEW, target_version: NEW, ...parts.status };
-  return aManagedNode(name, node, { spec: underWay('MonitoringUpdate', ms), ...parts, annotations, status });
+  return aManagedNode(name, node, { spec: underWay('MonitoringUpdate', ms), ...parts, record, status });
 }
 
 /** It is to go back to OLD. */
 function pending(name: string, node: NodeParts = UNHEALTHY, status: Partial<ShadowStatus> = {}): ManagedNode {
-  const annotations = {
-    [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}`,
-    [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${ago(MINUTE)}`,
-    [UPDATE_STARTED_ANNOTATION]: ago(61 * MINUTE),
+  const record = {
+    rollback: { failed: NEW, previous: OLD, since: ago(MINUTE), isDone: false },
+    failed: { version: NEW, code: 'NotHealthy', at: ago(MINUTE) },
+    startedAt: ago(61 * MINUTE),
   };
   const spec = { settings: pinned({ versionLock: OLD, ignoreWaves: true }) };
   return aManagedNode(name, node, {
-    annotations,
+    record,
     spec,
     status: { current_version: NEW, target_version: OLD, ...status },
   });
 }
 
 /** It went back from NEW to OLD. */
-function done(name: string, annotations: Readonly<Record<string, string>> = {}): ManagedNode {
-  const failed = { [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${ago(MINUTE)}` };
-  const rollback = { [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}=done` };
-  return aManagedNode(name, {}, { annotations: { ...failed, ...rollback, ...annotations } });
+function done(name: string, annotations: ShadowParts['annotations'] = {}): ManagedNode {
+  const failed = { failed: { version: NEW, code: 'NotHealthy', at: ago(MINUTE) } };
+  const rollback = { rollback: { failed: NEW, previous: OLD, since: ago(MINUTE), isDone: true } };
+  return aManagedNode(name, {}, { record: { ...failed, ...rollback }, annotations });
 }
 
 const planOf = (nodes: readonly ManagedNode[], spec: object = AUTOMATIC, now = NOW): Plan =>
@@ -81,9 +72,9 @@ describe('a node that is not healthy in time after its update', () => {
     expect(change).toMatchObject({
       outcome: 'Reverting',
       spec: { state: 'Idle', settings: pinned({ versionLock: OLD, ignoreWaves: true }) },
-      annotations: {
-        [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${rfc3339(NOW)}`,
-        [FAILED_VERSION_ANNOTATION]: `${NEW}=NotHealthy=${rfc3339(NOW)}`,
+      record: {
+        rollback: { failed: NEW, previous: OLD, since: rfc3339(NOW), isDone: false },
+        failed: { version: NEW, code: 'NotHealthy', at: rfc3339(NOW) },
       },
       event: {
         reason: 'UpdateFailed',
@@ -96,17 +87,14 @@ describe('a node that is not healthy in time after its update', () => {
   it.each<[string, ManagedNode]>([
     ['before its deadline', monitored('a', UNHEALTHY, {}, 10 * MINUTE)],
     ['while its agent does not respond', monitored('a', UNHEALTHY, { status: { observedGeneration: 1 } })],
-    [
-      'without a record of its previous version',
-      monitored('a', UNHEALTHY, { annotations: { [STARTED_FROM_ANNOTATION]: '?' } }),
-    ],
+    ['without a record of its previous version', monitored('a', UNHEALTHY, { record: { from: '?' } })],
     ['when it is healthy again', monitored('a', { readySince: ago(0) })],
     ['when it went down after its report', monitored('a', { ready: false, readySince: ago(10 * MINUTE) })],
     [
       'when it went back already',
       monitored('a', UNHEALTHY, {
         spec: { ...underWay('MonitoringUpdate', 60 * MINUTE), version: OLD },
-        annotations: { [ROLLBACK_ANNOTATION]: `${NEW}=${OLD}=${ago(MINUTE)}` },
+        record: { rollback: { failed: NEW, previous: OLD, since: ago(MINUTE), isDone: false } },
         status: { current_version: OLD },
       }),
     ],
@@ -137,7 +125,7 @@ describe('a node that is to go back', () => {
   });
 
   it('keeps its record when it starts', () => {
-    expect(planOf([pending('a')]).specs[0]?.annotations).not.toHaveProperty(ROLLBACK_ANNOTATION);
+    expect(planOf([pending('a')]).specs[0]?.record.rollback).toMatchObject({ isDone: false });
   });
 
   it('waits until its host offers the previous version', () => {
@@ -171,7 +159,7 @@ describe('a node that is to go back', () => {
     ]);
     const off = planOf([pending('a')], {});
     expect(outcomes(off)).toEqual(['a Configured']);
-    expect(off.specs[0]?.annotations).toEqual({ [ROLLBACK_ANNOTATION]: null });
+    expect(off.specs[0]?.record.rollback).toBeUndefined();
   });
 });
 
@@ -182,15 +170,15 @@ function carriedOut({ node, shadow }: ManagedNode, { specs }: Plan, status: Part
     throw new Error('nothing was written');
   const { state } = change.spec;
   const generation = (shadow.metadata.generation ?? 0) + 1;
-  const metadata = { ...shadow.metadata, generation, annotations: annotated(shadow, change.annotations) };
+  const metadata = { ...shadow.metadata, generation };
   const reported = { ...shadow.status, current_state: state, observedGeneration: generation, ...status };
-  const next: ShadowView = { ...shadow, metadata, spec: change.spec, status: reported };
+  const next: ShadowView = { ...shadow, metadata, record: change.record, spec: change.spec, status: reported };
   return { ...aManagedNode('a'), shadow: next };
 }
 
 test('a node that goes back is drained, rebooted and healthy, and then waits for another version', () => {
-  const unready = { [UNREADY_BEFORE_ANNOTATION]: 'shop/old' };
-  let node = monitored('a', UNHEALTHY, { annotations: unready });
+  const unready = { unreadyBefore: ['shop/old'] };
+  let node = monitored('a', UNHEALTHY, { record: unready });
   const outcomesSoFar: string[] = [];
   const step = (status: Partial<ShadowStatus> = {}): Plan => {
     const made = planOf([node]);
@@ -255,7 +243,7 @@ describe('a node that went back', () => {
     };
     const [change] = planOf([later as ManagedNode]).specs;
     expect(change?.spec.version).toBe('1.22.0');
-    expect(change?.annotations).toMatchObject({ [ROLLBACK_ANNOTATION]: null });
+    expect(change?.record.rollback).toBeUndefined();
   });
 
   it('tries the version again on request', () => {

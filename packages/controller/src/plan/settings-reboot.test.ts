@@ -1,18 +1,5 @@
 /** Nodes that are rebooted for the settings of their group, without another version. */
-import {
-  FAILED_ATTEMPTS_ANNOTATION,
-  FAILED_VERSION_ANNOTATION,
-  NODE_GROUP_ANNOTATION,
-  ROLLBACK_ANNOTATION,
-  SETTINGS_FAILED_ANNOTATION,
-  SETTINGS_PROVED_ANNOTATION,
-  SETTINGS_REBOOTED_ANNOTATION,
-  SKIP_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { leavesOf } from '@brupop/shared/api/settings';
 import type { Allowed, Setting, SettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -66,15 +53,15 @@ function atRest(
 
 /** A node that is rebooted for its settings. */
 function rebooting(state: ShadowState, parts: ShadowParts = {}, node: NodeParts = {}): ManagedNode {
-  const annotations = {
-    [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE),
-    [STARTED_FROM_ANNOTATION]: OLD,
-    [NODE_GROUP_ANNOTATION]: 'gpu',
+  const record = {
+    startedAt: ago(5 * MINUTE),
+    from: OLD,
+    group: 'gpu',
   };
   const settings = { leaves: wanted, allow: 'NeedsReboot' } as const;
   const spec = { ...underWay(state), version: OLD, settings, ...parts.spec };
   const status = { current_state: state, settings: inForce, ...parts.status };
-  return member('a', { annotations: { ...annotations, ...parts.annotations }, spec, status }, node);
+  return member('a', { record: { ...record, ...parts.record }, spec, status }, node);
 }
 
 const planOf = (nodes: readonly ManagedNode[], config: object = {}, group: object = {}): Plan =>
@@ -139,44 +126,44 @@ it.each([
 });
 
 it('reboots once for the same settings, whatever the agent reports, unless a user resumes', () => {
-  const again = atRest('a', { annotations: { [SETTINGS_REBOOTED_ANNOTATION]: `${hash}=${ago(MINUTE)}` } });
+  const again = atRest('a', { record: { settingsRebooted: { hash, at: ago(MINUTE) } } });
   const made = planOf([again]);
   expect(outcomes(made)).toEqual([]);
   expect(condition(made)).toMatch(
     /^RebootPending: a rebooted for settings that their hosts still report as pending; /u,
   );
   expect(outcomes(planOf([again], { rollout: { resume: ago(0) } }))).toEqual([`a Started ${OLD}`]);
-  const other = atRest('a', { annotations: { [SETTINGS_REBOOTED_ANNOTATION]: `${none}=${ago(MINUTE)}` } });
+  const other = atRest('a', { record: { settingsRebooted: { hash: none, at: ago(MINUTE) } } });
   expect(outcomes(planOf([other]))).toEqual([`a Started ${OLD}`]);
 });
 
 it('records the reboot when it succeeds, and leaves on record what other versions did', () => {
   const done = rebooting('MonitoringUpdate', {
-    annotations: {
-      [FAILED_VERSION_ANNOTATION]: `${NEW}=RolledBack=${ago(60 * MINUTE)}`,
-      [FAILED_ATTEMPTS_ANNOTATION]: `${NEW}=2`,
-      [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1',
+    record: {
+      failed: { version: NEW, code: 'RolledBack', at: ago(60 * MINUTE) },
+      attempts: { version: NEW, count: 2 },
+      unsuccessful: 1,
     },
   });
   const [change] = planOf([done]).specs;
   expect(change).toMatchObject({ outcome: 'Succeeded', event: { message: 'Rebooted for the settings of its group' } });
-  expect(Object.keys(change?.annotations ?? {}).toSorted()).toEqual(
-    [
-      UPDATE_SUCCEEDED_ANNOTATION,
-      SETTINGS_REBOOTED_ANNOTATION,
-      UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-      NODE_GROUP_ANNOTATION,
-      SETTINGS_PROVED_ANNOTATION,
-    ].toSorted(),
-  );
-  expect(change?.annotations[SETTINGS_REBOOTED_ANNOTATION]).toMatch(hash);
+  const { failed, attempts } = done.shadow?.record ?? {};
+  expect(change?.record).toEqual({
+    startedAt: ago(5 * MINUTE),
+    from: OLD,
+    failed,
+    attempts,
+    succeeded: { version: OLD, at: ago(0) },
+    settingsRebooted: { hash, at: ago(0) },
+    settingsProved: wanted.map(({ key, value }) => [key, value]),
+  });
 });
 
 it('leaves on record that the node went back from another version', () => {
-  const rollback = `${NEW}=${OLD}=${ago(60 * MINUTE)}=done`;
-  const [change] = planOf([atRest('a', { annotations: { [ROLLBACK_ANNOTATION]: rollback } })]).specs;
+  const rollback = { failed: NEW, previous: OLD, since: ago(60 * MINUTE), isDone: true };
+  const [change] = planOf([atRest('a', { record: { rollback } })]).specs;
   expect(change?.outcome).toBe('Started');
-  expect(change?.annotations).not.toHaveProperty([ROLLBACK_ANNOTATION]);
+  expect(change?.record.rollback).toEqual(rollback);
 });
 
 it.each(['RebootTimedOut', 'SettingsFailed', 'WrongVersionBooted'] as const)(
@@ -190,9 +177,9 @@ it.each(['RebootTimedOut', 'SettingsFailed', 'WrongVersionBooted'] as const)(
     expect([made.failed, made.frozen]).toEqual([[], []]);
     const [change] = made.specs;
     expect(change).toMatchObject({ outcome: 'Failed', spec: { state: 'Idle' } });
-    expect(change?.annotations).toMatchObject({ [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '1' });
-    expect(change?.annotations[SETTINGS_FAILED_ANNOTATION]).toMatch(hash);
-    expect(change?.annotations).not.toHaveProperty([FAILED_VERSION_ANNOTATION]);
+    expect(change?.record).toMatchObject({ unsuccessful: 1 });
+    expect(change?.record.settingsFailed).toMatchObject({ hash });
+    expect(change?.record.failed).toBeUndefined();
   },
 );
 
@@ -203,7 +190,7 @@ it('blames nothing when the drain fails', () => {
   });
   const [change] = planOf([failed]).specs;
   expect(change?.outcome).toBe('Failed');
-  expect(change?.annotations).not.toHaveProperty([SETTINGS_FAILED_ANNOTATION]);
+  expect(change?.record.settingsFailed).toBeUndefined();
 });
 
 it('restores the former settings of a node that is not healthy after the reboot in time', () => {
@@ -218,15 +205,15 @@ it('restores the former settings of a node that is not healthy after the reboot 
   const made = planOf([late]);
   const [change] = made.specs;
   expect(change).toMatchObject({ outcome: 'SettingsFailed', spec: { state: 'Idle', settings: null } });
-  expect(change?.annotations[SETTINGS_FAILED_ANNOTATION]).toMatch(hash);
+  expect(change?.record.settingsFailed).toMatchObject({ hash });
   expect([made.failed, made.frozen]).toEqual([[], []]);
 });
 
 it('restores them with another reboot, also of a node that is not Ready, which holds its slot until then', () => {
   const parts = {
-    annotations: {
-      [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(MINUTE)}`,
-      [SETTINGS_REBOOTED_ANNOTATION]: `${hash}=${ago(MINUTE)}`,
+    record: {
+      settingsFailed: { hash, at: ago(MINUTE) },
+      settingsRebooted: { hash, at: ago(MINUTE) },
     },
     spec: { settings: null, state_transition_timestamp: ago(MINUTE) },
     status: { settings: { ...inForce, ...pending } },
@@ -241,13 +228,13 @@ it('restores them with another reboot, also of a node that is not Ready, which h
   }
   const made = planOf([atRest('a'), restoring], { paused: true });
   expect(outcomes(made)).toEqual([]);
-  const restored = { ...parts.annotations, [SETTINGS_REBOOTED_ANNOTATION]: `${none}=${ago(0)}` };
-  expect(outcomes(planOf([member('b', { ...parts, annotations: restored })]))).toEqual([]);
+  const restored = { ...parts.record, settingsRebooted: { hash: none, at: ago(0) } };
+  expect(outcomes(planOf([member('b', { ...parts, record: restored })]))).toEqual([]);
 });
 
 it('restores with a reboot what a change without one has undone, as any other reboot', () => {
   const parts = {
-    annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(MINUTE)}` },
+    record: { settingsFailed: { hash, at: ago(MINUTE) } },
     spec: { settings: null, state_transition_timestamp: ago(MINUTE) },
     status: { settings: { ...inForce, ...pending } },
   };
@@ -276,7 +263,7 @@ it('cancels a reboot before its drain when other settings are requested, and fin
 it('stops after more failures than the budget allows', () => {
   const failed = (name: string): ManagedNode =>
     atRest(name, {
-      annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(MINUTE)}` },
+      record: { settingsFailed: { hash, at: ago(MINUTE) } },
       spec: { settings: null },
       status: { settings: {} },
     });

@@ -1,10 +1,6 @@
 /** Settings of groups on their way to hosts at rest. */
-import {
-  SETTINGS_BOOT_ANNOTATION,
-  SETTINGS_FAILED_ANNOTATION,
-  SETTINGS_PROVED_ANNOTATION,
-  SKIP_ANNOTATION,
-} from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { hashOf, leavesOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsSpec, SettingsStatus } from '@brupop/shared/api/shadow';
 import { pinned } from '@brupop/shared/testing/settings';
@@ -171,18 +167,18 @@ describe('a change that is proved', () => {
 });
 
 it('records the boot of a grant, and forgets it with the end of the grant', () => {
-  const annotationsOf = ({ specs: [first] }: Plan): unknown => first?.annotations[SETTINGS_BOOT_ANNOTATION];
+  const bootOf = ({ specs: [first] }: Plan): unknown => first?.record.settingsBoot;
   const node = member('a', {
     spec: spec('None', MINUTE),
     status: { settings: { pending: [left('Live')] }, bootID: 'this-boot' },
   });
-  expect(annotationsOf(planOf([node]))).toBe('this-boot');
+  expect(bootOf(planOf([node]))).toBe('this-boot');
   const done = member('a', {
     spec: spec('Live', MINUTE),
     status: { settings: inForce, bootID: 'this-boot' },
-    annotations: { [SETTINGS_BOOT_ANNOTATION]: 'this-boot' },
+    record: { settingsBoot: 'this-boot' },
   });
-  expect(annotationsOf(planOf([done]))).toBeNull();
+  expect(bootOf(planOf([done]))).toBeUndefined();
 });
 
 describe('a change that fails', () => {
@@ -190,35 +186,34 @@ describe('a change that fails', () => {
   const OLD_PODS = { key: KEY, value: '90', owner: 'BottlerocketNodeGroup/gpu' };
   const both = { settings: { ...SETTINGS, motd: 'hello' } };
   const leaves = [...leavesOf(both.settings)].map(([key, value]) => ({ key, value, owner: MOTD.owner }));
-  const record = JSON.stringify([OLD_PODS, MOTD].map(({ key, value }) => [key, value]));
-  const failing = (annotations: Record<string, string>): ManagedNode =>
-    member('a', { spec: spec('Live', 10_000, leaves), status: { settings: { message: 'PATCH: 500' } }, annotations });
+  const settingsProved = [OLD_PODS, MOTD].map(({ key, value }): [string, string] => [key, value]);
+  const failing = (record: NodeRecord): ManagedNode =>
+    member('a', { spec: spec('Live', 10_000, leaves), status: { settings: { message: 'PATCH: 500' } }, record });
 
   it('takes back only itself: what the host had proved before is requested again', () => {
-    const made = planOf([failing({ [SETTINGS_PROVED_ANNOTATION]: record })], {}, both);
+    const made = planOf([failing({ settingsProved })], {}, both);
     expect(written(made)).toEqual([['a', 'SettingsFailed', { leaves: [OLD_PODS, MOTD], allow: 'Live' }]]);
-    const failed = { [SETTINGS_FAILED_ANNOTATION]: `${hashOfSettings(leaves)}=${ago(0)}` };
+    const failed = { settingsFailed: { hash: hashOfSettings(leaves), at: ago(0) } };
     const back = member('a', {
       spec: spec('Live', 10_000, [OLD_PODS, MOTD]),
-      annotations: { [SETTINGS_PROVED_ANNOTATION]: record, ...failed },
+      record: { settingsProved, ...failed },
     });
     expect(written(planOf([back], {}, both))).toEqual([]);
   });
 
-  it.each([
+  it.each<[string, NodeRecord]>([
     ['nothing was proved', {}],
-    ['it is what was proved before', { [SETTINGS_PROVED_ANNOTATION]: JSON.stringify([...leavesOf(both.settings)]) }],
-    ['the record cannot be read', { [SETTINGS_PROVED_ANNOTATION]: '{"a":1}' }],
-  ])('takes back all when %s', (_, annotations) => {
-    const [[, outcome, settings] = []] = written(planOf([failing(annotations)], {}, both));
+    ['it is what was proved before', { settingsProved: [...leavesOf(both.settings)] }],
+  ])('takes back all when %s', (_, record) => {
+    const [[, outcome, settings] = []] = written(planOf([failing(record)], {}, both));
     expect([outcome, settings?.leaves]).toEqual(['SettingsFailed', []]);
   });
 });
 
 describe('of a change that fails', () => {
   const owner = 'BottlerocketNodeGroup/gpu';
-  const record = (...leaves: readonly (readonly [key: string, value: string])[]): Record<string, string> => ({
-    [SETTINGS_PROVED_ANNOTATION]: JSON.stringify(leaves),
+  const record = (...leaves: readonly [key: string, value: string][]): NodeRecord => ({
+    settingsProved: leaves,
   });
 
   it('what the host has lost meanwhile is not set again, and the rest of what was proved stays', () => {
@@ -228,15 +223,15 @@ describe('of a change that fails', () => {
     const drifted = member('a', {
       spec: spec('None', MINUTE, leaves),
       status: { settings: { pending: [left('Live')] } },
-      annotations: all,
+      record: all,
     });
     const [granting] = planOf([drifted], {}, settings).specs;
     expect(granting?.spec.settings?.allow).toBe('Live');
-    expect(granting?.annotations[SETTINGS_PROVED_ANNOTATION]).toBe('[["settings.motd","\\"hello\\""]]');
+    expect(granting?.record.settingsProved).toEqual([['settings.motd', '"hello"']]);
     const failing = member('a', {
       spec: spec('Live', 10_000, leaves),
       status: { settings: { message: 'PATCH: 500' } },
-      annotations: record(['settings.motd', '"hello"']),
+      record: record(['settings.motd', '"hello"']),
     });
     expect(written(planOf([failing], {}, settings))).toEqual([
       ['a', 'SettingsFailed', { leaves: [{ key: 'settings.motd', value: '"hello"', owner }], allow: 'Live' }],
@@ -297,11 +292,11 @@ describe('no settings keep a node from updates without a reason and a time limit
 it('what a host has proved is recorded', () => {
   const done = member('a', { spec: spec('Live', 2 * MINUTE), status: { settings: inForce } });
   const [change] = planOf([done]).specs;
-  expect(change?.annotations[SETTINGS_PROVED_ANNOTATION]).toBe(`[["${KEY}","110"]]`);
+  expect(change?.record.settingsProved).toEqual([[KEY, '110']]);
   const waits = { settings: { ...inForce, pending: [left('NeedsReboot')] } };
-  const before = { [SETTINGS_PROVED_ANNOTATION]: `[["${KEY}","90"]]` };
-  const partly = member('a', { spec: spec('Live', 2 * MINUTE), status: waits, annotations: before });
-  expect(planOf([partly]).specs[0]?.annotations[SETTINGS_PROVED_ANNOTATION]).toBe(`[["${KEY}","90"]]`);
+  const before: NodeRecord = { settingsProved: [[KEY, '90']] };
+  const partly = member('a', { spec: spec('Live', 2 * MINUTE), status: waits, record: before });
+  expect(planOf([partly]).specs[0]?.record.settingsProved).toEqual([[KEY, '90']]);
 });
 
 it('starts no update of a node whose settings are being proved', () => {
@@ -327,7 +322,7 @@ it.each([
     member('a', {
       spec: spec('Live', 30_000),
       status: { settings: inForce, bootID: 'another-boot' },
-      annotations: { [SETTINGS_BOOT_ANNOTATION]: 'boot-of-the-grant' },
+      record: { settingsBoot: 'boot-of-the-grant' },
     }),
     'has rebooted',
   ],
@@ -337,7 +332,7 @@ it.each([
     {
       outcome: 'SettingsFailed',
       spec: { state: 'Idle', settings: { leaves: [], allow: node.shadow?.spec.settings?.allow } },
-      annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(0)}` },
+      record: { settingsFailed: { hash: hash, at: ago(0) } },
       event: { reason: 'SettingsFailed', warning: true, message: expect.stringContaining(why) as string },
     },
   ]);
@@ -346,7 +341,7 @@ it.each([
 const failed = (name: string, agoMs = 10_000): ManagedNode =>
   member(name, {
     spec: spec('RestartsService', agoMs, []),
-    annotations: { [SETTINGS_FAILED_ANNOTATION]: `${hash}=${ago(agoMs)}` },
+    record: { settingsFailed: { hash: hash, at: ago(agoMs) } },
   });
 
 it('does not try settings again that failed on a node, names it, and tries others', () => {

@@ -5,12 +5,13 @@
  */
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { sameVersion } from '@brupop/shared/api/version';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../cluster/node.ts';
 import { isReboot, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { type Annotations, annotationsOf } from './annotations.ts';
 import { namesOf } from './capacity.ts';
+import { recordAfter } from './record-after.ts';
 import { ownSettings, requestedOf, sameSettings } from './facts/requested-settings.ts';
 import { covers } from './facts/settings.ts';
 import type { Outcome, Transition } from './outcomes.ts';
@@ -70,8 +71,8 @@ export function eventOn(
 export interface SpecChange extends Transition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
-  /** null removes an annotation. */
-  readonly annotations: Annotations;
+  /** What is remembered of the node with it. */
+  readonly record: NodeRecord;
   readonly event: EventSource | undefined;
 }
 
@@ -79,7 +80,7 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
   const { uid, generation = 0 } = shadow.metadata;
   const text = EVENTS[transition.outcome](transition, shadow);
   const event = eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
-  return { ...transition, shadow, node, annotations: annotationsOf(transition, { shadow, node }), event };
+  return { ...transition, shadow, node, record: recordAfter(transition, { shadow, node }), event };
 }
 
 const FOR_SETTINGS = 'for the settings of its group';

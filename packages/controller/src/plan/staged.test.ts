@@ -1,10 +1,5 @@
 /** What keeps a node that has staged its version from being drained. */
-import {
-  DEFERRED_AFTER_ANNOTATION,
-  ENDED_BY_CONFIG_ANNOTATION,
-  SKIP_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -24,7 +19,7 @@ const upToDate = { current_version: NEW };
 /** It has staged its version, the given number of minutes after its update started. */
 const staged = (minutes = 1): ShadowParts => ({
   spec: underWay('StagedAndPerformedUpdate'),
-  annotations: { [UPDATE_STARTED_ANNOTATION]: ago(minutes * MINUTE) },
+  record: { startedAt: ago(minutes * MINUTE) },
 });
 
 function writes(managedNodes: readonly ManagedNode[], spec: object = {}): readonly SpecChange[] {
@@ -75,29 +70,29 @@ test.each(Object.entries(cases))('%s', (_, [found, expected]) => expect(found).t
 test('a node that did not fit into its window needs at least as long the next time, and no other node does', () => {
   const [write] = writes([aManagedNode('a', {}, staged(90))], window('0 6 * * *', '125m'));
   if (write === undefined) throw new Error('it is deferred');
-  const annotations = { [DEFERRED_AFTER_ANNOTATION]: '5400' };
-  expect(write.annotations).toEqual({ ...annotations, [ENDED_BY_CONFIG_ANNOTATION]: ago(0) });
+  const record = { deferredAfterSeconds: 5400 };
+  expect(write.record).toEqual({ ...staged(90).record, ...record, endedByConfigAt: ago(0) });
   const again = (name: string, shadow: ShadowParts): string | undefined =>
     plan(
       aSnapshot(
-        [aManagedNode(name, {}, shadow), aManagedNode('z', {}, { annotations, status: upToDate })],
+        [aManagedNode(name, {}, shadow), aManagedNode('z', {}, { record, status: upToDate })],
         window('0 7 * * *', '2h'),
       ),
       NOW,
     ).conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
-  expect([again('a', { annotations }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
+  expect([again('a', { record }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
 });
 
 test('a node that is deferred for another reason keeps its estimate', () => {
   const [write] = writes([aManagedNode('a', { unschedulable: true }, staged(90))]);
   if (write === undefined) throw new Error('it is deferred');
-  expect(write.annotations).toEqual({});
+  expect(write.record).toEqual(staged(90).record);
 });
 
 describe('an attempt that is deferred', () => {
   const keeps = (node: NodeParts, spec: object = {}): boolean => {
     const [write] = writes([aManagedNode('a', node, staged())], spec);
-    return write?.annotations[ENDED_BY_CONFIG_ANNOTATION] === ago(0);
+    return write?.record.endedByConfigAt === ago(0);
   };
   const blackout = { maintenance: { blackouts: [{ from: ago(MINUTE), to: ago(-MINUTE) }] } };
 
@@ -119,9 +114,9 @@ describe('an attempt that is deferred', () => {
   });
 
   it('counts again for the order of nodes when the node starts again', () => {
-    const annotations = { [ENDED_BY_CONFIG_ANNOTATION]: ago(MINUTE), [UPDATE_STARTED_ANNOTATION]: ago(5 * MINUTE) };
-    const [write] = writes([aManagedNode('a', {}, { annotations })]);
-    expect(write).toMatchObject({ outcome: 'Started', annotations: { [ENDED_BY_CONFIG_ANNOTATION]: null } });
+    const record = { endedByConfigAt: ago(MINUTE), startedAt: ago(5 * MINUTE) };
+    const [write] = writes([aManagedNode('a', {}, { record })]);
+    expect(write).toMatchObject({ outcome: 'Started', record: { endedByConfigAt: undefined } });
   });
 });
 

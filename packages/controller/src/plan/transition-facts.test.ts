@@ -1,8 +1,6 @@
-import { STARTED_FROM_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import {
   ago,
   aNode,
-  annotated,
   aShadow,
   failure,
   MINUTE,
@@ -18,13 +16,13 @@ import { specChange, type SpecChange } from './spec-change.ts';
 import { idle, startSpec } from './transition.ts';
 import { stepSeconds, transitionOf } from './transition-facts.ts';
 
-const STARTED = { [UPDATE_STARTED_ANNOTATION]: ago(10 * MINUTE), [STARTED_FROM_ANNOTATION]: OLD };
+const STARTED = { startedAt: ago(10 * MINUTE), from: OLD };
 const AT_NOW = { policy: POLICY, now: NOW };
 
 const changeOf = (parts: ShadowParts, transition: Transition): SpecChange =>
   specChange(transition, { shadow: aShadow(parts), node: aNode() });
 const end = (outcome: Outcome, parts: ShadowParts = {}, because?: Transition['because']): SpecChange => {
-  const shadow = { spec: underWay('RebootedIntoUpdate'), annotations: STARTED, ...parts };
+  const shadow = { spec: underWay('RebootedIntoUpdate'), record: STARTED, ...parts };
   return changeOf(shadow, { ...idle(AT_NOW, outcome), ...(because !== undefined && { because }) });
 };
 
@@ -42,17 +40,17 @@ describe('the versions of a transition', () => {
 
   it('are still those after the reboot, for any leader, by what the start recorded', () => {
     const start = changeOf({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' });
-    const annotations = annotated(start.shadow, start.annotations);
-    const rebooted = { spec: underWay('MonitoringUpdate'), annotations, status: { current_version: NEW } };
+    const { record } = start;
+    const rebooted = { spec: underWay('MonitoringUpdate'), record, status: { current_version: NEW } };
     expect(transitionOf(end('Succeeded', rebooted))).toMatchObject({ from: OLD, to: NEW, state: 'Idle' });
   });
 
   it('have no first one if no start is recorded', () => {
-    expect(transitionOf(end('Succeeded', { annotations: {} }))).toMatchObject({ from: '', to: NEW });
+    expect(transitionOf(end('Succeeded', { record: {} }))).toMatchObject({ from: '', to: NEW });
   });
 
   it('are empty if no update is under way', () => {
-    const configured = changeOf({ annotations: STARTED }, idle(AT_NOW, 'Configured'));
+    const configured = changeOf({ record: STARTED }, idle(AT_NOW, 'Configured'));
     expect(transitionOf(configured)).toMatchObject({ from: '', to: '', outcome: 'Configured' });
   });
 

@@ -5,7 +5,6 @@
  * new one by then.
  */
 import { isErrorCode } from '@brupop/shared/api/error-codes';
-import { STARTED_FROM_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowState } from '@brupop/shared/api/shadow';
 import { isVersion, releaseOf } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -35,9 +34,9 @@ export function transitionOf(change: Change): TransitionFacts {
 }
 
 function startedFrom({ shadow, outcome }: Change): string {
-  const { metadata, status } = shadow;
+  const { record, status } = shadow;
   if (outcome === 'Started') return status?.current_version ?? '';
-  return isUnderWay(shadow) && hasStarted(shadow) ? (metadata.annotations?.[STARTED_FROM_ANNOTATION] ?? '') : '';
+  return isUnderWay(shadow) && hasStarted(shadow) ? (record.from ?? '') : '';
 }
 
 function named(version: string): string {

@@ -1,4 +1,4 @@
-import { CORDONED_ANNOTATION, WITHDRAWN_ATTEMPTS_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import type { DrainStatus, Operation } from '@brupop/shared/api/shadow';
 import { NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
@@ -156,7 +156,7 @@ const steps: Record<string, [Transition | undefined, string | undefined, string?
     'Failed',
   ],
   'a second staging whose version the host no longer offers is a failure before a success': [
-    next({ ...outdated, annotations: { [WITHDRAWN_ATTEMPTS_ANNOTATION]: '1' } }),
+    next({ ...outdated, record: { withdrawn: 1 } }),
     'Idle',
     'Failed',
   ],

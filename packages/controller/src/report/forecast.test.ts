@@ -1,6 +1,5 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
-import { UPDATE_SECONDS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -19,12 +18,12 @@ import type { Forecast } from './forecast.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
 const at = (minutes: number): string => rfc3339(NOW + minutes * MINUTE);
-const took = (minutes: number): ShadowParts => ({ annotations: { [UPDATE_SECONDS_ANNOTATION]: String(minutes * 60) } });
+const took = (minutes: number): ShadowParts => ({ record: { updateSeconds: minutes * 60 } });
 /** It has run for the given number of minutes. */
 const updating = (minutes: number): ShadowParts => ({
   spec: underWay('StagedAndPerformedUpdate'),
   status: { current_state: 'Idle' },
-  annotations: { [UPDATE_STARTED_ANNOTATION]: ago(minutes * MINUTE) },
+  record: { startedAt: ago(minutes * MINUTE) },
 });
 const done = { ...took(10), status: { current_version: NEW } };
 const measured = ['v', 'w', 'x', 'y', 'z'].map((name) => aManagedNode(name, {}, done));

@@ -1,5 +1,4 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
@@ -30,7 +29,7 @@ const succeeded = (ms: number): ManagedNode =>
     'done',
     {},
     {
-      annotations: { [UPDATE_SUCCEEDED_ANNOTATION]: `${NEW}=${ago(ms)}` },
+      record: { succeeded: { version: NEW, at: ago(ms) } },
       status: { current_version: NEW, target_version: NEW },
     },
   );

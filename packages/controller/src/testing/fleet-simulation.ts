@@ -13,7 +13,7 @@ import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { statusOf } from '../report/config-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
-import { aManagedNode, annotated, aShadow, aSnapshot, failure, MINUTE, NOW, withGroups } from './objects.ts';
+import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NOW, withGroups } from './objects.ts';
 import { type Happening, NODES, type Report } from './stories.ts';
 import { isConfirmed, isUnderWay, type World } from './world.ts';
 
@@ -226,7 +226,8 @@ export function carryOut(world: World, made: Plan): void {
       shadow: {
         ...managedNode.shadow,
         spec: write.spec,
-        metadata: { ...metadata, generation, annotations: annotated(managedNode.shadow, write.annotations) },
+        record: write.record,
+        metadata: { ...metadata, generation },
       },
     };
   });

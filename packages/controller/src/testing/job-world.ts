@@ -2,13 +2,13 @@
  * One node with an update, the Jobs of its checks and hooks, and a controller that may be killed at any
  * moment: what becomes of them by what happens, and by plans.
  */
-import { UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { JobView } from '../cluster/checks.ts';
-import { aManagedNode, annotated, aSnapshot, NEW, NOW } from './objects.ts';
+import { aManagedNode, aSnapshot, NEW, NOW } from './objects.ts';
 import { answered, viewOf } from './checks.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import type { JobRun } from '../plan/facts/jobs.ts';
+import type { JobRun, WrittenJobs } from '../plan/facts/jobs.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 export const HAPPENINGS = ['complete', 'fail', 'delete', 'kill', 'killBetween', 'wait', 'waitLong'] as const;
@@ -58,22 +58,22 @@ export class JobWorld {
     const made = this.plan();
     for (const { name, jobName } of made.checks.read) this.#see(jobName, this.jobs.get(jobName) ?? 'Gone', name);
     for (const { records, start, create } of made.checks.nodes) {
-      if (records !== undefined) this.#annotate({ 'brupop.bottlerocket.aws/jobs': records });
+      this.#recordJobs(records);
       const isKilled = this.#diesAfterRecord && start.length > 0;
       this.#diesAfterRecord = false;
       if (isKilled) this.#view = new Map();
       else for (const run of [...start, ...create]) this.#create(run);
     }
-    for (const { spec, outcome, annotations } of made.specs) {
+    for (const { spec, outcome, record } of made.specs) {
       this.outcomes.push(outcome);
-      this.#annotate(annotations);
+      this.#record(record);
       this.#report(spec);
     }
     return made;
   }
 
   get attempt(): string | undefined {
-    return this.node.shadow?.metadata.annotations?.[UPDATE_STARTED_ANNOTATION];
+    return this.node.shadow?.record.startedAt;
   }
 
   #create(run: JobRun): void {
@@ -89,11 +89,13 @@ export class JobWorld {
     this.#view.set(jobName, { state, since, seenAt: this.now, jobOf });
   }
 
-  #annotate(patch: Readonly<Record<string, string | null>>): void {
+  #recordJobs(records: WrittenJobs | undefined): void {
+    if (records !== undefined) this.#record({ ...this.node.shadow?.record, jobs: records ?? undefined });
+  }
+
+  #record(record: NodeRecord): void {
     const { shadow } = this.node;
-    if (shadow === undefined) return;
-    const metadata = { ...shadow.metadata, annotations: annotated(shadow, patch) };
-    this.node = { ...this.node, shadow: { ...shadow, metadata } };
+    if (shadow !== undefined) this.node = { ...this.node, shadow: { ...shadow, record } };
   }
 
   #report(spec: Plan['specs'][number]['spec']): void {

@@ -1,6 +1,13 @@
 /** Objects for tests: healthy and at rest unless told otherwise. */
-import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
+import {
+  CORDONED_ANNOTATION,
+  MANAGED_LABEL,
+  MANAGED_LABEL_VALUE,
+  type RETRY_ANNOTATION,
+  shadowName,
+} from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { type Instant, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -110,7 +117,9 @@ export interface ShadowParts {
   readonly owner?: string;
   readonly uid?: string;
   readonly generation?: number;
-  readonly annotations?: Readonly<Record<string, string>>;
+  /** By users. */
+  readonly annotations?: { readonly [RETRY_ANNOTATION]?: string };
+  readonly record?: NodeRecord;
   readonly spec?: Partial<ShadowSpec>;
   readonly creationTimestamp?: string;
   /** null: no agent has reported. */
@@ -129,9 +138,11 @@ function drained({ spec, status }: ShadowParts, observedGeneration: number): Pic
 
 const DRAINED = { startTime: ago(MINUTE), endTime: ago(MINUTE), result: 'Drained', evicted: 0, remaining: 0 } as const;
 
+const AT_REST = { node: 'node-a', generation: 3, annotations: {}, record: {}, progressing: undefined };
+
 /** The shadow of a node at rest that is offered a newer version; its status answers its spec. */
 export function aShadow(parts: ShadowParts = {}): ShadowView {
-  const { node = 'node-a', generation = 3, annotations = {}, progressing } = parts;
+  const { node, generation, annotations, record, progressing } = { ...AT_REST, ...parts };
   const spec: ShadowSpec = {
     state: 'Idle',
     version: null,
@@ -160,6 +171,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
       ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: node, uid: parts.owner ?? `uid-${node}` }],
       creationTimestamp: parts.creationTimestamp ?? ago(30 * 24 * 60 * MINUTE),
     },
+    record,
     spec,
     ...(parts.status !== null && { status }),
     progressing,
@@ -309,15 +321,6 @@ export function cordoned(ms: number): { annotations: Record<string, string>; uns
 
 export function withoutShadow(managedNode: ManagedNode): ManagedNode {
   return { ...managedNode, shadow: undefined };
-}
-
-/** As a merge patch does. */
-export function annotated(
-  { metadata: { annotations = {} } }: ShadowView,
-  patch: Readonly<Record<string, string | null>>,
-): Record<string, string> {
-  const merged = Object.entries({ ...annotations, ...patch });
-  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
 /** That time on both clocks of a process that started at NOW. */

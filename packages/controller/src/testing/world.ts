@@ -1,6 +1,5 @@
 /** The nodes of property tests, and which of them hold a slot, computed without the planner's functions. */
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { REBOOT_REQUESTED_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
@@ -43,12 +42,11 @@ function cordonCountsUntil({ node, shadow, missingSince }: ManagedNode, now: num
 }
 
 function cordonOfShadowUntil(shadow: ShadowView, now: number): number {
-  const { annotations = {}, creationTimestamp = '' } = shadow.metadata;
-  const has = (name: string): boolean => annotations[name] !== undefined;
+  const { record, metadata } = shadow;
   if (shadow.spec.state !== 'Idle') return Infinity;
-  if (has(REBOOT_REQUESTED_ANNOTATION)) return isConfirmed(shadow) ? endOf(shadow, now) + 15 * MINUTE : Infinity;
-  if (has(UPDATE_STARTED_ANNOTATION)) return -Infinity;
-  return (parseTime(creationTimestamp) ?? 0) + (isConfirmed(shadow) ? 15 : 60) * MINUTE;
+  if (record.rebootRequestedAt !== undefined) return isConfirmed(shadow) ? endOf(shadow, now) + 15 * MINUTE : Infinity;
+  if (record.startedAt !== undefined) return -Infinity;
+  return (parseTime(metadata.creationTimestamp) ?? 0) + (isConfirmed(shadow) ? 15 : 60) * MINUTE;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Nodes that do not return from the reboot of their update, and the taint of them. */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { CORDONED_ANNOTATION, OUT_OF_SERVICE_ANNOTATION, REBOOT_REQUESTED_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, OUT_OF_SERVICE_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -49,7 +49,7 @@ const STATUS: Partial<ShadowStatus> = {
 };
 const SHADOW: ShadowParts = {
   spec: underWay('RebootedIntoUpdate', 50 * MINUTE),
-  annotations: { [REBOOT_REQUESTED_ANNOTATION]: ago(50 * MINUTE) },
+  record: { rebootRequestedAt: ago(50 * MINUTE) },
   status: STATUS,
 };
 

@@ -3,23 +3,13 @@
  * shadow in the write that starts the update, so it survives restarts and a change of the leader; API servers read it there
  * and send it to the agent with the shadow. A program of another release only has lines without it.
  */
-import { truncated } from '../runtime/errors.ts';
-import { UPDATE_STARTED_ANNOTATION } from './names.ts';
 import type { BottlerocketShadow } from './shadow.ts';
-
-const MAX_TIME = 40;
 
 export interface Attempted {
   readonly spec: Pick<BottlerocketShadow['spec'], 'state'>;
   readonly status?: Pick<NonNullable<BottlerocketShadow['status']>, 'current_state'> | undefined;
   /** When the latest update started. */
   readonly attempt?: string | undefined;
-}
-
-/** As the controller has recorded it. Users may annotate shadows; no time is longer. */
-export function startOfAttempt({ metadata }: Pick<BottlerocketShadow, 'metadata'>): string | undefined {
-  const start = metadata.annotations?.[UPDATE_STARTED_ANNOTATION];
-  return start && truncated(start, MAX_TIME);
 }
 
 /** Undefined for a node at rest: until its next update starts, no line belongs to an attempt. */

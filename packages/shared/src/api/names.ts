@@ -59,80 +59,12 @@ export const GROUP_KEYS_ANNOTATION = `${GROUP}/node-group-keys`;
 export const GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
 /** On a BottlerocketNodeGroup: it is removed from its Nodes before it ends. */
 export const NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
-/** On a shadow: the BottlerocketNodeGroup that its update began with. */
-export const NODE_GROUP_ANNOTATION = `${GROUP}/node-group`;
+/** On a shadow: what the controller remembers of its node; see record.ts. */
+export const RECORD_ANNOTATION = `${GROUP}/record`;
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
-/** On a shadow: how many attempts since the latest success failed or were cancelled. */
-export const UNSUCCESSFUL_ATTEMPTS_ANNOTATION = `${GROUP}/unsuccessful-attempts`;
-/**
- * On a shadow: how many attempts since the latest success ended without a failure because the host no
- * longer offered their version.
- */
-export const WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
-/** On a shadow: the DaemonSets whose pods were not ready before the drain, `namespace/name`, separated by commas. */
-export const UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
-/** On a shadow: the workloads whose pods its drain evicts, `Kind namespace/name`, separated by commas. */
-export const EVICTED_WORKLOADS_ANNOTATION = `${GROUP}/evicted-workloads`;
-/** On a shadow: the members of quorums that were on its node when its update started, `QUORUM=POD`, separated by commas. */
-export const QUORUM_MEMBERS_ANNOTATION = `${GROUP}/quorum-members`;
-/** On a shadow: when its latest update started (RFC 3339). */
-export const UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
-/**
- * On a shadow: a rollback, as the version that failed, the previous one, and the time (RFC 3339), joined
- * by `=`.
- */
-export const ROLLBACK_ANNOTATION = `${GROUP}/rollback`;
-/** On a shadow: the version that the node ran when its latest update started; after the reboot nothing else shows it. */
-export const STARTED_FROM_ANNOTATION = `${GROUP}/started-from`;
-/**
- * On a shadow: when the configuration ended its latest update (a pause, a window, `spec.versions`), so
- * that the attempt does not count for the order of nodes (RFC 3339).
- */
-export const ENDED_BY_CONFIG_ANNOTATION = `${GROUP}/ended-by-config`;
-/**
- * On a shadow: the version of its latest update and when that succeeded, as
- * `1.21.0=2026-11-22T10:00:00Z`; absent from a start until a success.
- */
-export const UPDATE_SUCCEEDED_ANNOTATION = `${GROUP}/update-succeeded`;
-/**
- * On a shadow: when its latest update was first allowed to drain and reboot the host (RFC 3339);
- * absent after its end.
- */
-export const REBOOT_REQUESTED_ANNOTATION = `${GROUP}/reboot-requested`;
-/** On a shadow: how long its latest update took, whole seconds. */
-export const UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
-/** On a shadow: seconds until its update was deferred, a lower bound of the next estimate. */
-export const DEFERRED_AFTER_ANNOTATION = `${GROUP}/deferred-after-seconds`;
-/**
- * On a shadow: how often its node was cordoned for pods that disruption budgets held, and when the latest of these
- * attempts started, as `3=2026-11-22T10:00:00Z`; absent after a success.
- */
-export const BLOCKED_DRAINS_ANNOTATION = `${GROUP}/blocked-drains`;
-/** On a shadow: how many attempts with one version have failed, as `1.21.0=3`. */
-export const FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
-/**
- * On a shadow: the version with which its node failed, why and when, as
- * `1.21.0=RolledBack=2026-11-22T10:00:00Z`; absent after a success.
- */
-export const FAILED_VERSION_ANNOTATION = `${GROUP}/failed-version`;
-/** On a shadow: settings that failed on its host, as `HASH=2026-11-22T10:00:00Z`. */
-export const SETTINGS_FAILED_ANNOTATION = `${GROUP}/settings-failed`;
-/** On a shadow: the boot ID of its node when its host was allowed to change settings. */
-export const SETTINGS_BOOT_ANNOTATION = `${GROUP}/settings-boot-id`;
 /** On the Lease of the controllers: why the BrupopConfig pauses the fleet; empty: it does not. Outlives the configuration. */
 export const PAUSED_ANNOTATION = `${GROUP}/paused`;
-/** On a shadow: the settings of the group that its host has last proved, as `[["KEY","VALUE"]]`. */
-export const SETTINGS_PROVED_ANNOTATION = `${GROUP}/settings-proved`;
-/** On a shadow: the boot ID of its Node when its drain was requested. */
-export const BOOT_BEFORE_ANNOTATION = `${GROUP}/boot-id-before`;
-/** On a shadow: settings for which its node was rebooted, as `HASH=2026-11-22T10:00:00Z`. */
-export const SETTINGS_REBOOTED_ANNOTATION = `${GROUP}/settings-rebooted`;
-/**
- * On a shadow: the Jobs of its latest attempt, as `Before/check/NAME=Succeeded`, separated by commas. A Job
- * is recorded before it is created, so that no other controller creates it again.
- */
-export const JOBS_ANNOTATION = `${GROUP}/jobs`;
 /** Label of the Jobs of checks and hooks, and of their pods: the name of the check or hook. */
 export const CHECK_LABEL = `${GROUP}/check`;
 /** On such a Job: whose it is, as `shadow UID/start of the update/PHASE/KIND/NAME`. */

@@ -1,20 +1,12 @@
 /**
- * What the annotations of a shadow record about earlier attempts; `spec-change.ts` writes them.
+ * What the record of a node says about earlier attempts; `record-after.ts` writes it.
  *
- * The annotations count the attempts that failed or were cancelled, in total and with one version; a
+ * It counts the attempts that failed or were cancelled, in total and with one version; a
  * success removes both counts. The agent also counts its failures (`status.crash_count`), but may
  * report anything, so its count can only increase the result. The duration of an update is measured
  * from its start to its success. If an update did not fit into its window, the time until it was
  * deferred is recorded.
  */
-import {
-  DEFERRED_AFTER_ANNOTATION,
-  FAILED_ATTEMPTS_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_SECONDS_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-  WITHDRAWN_ATTEMPTS_ANNOTATION,
-} from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
@@ -23,19 +15,12 @@ import type { MaintenanceSettings } from '../../policy/policy.ts';
 
 /** How many attempts failed or were cancelled since the latest success, as counted by controllers. */
 export function unsuccessful(shadow: ShadowView): number {
-  return countOf(shadow, UNSUCCESSFUL_ATTEMPTS_ANNOTATION);
+  return shadow.record.unsuccessful ?? 0;
 }
 
 /** How many attempts ended since the latest success because their version was no longer offered. */
 export function withdrawn(shadow: ShadowView): number {
-  return countOf(shadow, WITHDRAWN_ATTEMPTS_ANNOTATION);
-}
-
-function countOf({ metadata: { annotations = {} } }: ShadowView, name: string): number {
-  const text = annotations[name];
-  if (text === undefined) return 0;
-  const count = Number(text);
-  return Number.isSafeInteger(count) && count > 0 ? count : 1;
+  return shadow.record.withdrawn ?? 0;
 }
 
 /** Returns the number of consecutive attempts without a success. */
@@ -52,16 +37,14 @@ export function isOutdated({ status }: ShadowView): boolean {
 }
 
 /** The version of the latest update, and when that update succeeded, epoch milliseconds. */
-export function success({ metadata: { annotations = {} } }: ShadowView): { version: string; at: number } | undefined {
-  const [version = '', time] = (annotations[UPDATE_SUCCEEDED_ANNOTATION] ?? '').split('=');
-  const at = parseTime(time);
-  return at === undefined ? undefined : { version, at };
+export function success({ record: { succeeded } }: ShadowView): { version: string; at: number } | undefined {
+  const at = parseTime(succeeded?.at);
+  return succeeded === undefined || at === undefined ? undefined : { version: succeeded.version, at };
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */
-export function attempts({ metadata: { annotations = {} } }: ShadowView, version: string): number {
-  const [of = '', count = ''] = (annotations[FAILED_ATTEMPTS_ANNOTATION] ?? '').split('=');
-  return sameVersion(of, version) && /^\d{1,6}$/u.test(count) ? Number(count) : 0;
+export function attempts({ record }: ShadowView, version: string): number {
+  return sameVersion(record.attempts?.version, version) ? (record.attempts?.count ?? 0) : 0;
 }
 
 /** With fewer measured nodes, two unusual or false measurements, as long or as short as they like, would apply to all. */
@@ -100,18 +83,17 @@ export function estimateFor(
  * its own latest one, and as it took until it was deferred.
  */
 export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
-  const deferredMs = durationMs(shadow, DEFERRED_AFTER_ANNOTATION) ?? 0;
+  const deferredMs = durationMs(shadow.record.deferredAfterSeconds) ?? 0;
   return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
 }
 
 function lastUpdateMs(shadow: ShadowView): number | undefined {
-  return durationMs(shadow, UPDATE_SECONDS_ANNOTATION);
+  return durationMs(shadow.record.updateSeconds);
 }
 
 /** A longer duration was measured by a clock that jumped. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-function durationMs({ metadata: { annotations = {} } }: ShadowView, name: string): number | undefined {
-  const text = annotations[name] ?? '';
-  return /^\d{1,7}$/u.test(text) ? Math.min(Number(text) * 1000, LONGEST_MS) : undefined;
+function durationMs(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : Math.min(seconds * 1000, LONGEST_MS);
 }

@@ -17,7 +17,6 @@
  * only if a node that did not fail, and more nodes than may conspire, know of the frozen one.
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
-import { BOOT_BEFORE_ANNOTATION, FAILED_VERSION_ANNOTATION } from '@brupop/shared/api/names';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
@@ -100,9 +99,8 @@ function isDrained({ spec, status, metadata: { generation = 0 } }: ShadowView): 
 }
 
 /** True while the Node shows no other boot than before the drain. Without a record any boot counts. */
-function hasNotRebooted({ metadata: { annotations = {} } }: ShadowView, { bootID }: NodeView): boolean {
-  const before = annotations[BOOT_BEFORE_ANNOTATION];
-  return before !== undefined && before === bootID;
+function hasNotRebooted({ record: { bootBefore } }: ShadowView, { bootID }: NodeView): boolean {
+  return bootBefore !== undefined && bootBefore === bootID;
 }
 
 /** True when the agent reports the result of a boot that the Node does not show yet; the watches differ for a moment. */
@@ -234,11 +232,12 @@ export function hasFailedCheck(input: Parameters<typeof jobsAfter>[0]): boolean 
   return progressOf(jobsAfter(input), input).failed !== undefined;
 }
 
-/** Returns the failure that the annotation on the shadow records, if it is readable. */
-export function recordedFailure(name: string, { metadata: { annotations = {} } }: ShadowView): FailedNode | undefined {
-  const [version = '', code = '', time] = (annotations[FAILED_VERSION_ANNOTATION] ?? '').split('=');
-  const since = parseTime(time);
-  return since === undefined ? undefined : { name, version, code, since };
+/** Returns the failure that is on record. */
+export function recordedFailure(name: string, { record: { failed } }: ShadowView): FailedNode | undefined {
+  const since = parseTime(failed?.at);
+  return failed === undefined || since === undefined
+    ? undefined
+    : { name, version: failed.version, code: failed.code, since };
 }
 
 /**

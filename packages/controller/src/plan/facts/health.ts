@@ -12,7 +12,7 @@
  * listed when it is otherwise healthy, every RECHECK_MS while some are not Ready, and once more at the
  * end.
  */
-import { CORDONED_ANNOTATION, EVICTED_WORKLOADS_ANNOTATION, UNREADY_BEFORE_ANNOTATION } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
@@ -124,7 +124,7 @@ export function monitoringOf(input: MonitoringInput): Monitoring {
   if (temporary !== undefined) return { problem: temporary };
   const lasting = lastingProblem(shadow, node);
   if (lasting !== undefined) return { problem: lasting, lasting: true };
-  const problem = problemCondition(node, policy, namesIn(shadow, UNREADY_BEFORE_ANNOTATION));
+  const problem = problemCondition(node, policy, unreadyBefore(shadow));
   if (problem !== undefined) return { problem };
   return policy.isSuspended === true ? {} : checksOf(input);
 }
@@ -147,14 +147,14 @@ export function areDaemonSetsReady(input: MonitoringInput): boolean {
   if (temporaryProblem(shadow, node) !== undefined) return false;
   if (policy.health.daemonSets === 'Ignored') return true;
   const { seenAt, podHealth } = drain();
-  const before = namesIn(shadow, UNREADY_BEFORE_ANNOTATION);
+  const before = unreadyBefore(shadow);
   const isCurrent = seenAt !== undefined && seenAt >= (stateSince(shadow.spec, now) ?? now);
   return isCurrent && podHealth().unready.every((name) => before.includes(name));
 }
 
 /** Undefined: those whose pods the drain evicted are Ready, but for pods that wait to be scheduled. */
 function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monitoring | undefined {
-  const evicted = policy.health.workloads === 'Required' ? namesIn(shadow, EVICTED_WORKLOADS_ANNOTATION) : [];
+  const evicted = policy.health.workloads === 'Required' ? (shadow.record.evictedWorkloads ?? []) : [];
   if (evicted.length === 0) return undefined;
   const found = workloads.notReadyOf(evicted);
   const isCurrent = found !== undefined && workloads.asOf >= (stateSince(shadow.spec, now) ?? now) + 1_000;
@@ -216,7 +216,7 @@ function problemOfPods(
   { unready, failing, restarts }: PodHealth,
   { shadow, policy: { health, monitoring }, now }: Pick<MonitoringInput, 'shadow' | 'policy' | 'now'>,
 ): string | undefined {
-  const before = namesIn(shadow, UNREADY_BEFORE_ANNOTATION);
+  const before = unreadyBefore(shadow);
   const isNew = (name: string): boolean => !before.includes(name);
   const daemonSets = health.daemonSets === 'Required' ? unready.filter(isNew) : [];
   const controllers = health.pods === 'Required' ? failing.filter(isNew) : [];
@@ -231,8 +231,8 @@ function problemOfPods(
   return found.length === 0 ? undefined : `on it, ${found.join('; ')}`;
 }
 
-function namesIn({ metadata: { annotations = {} } }: ShadowView, annotation: string): string[] {
-  return (annotations[annotation] ?? '').split(',').filter((name) => name !== '');
+function unreadyBefore({ record }: ShadowView): readonly string[] {
+  return record.unreadyBefore ?? [];
 }
 
 function isRecent(seenAt: number, now: number): boolean {

@@ -1,6 +1,6 @@
 /**
  * The Jobs of checks and hooks: which ones an update needs, in which order, and how far they are. The
- * annotation `jobs` of the shadow records each one of the latest attempt before it is created:
+ * record of the node has each one of the latest attempt before it is created:
  *
  *     -- (Due) -- the update is at its phase --> Started -- its result is known --> Succeeded, Failed, TimedOut or Gone
  *
@@ -11,7 +11,6 @@
  */
 import { createHash } from 'node:crypto';
 import type { Check, Hook, Phase } from '@brupop/shared/api/config-checks';
-import { JOBS_ANNOTATION, UPDATE_STARTED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { type ChecksView, isResult, JOB_SLACK_MS, type JobRef, type JobResult } from '../../cluster/checks.ts';
 import { isUnderWay, nodeOf, type ShadowView } from '../../cluster/shadow.ts';
@@ -20,7 +19,7 @@ import { recordedMembers } from './quorum-records.ts';
 
 /** A Job that an update needs. */
 export interface JobRun extends JobRef {
-  /** In the annotation. */
+  /** In the record. */
   readonly key: string;
   readonly kind: 'check' | 'hook';
   readonly cronJob: string;
@@ -46,7 +45,7 @@ export interface JobProgress {
   readonly create: readonly JobRun[];
   /** To be read now. */
   readonly read: readonly JobRun[];
-  /** What the annotation has to say, without those to be started. */
+  /** What is to be on record, without those to be started. */
   readonly records: Records;
   /** Epoch milliseconds. */
   readonly times: readonly number[];
@@ -62,24 +61,20 @@ interface JobInput {
 /** By key; `from` and `to` are the versions of the attempt. */
 export type Records = ReadonlyMap<string, string>;
 
-export function recordsOf({ metadata: { annotations = {} } }: ShadowView): Records {
-  const entries = (annotations[JOBS_ANNOTATION] ?? '').split(',').filter((entry) => entry !== '');
-  return new Map(
-    entries.map((entry): [string, string] => {
-      const [key = '', ...value] = entry.split('=');
-      return [key, value.join('=')];
-    }),
-  );
+export function recordsOf({ record }: ShadowView): Records {
+  return new Map(Object.entries(record.jobs ?? {}));
 }
 
-/** null: no annotation. */
-export function written(records: Records): string | null {
-  return records.size === 0 ? null : [...records].map(([key, value]) => `${key}=${value}`).join(',');
+/** As it is written; null: nothing is. */
+export type WrittenJobs = Readonly<Record<string, string>> | null;
+
+export function written(records: Records): WrittenJobs {
+  return records.size === 0 ? null : Object.fromEntries(records);
 }
 
 /** Whose Jobs are those of the latest attempt; see `attemptOf`. */
-export function currentAttempt({ metadata: { uid, annotations = {} } }: ShadowView): string {
-  return `${uid}/${annotations[UPDATE_STARTED_ANNOTATION] ?? ''}`;
+export function currentAttempt({ metadata: { uid }, record }: ShadowView): string {
+  return `${uid}/${record.startedAt ?? ''}`;
 }
 
 type Group = readonly JobRun[];
@@ -221,13 +216,13 @@ export function withoutHooks(records: Records): Records {
 }
 
 /** What is recorded when an update starts; null: it needs no Jobs. */
-export function recordsAtStart({ health, hooks }: UpdatePolicy, from: string, to: string): string | null {
+export function recordsAtStart({ health, hooks }: UpdatePolicy, from: string, to: string): WrittenJobs {
   const isNeeded = [...health.checks, ...hooks.before, ...hooks.after].some(({ job }) => job !== undefined);
-  return isNeeded ? `from=${from},to=${to}` : null;
+  return isNeeded ? { from, to } : null;
 }
 
 /** What is recorded when an attempt ends: why, if that was a Job, and the hooks after it. */
-export function recordsAtEnd(input: JobInput): string | null {
+export function recordsAtEnd(input: JobInput): WrittenJobs {
   const { shadow, policy } = input;
   const { records } = progressOf([...jobsBefore(input), ...jobsAfter(input)], input);
   const failed = failedJob(input);

@@ -1,9 +1,8 @@
 /** What is set again when settings fail. */
-import { SETTINGS_PROVED_ANNOTATION } from '@brupop/shared/api/names';
 import { secretHash } from '@brupop/shared/api/secret-settings';
 import type { Setting } from '@brupop/shared/api/shadow';
 import { aManagedNode, aShadow } from '../../testing/objects.ts';
-import { recordAtChange, restored } from './proved-settings.ts';
+import { provedAtChange, restored } from './proved-settings.ts';
 
 const [PODS, KEY] = ['settings.kubernetes.max-pods', 'settings.aws.config'];
 const owner = 'BottlerocketNodeGroup/gpu';
@@ -16,11 +15,11 @@ it('a secret that was proved stays, with the Secret that has its value, if one d
   ];
   const policy = { ...aManagedNode('a').policy, settings: failed };
   const provedWith = (secret: string): readonly Setting[] => {
-    const record = JSON.stringify([
+    const settingsProved: [string, string][] = [
       [PODS, '90'],
       [KEY, secretHash(KEY, secret)],
-    ]);
-    return restored(policy, aShadow({ annotations: { [SETTINGS_PROVED_ANNOTATION]: record } })).settings;
+    ];
+    return restored(policy, aShadow({ record: { settingsProved } })).settings;
   };
   expect(provedWith('"1"')).toEqual([
     { key: PODS, value: '90', owner },
@@ -34,11 +33,11 @@ it('what a user has replaced since the group dropped it ends with the next setti
     { key: 'settings.motd', value: '"a"', owner },
     { key: PODS, value: '90', owner },
   ];
-  const annotations = { [SETTINGS_PROVED_ANNOTATION]: JSON.stringify([pods, motd].map((one) => [one.key, one.value])) };
+  const proved = [pods, motd].map((one): [string, string] => [one.key, one.value]);
+  const record = { settingsProved: proved };
   const spec = { settings: { leaves: [motd], allow: 'None' as const } };
-  const replaced = aShadow({ annotations, spec, status: { settings: { records: [motd] } } });
-  expect(recordAtChange(replaced)).toBe('[["settings.motd","\\"a\\""]]');
-  expect(
-    recordAtChange(aShadow({ annotations, spec, status: { settings: { records: [motd, pods] } } })),
-  ).toBeUndefined();
+  const replaced = aShadow({ record, spec, status: { settings: { records: [motd] } } });
+  expect(provedAtChange(replaced)).toEqual([['settings.motd', '"a"']]);
+  const whole = aShadow({ record, spec, status: { settings: { records: [motd, pods] } } });
+  expect(provedAtChange(whole)).toEqual(proved);
 });

@@ -9,8 +9,7 @@
  * A secret is recorded by its hash. The record names no Secret: after a failure the agent gets the value from the Secret of the
  * group if that still has it, or from its memory; otherwise the host keeps the value that it has.
  */
-import * as v from 'valibot';
-import { SETTINGS_PROVED_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { Setting } from '@brupop/shared/api/shadow';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
@@ -30,52 +29,42 @@ export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy
 }
 
 /** Of the group whose settings have failed; none if these settings were proved before. */
-function provedSettings(failed: readonly Setting[], { metadata }: ShadowView): readonly Setting[] {
+function provedSettings(failed: readonly Setting[], { record }: ShadowView): readonly Setting[] {
   const owner = ownSettings(failed)[0]?.owner ?? '';
-  const found = [...readProved(metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])].map(([key, value]): Setting => {
+  const found = (record.settingsProved ?? []).map(([key, value]): Setting => {
     const ref = failed.find((one) => one.key === key && one.value === value)?.secretKeyRef;
     return { key, value, ...(ref !== undefined && { secretKeyRef: ref }), owner };
   });
   return hashOfSettings(found) === hashOfSettings(failed) ? [] : found;
 }
 
-const provedLeaves = v.array(v.tuple([v.string(), v.string()]));
 /** A record that is larger is not written: after a failure the host then gets what it had before the group. */
 const MAX_PROVED_CHARS = 16_384;
 
-type Proved = ReadonlyMap<string, string>;
+type Proved = NodeRecord['settingsProved'];
 
-function readProved(text: string | undefined): Proved {
-  try {
-    return new Map(v.parse(provedLeaves, JSON.parse(text ?? '[]')));
-  } catch {
-    return new Map();
-  }
+/** What is recorded when the settings of a host are proved. For settings that still wait, such as for a reboot, the former value is kept. */
+export function provedNow(shadow: ShadowView): Proved {
+  const waiting = waitingIn(shadow);
+  const before = shadow.record.settingsProved ?? [];
+  const proved = ownSettings(requestedOf(shadow)).map(({ key, value }): [string, string] => [key, value]);
+  return bounded([...proved.filter(([key]) => !waiting.has(key)), ...before.filter(([key]) => waiting.has(key))]);
 }
 
-/** What is recorded when the settings of a host are proved; null: nothing. For settings that still wait, such as for a reboot, the former value is kept. */
-export function provedRecord(shadow: ShadowView): string | null {
+/** The record when settings are about to be set. If the host has lost a setting, a failure restores what it has now. */
+export function provedAtGrant(shadow: ShadowView, settings: readonly Setting[]): Proved {
   const waiting = waitingIn(shadow);
-  const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
-  const proved = ownSettings(requestedOf(shadow)).map(({ key, value }) => [key, value] as const);
-  return recordOf([...proved.filter(([key]) => !waiting.has(key)), ...before.filter(([key]) => waiting.has(key))]);
-}
-
-/** The record when settings are about to be set; undefined: it stays. If the host has lost a setting, a failure restores what it has now. */
-export function recordAtGrant(shadow: ShadowView, settings: readonly Setting[]): string | null | undefined {
-  const waiting = waitingIn(shadow);
-  const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
+  const before = shadow.record.settingsProved ?? [];
   const isLost = ([key, value]: readonly [string, string]): boolean =>
     waiting.has(key) && settings.some((one) => one.key === key && one.value === value);
-  return before.some(isLost) ? recordOf(before.filter((one) => !isLost(one))) : undefined;
+  return bounded(before.filter((one) => !isLost(one)));
 }
 
-/** The record when other settings are requested; undefined: it stays. What a user has replaced on the host since it was dropped is not restored. */
-export function recordAtChange(shadow: ShadowView): string | null | undefined {
+/** The record when other settings are requested. What a user has replaced on the host since it was dropped is not restored. */
+export function provedAtChange(shadow: ShadowView): Proved {
   const { records = [] } = shadow.status?.settings ?? {};
   const known = new Set([...requestedOf(shadow), ...records].map(({ key }) => key));
-  const before = [...readProved(shadow.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
-  return before.every(([key]) => known.has(key)) ? undefined : recordOf(before.filter(([key]) => known.has(key)));
+  return bounded((shadow.record.settingsProved ?? []).filter(([key]) => known.has(key)));
 }
 
 function waitingIn({ status }: ShadowView): ReadonlySet<string> {
@@ -83,7 +72,6 @@ function waitingIn({ status }: ShadowView): ReadonlySet<string> {
   return new Set([...pending.map(({ key }) => key), ...conflicts]);
 }
 
-function recordOf(leaves: readonly (readonly [key: string, value: string])[]): string | null {
-  const text = JSON.stringify(leaves);
-  return leaves.length === 0 || text.length > MAX_PROVED_CHARS ? null : text;
+function bounded(leaves: NonNullable<Proved>): Proved {
+  return leaves.length === 0 || JSON.stringify(leaves).length > MAX_PROVED_CHARS ? undefined : leaves;
 }

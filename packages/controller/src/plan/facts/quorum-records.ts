@@ -1,9 +1,9 @@
 /**
- * What the annotation `quorum-members` of a shadow says: the members that were on its node when its update started. Their
+ * The members of quorums that were on a node when its update started, as its record has them. Their
  * hooks run before the drain, and they have to be Ready again after it.
  */
 import type { Quorum } from '@brupop/shared/api/config-quorums';
-import { QUORUM_MEMBERS_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
@@ -11,21 +11,13 @@ import { atRisk, type MemberWait, notListed } from './quorum-count.ts';
 import type { QuorumLists } from './quorum-lists.ts';
 import { type AskedNode, type Member, membersAmong, type NodesByName } from './quorum-members.ts';
 
-interface RecordedMember {
-  /** Name of the set. */
-  readonly quorum: string;
-  /** Without its namespace, which is that of the set. */
-  readonly pod: string;
-}
+type RecordedMembers = NonNullable<NodeRecord['members']>;
 
 /** Of each set. */
 const MAX_RECORDED = 10;
 
-export function recordedMembers({ metadata: { annotations = {} } }: ShadowView): RecordedMember[] {
-  return (annotations[QUORUM_MEMBERS_ANNOTATION] ?? '').split(',').flatMap((entry) => {
-    const [quorum = '', pod = ''] = entry.split('=');
-    return pod === '' ? [] : [{ quorum, pod }];
-  });
+export function recordedMembers({ record }: ShadowView): RecordedMembers {
+  return record.members ?? [];
 }
 
 export class QuorumRecords {
@@ -39,14 +31,13 @@ export class QuorumRecords {
     this.#lists = lists;
   }
 
-  /** What is recorded of a node when its update starts; null: it has no member. */
-  recordOf({ node, pods }: AskedNode): string | null {
-    const found = this.#quorums.flatMap((quorum) =>
+  /** What is recorded of a node when its update starts. */
+  recordOf({ node, pods }: AskedNode): RecordedMembers {
+    return this.#quorums.flatMap((quorum) =>
       this.#membersOn(quorum, node, pods)
         .slice(0, MAX_RECORDED)
-        .map(({ pod }) => `${quorum.name}=${pod.slice(quorum.namespace.length + 1)}`),
+        .map(({ pod }) => ({ quorum: quorum.name, pod: pod.slice(quorum.namespace.length + 1) })),
     );
-    return found.length === 0 ? null : found.join(',');
   }
 
   /** The first set with a member on the node that had none there when its update started: its hooks have not run. */

@@ -1,5 +1,5 @@
 /** The settings that a spec or a policy requests: which are of the group, and what stands for them in records. */
-import { SETTINGS_FAILED_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import { hashOf, UPDATER_SETTINGS, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { Allowed, Setting, SettingsSpec } from '@brupop/shared/api/shadow';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -49,18 +49,17 @@ export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
 }
 
 /** Returns when settings with this hash failed on the node; undefined: they did not, or a user has accepted it. */
-export function failedAt(
-  { metadata }: ShadowView,
+export function failedAt({ record }: ShadowView, hash: string, policy: UpdatePolicy, now: number): number | undefined {
+  return recordedAt(record.settingsFailed, hash, policy, now);
+}
+
+/** Returns the time of a record of these settings; undefined also when a user has accepted it. */
+export function recordedAt(
+  record: NodeRecord['settingsFailed'],
   hash: string,
   policy: UpdatePolicy,
   now: number,
 ): number | undefined {
-  return recordedAt(metadata.annotations?.[SETTINGS_FAILED_ANNOTATION], hash, policy, now);
-}
-
-/** Returns the time of a record `hash=time`. */
-export function recordedAt(text = '', hash: string, policy: UpdatePolicy, now: number): number | undefined {
-  const [recorded, time] = text.split('=');
-  const at = parseTime(time);
-  return recorded === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
+  const at = parseTime(record?.at);
+  return record?.hash === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
 }

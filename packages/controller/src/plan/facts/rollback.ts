@@ -2,17 +2,16 @@
  * A node goes back to its previous version when it was not healthy in time after its update
  * (`spec.rollout.rollback: Automatic`). The host API has no route for that, so it is another update:
  * the version lock of the host names the previous version, and the node is staged, drained and rebooted
- * as for any other. The annotation `rollback` on the shadow, `FAILED=PREVIOUS=TIME`, records it:
+ * as for any other. `rollback` in the record of the node says how far it is:
  *
  *     pending       the node runs FAILED: it holds its update slot, and its policy has PREVIOUS as the pin
  *     under way     an update to PREVIOUS
- *     done          `=done` is appended: FAILED is not tried again on this node, whatever its agent reports
- *     ended         without an annotation: a user turned it off, accepted the failure with `rollout.resume` or
+ *     done          `isDone`: FAILED is not tried again on this node, whatever its agent reports
+ *     ended         nothing is on record: a user turned it off, accepted the failure with `rollout.resume` or
  *                   pinned another version before the drain, or another update has started
  *
  * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
-import { STARTED_FROM_ANNOTATION } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { hasReached, type Rollback, rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
@@ -59,7 +58,7 @@ export function startDeadline({ since }: Rollback): number {
 
 /** Returns the version to go back to from a failed update, or undefined. */
 export function previousVersion(shadow: ShadowView, { rollout }: UpdatePolicy): string | undefined {
-  const previous = shadow.metadata.annotations?.[STARTED_FROM_ANNOTATION] ?? '';
+  const { from: previous = '' } = shadow.record;
   const { spec, status } = shadow;
   const runsFailed = hasReached(shadow) && sameVersion(status?.current_version, spec.version);
   if (rollout.rollback !== 'Automatic' || !runsFailed || isRollingBack(shadow)) return undefined;

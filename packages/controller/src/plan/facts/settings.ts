@@ -16,7 +16,6 @@
  * or for these settings alone, but only once, whatever its agent reports.
  */
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import { SETTINGS_BOOT_ANNOTATION, SETTINGS_REBOOTED_ANNOTATION } from '@brupop/shared/api/names';
 import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting } from '@brupop/shared/api/shadow';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -62,8 +61,7 @@ type Input = Pick<NodePair, 'node' | 'shadow' | 'policy' | 'settingsSince'> & { 
 
 /** Only former values are requested of a node on which the settings failed. */
 function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
-  const text = shadow.metadata.annotations?.[SETTINGS_REBOOTED_ANNOTATION];
-  return recordedAt(text, hash, policy, now) !== undefined;
+  return recordedAt(shadow.record.settingsRebooted, hash, policy, now) !== undefined;
 }
 
 /** @param input - with the policy before {@link withoutFailed} */
@@ -163,8 +161,8 @@ function rejectionOf(shadow: ShadowView): string | undefined {
   return answers(shadow) ? shadow.status?.settings?.message : undefined;
 }
 
-function hasRebooted({ metadata, status }: ShadowView): boolean {
-  const bootID = metadata.annotations?.[SETTINGS_BOOT_ANNOTATION];
+function hasRebooted({ record, status }: ShadowView): boolean {
+  const bootID = record.settingsBoot;
   return bootID !== undefined && status?.bootID !== undefined && status.bootID !== bootID;
 }
 

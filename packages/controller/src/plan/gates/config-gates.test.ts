@@ -1,5 +1,5 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { FAILED_ATTEMPTS_ANNOTATION, SKIP_ANNOTATION, UPDATE_SECONDS_ANNOTATION } from '@brupop/shared/api/names';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import {
   ago,
@@ -31,14 +31,14 @@ function told(spec: object, { node, shadow, status }: Case = {}): ProgressingCon
 
 // NOW is Friday 2027-01-15 08:00 UTC.
 const window = (schedule: string, duration: string): object => ({ maintenance: { windows: [{ schedule, duration }] } });
-const took = (seconds: number): Case => ({ shadow: { annotations: { [UPDATE_SECONDS_ANNOTATION]: String(seconds) } } });
+const took = (seconds: number): Case => ({ shadow: { record: { updateSeconds: seconds } } });
 const blackout = { from: ago(MINUTE), to: ago(-60 * MINUTE), reason: 'sale' };
 const offered = (ageMs: number): Case => ({
   status: { versions: [{ version: NEW, running: 0, offered: 1, firstOfferedTime: rfc3339(NOW - ageMs) }] },
 });
 const failedTimes = (count: number): Case => ({
   shadow: {
-    annotations: { [FAILED_ATTEMPTS_ANNOTATION]: `${NEW}=${count}` },
+    record: { attempts: { version: NEW, count: count } },
     spec: { state_transition_timestamp: ago(60 * MINUTE) },
     status: { crash_count: count, lastOperation: failure('PrepareFailed') },
   },
@@ -148,8 +148,8 @@ test('the age of a version starts when a second node is offered it', () => {
 });
 
 test('failures with another version do not count', () => {
-  const annotations = { [FAILED_ATTEMPTS_ANNOTATION]: '1.20.5=10' };
-  expect(told({}, { shadow: { ...failedTimes(10).shadow, annotations } })).toMatchObject({ reason: 'Backoff' });
+  const record = { attempts: { version: '1.20.5', count: 10 } };
+  expect(told({}, { shadow: { ...failedTimes(10).shadow, record } })).toMatchObject({ reason: 'Backoff' });
 });
 
 test('the reason of a blackout is passed on', () => {

@@ -1,6 +1,6 @@
 /** Gates that hold for all nodes alike: the configuration, stale watches, capacity, and time. */
 import { isClockWrong } from '@brupop/shared/api/deadlines';
-import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { NODE_GROUP_KIND, RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { lossOf } from '../../cluster/connectivity.ts';
@@ -113,7 +113,7 @@ function tooShort(needMs: number): Blocked {
   const message =
     `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. ` +
     'Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, ' +
-    'remove the annotations update-seconds and deferred-after-seconds (brupop.bottlerocket.aws/) from their BottlerocketShadows';
+    `remove the annotation ${RECORD_ANNOTATION} from their BottlerocketShadows while these nodes are at rest`;
   return { reason: 'WindowTooShort', message };
 }
 

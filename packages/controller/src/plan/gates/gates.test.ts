@@ -1,11 +1,5 @@
 import { pinned } from '@brupop/shared/testing/settings';
-import {
-  CORDONED_ANNOTATION,
-  RETRY_ANNOTATION,
-  SKIP_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-} from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, RETRY_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { NO_PODS_LISTED } from '../../cluster/all-pods.ts';
 import { CONNECTED } from '../../cluster/connectivity.ts';
 import { wantedVersion } from '../../policy/policy.ts';
@@ -112,11 +106,12 @@ const failed = (count: number, operation?: ReturnType<typeof failure>, more: Sha
   },
 });
 const asksFor = (version: string): ShadowParts => ({ annotations: { [RETRY_ANNOTATION]: version } });
+const unreadable: ShadowParts = { record: { isUnreadable: true } };
 /** A node whose attempts were cancelled, the latest a minute ago. */
-const cancelled = (count: string, more: ShadowParts = {}): ShadowParts => ({
+const cancelled = (count: number, more: ShadowParts = {}): ShadowParts => ({
   spec: { state_transition_timestamp: ago(MINUTE) },
   ...more,
-  annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: count, ...more.annotations },
+  record: { unsuccessful: count, ...more.record },
 });
 
 const cases: Record<string, [Case, string | undefined]> = {
@@ -214,28 +209,26 @@ const cases: Record<string, [Case, string | undefined]> = {
   'the second transient failure is retried later': [{ shadow: failed(2, failure('HostBusy')) }, 'Backoff'],
   'other failures are retried after 5 minutes': [{ shadow: failed(1, failure('PrepareFailed')) }, 'Backoff'],
   'a failure reported by an older operator is retried after 5 minutes': [{ shadow: failed(1) }, 'Backoff'],
-  'a cancelled attempt is not retried at once': [{ shadow: cancelled('1') }, 'Backoff'],
-  'an unreadable count counts as one': [{ shadow: cancelled('many') }, 'Backoff'],
+  'a cancelled attempt is not retried at once': [{ shadow: cancelled(1) }, 'Backoff'],
+  'a node whose record cannot be read waits for a user': [{ shadow: unreadable }, 'ManualRetryRequired'],
+  'and starts when the user asks for it': [{ shadow: { ...unreadable, ...asksFor(NEW) } }, undefined],
   'a host problem on record does not make a cancelled attempt require a manual retry': [
-    { shadow: cancelled('1', { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
+    { shadow: cancelled(1, { status: { lastOperation: failure('HostUnsupported', { bootID: 'boot-0' }) } }) },
     'Backoff',
   ],
-  'a requested retry overrides the backoff of cancelled attempts': [
-    { shadow: cancelled('3', asksFor(NEW)) },
-    undefined,
-  ],
+  'a requested retry overrides the backoff of cancelled attempts': [{ shadow: cancelled(3, asksFor(NEW)) }, undefined],
   'a node whose agent does not count its failures waits as any other': [
-    { shadow: { ...cancelled('2'), status: { crash_count: 0, lastOperation: failure('HostBusy') } } },
+    { shadow: { ...cancelled(2), status: { crash_count: 0, lastOperation: failure('HostBusy') } } },
     'Backoff',
   ],
   'a node whose agent names another version each time waits after the second failure': [
-    { shadow: failed(0, failure('RolledBack', { version: '0.0.1' }), cancelled('2', asksFor('0.0.1'))) },
+    { shadow: failed(0, failure('RolledBack', { version: '0.0.1' }), cancelled(2, asksFor('0.0.1'))) },
     'Backoff',
   ],
   'a node whose agent reports a boot after each failure waits after the second failure': [
     {
       shadow: failed(2, failure('HostUnsupported', { bootID: 'boot-0' }), {
-        annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '2' },
+        record: { unsuccessful: 2 },
       }),
     },
     'Backoff',
@@ -322,17 +315,17 @@ test.each(Object.entries(isBlocked))('%s', (_, [count, code, minutes]) => {
 });
 
 test('failed and cancelled attempts in a row wait longer together', () => {
-  const shadow = failed(2, failure('PrepareFailed'), { annotations: { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: '3' } });
+  const shadow = failed(2, failure('PrepareFailed'), { record: { unsuccessful: 3 } });
   expect(blockedBy({ shadow })?.retryAt).toBe(NOW - MINUTE + 20 * MINUTE);
-  expect(blockedBy({ shadow: cancelled('2') })).toMatchObject({
+  expect(blockedBy({ shadow: cancelled(2) })).toMatchObject({
     retryAt: NOW - MINUTE + 10 * MINUTE,
     message: `2 attempts in a row did not succeed; retried after ${ago(-9 * MINUTE)}`,
   });
 });
 
 test('the message names the failure also when the agent does not count it', () => {
-  const { annotations } = cancelled('3');
-  const shadow = failed(0, failure('VersionNotOffered', { message: 'not there' }), { annotations: annotations ?? {} });
+  const { record = {} } = cancelled(3);
+  const shadow = failed(0, failure('VersionNotOffered', { message: 'not there' }), { record });
   expect(blockedBy({ shadow })?.message).toContain(
     '3 attempts in a row failed, at Stage of 1.21.0: VersionNotOffered (not there)',
   );
@@ -340,7 +333,7 @@ test('the message names the failure also when the agent does not count it', () =
 
 test('a node waits if its agent reports another version after a success', () => {
   const success = (version: string, minutes: number): ShadowParts => ({
-    annotations: { [UPDATE_SUCCEEDED_ANNOTATION]: `${version}=${ago(minutes * MINUTE)}` },
+    record: { succeeded: { version, at: ago(minutes * MINUTE) } },
   });
   expect(blockedBy({ shadow: success(NEW, 4) })).toMatchObject({ reason: 'Backoff', retryAt: NOW + MINUTE });
   expect(blockedBy({ shadow: success(NEW, 5) })).toBeUndefined();

@@ -1,5 +1,5 @@
 import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/error-codes';
-import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
+import { RECORD_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
@@ -20,6 +20,7 @@ const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
 export const backoff: Gate = (input) => {
   const { shadow, status, version } = input;
   if (isRetryRequested(shadow, version)) return undefined;
+  if (shadow.record.isUnreadable === true) return unknownPast(input);
   if (failures(shadow) === 0) return undone(input);
   const recovery = recoveryOf(status);
   const forGood = blocked(input, recovery);
@@ -27,6 +28,12 @@ export const backoff: Gate = (input) => {
   if (forGood !== undefined || (!isRetried(recovery) && isFirst(input))) return forGood;
   return retried(input, recovery);
 };
+
+/** A user has edited the record: what failed before may be missing. A retry writes a new one. */
+function unknownPast({ shadow, version }: Candidate): Blocked {
+  const found = `The annotation ${RECORD_ANNOTATION} of the BottlerocketShadow cannot be read, so earlier failures are unknown`;
+  return { reason: 'ManualRetryRequired', message: `${found}. ${howToRetry(shadow, version)}` };
+}
 
 /** A node that went back from a version does not try it again by itself. */
 export const notRolledBack: Gate = ({ name, shadow, version, policy, now }) => {

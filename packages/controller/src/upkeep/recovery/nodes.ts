@@ -1,5 +1,4 @@
 /** Whether a node is back after its update, so that the pods on it may be restarted. */
-import { UNREADY_BEFORE_ANNOTATION, UPDATE_SUCCEEDED_ANNOTATION } from '@brupop/shared/api/names';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { nodeOf, type ShadowView } from '../../cluster/shadow.ts';
@@ -15,7 +14,7 @@ export function isBack(
 ): boolean {
   if (!node.ready) return false;
   if (health.daemonSets === 'Ignored') return true;
-  const before = (shadow.metadata.annotations?.[UNREADY_BEFORE_ANNOTATION] ?? '').split(',');
+  const { unreadyBefore: before = [] } = shadow.record;
   const trusted = [ownNamespace, ...health.trustedNamespaces].filter(
     (name) => !health.ignoredNamespaces.includes(name),
   );
@@ -25,8 +24,8 @@ export function isBack(
 
 /** The node whose update has just succeeded. */
 export function succeededIn({ type, object, old }: ReflectorEvent<ShadowView>): string | undefined {
-  const [now, before] = [object, old].map((one) => one?.metadata.annotations?.[UPDATE_SUCCEEDED_ANNOTATION]);
-  const isNew = type === 'Modified' && now !== undefined && now !== before;
+  const [now, before] = [object, old].map((one) => one?.record.succeeded);
+  const isNew = type === 'Modified' && now !== undefined && (now.at !== before?.at || now.version !== before.version);
   return isNew && old?.spec.state === 'MonitoringUpdate' ? nodeOf(object) : undefined;
 }
 

@@ -1,0 +1,298 @@
+/**
+ * The record of a node after a change of its spec: when the attempt began and how it ended, how many failed, and with which
+ * version. It is written in the same request as the spec, and nothing else writes it but `apply/jobs.ts`, which adds Jobs.
+ */
+import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import {
+  hasStarted,
+  isReboot,
+  isSettled,
+  isUnderWay,
+  rebootRequested,
+  type ShadowView,
+  startedAt,
+} from '../cluster/shadow.ts';
+import type { NodeView } from '../cluster/node.ts';
+import type { NodePair } from '../cluster/snapshot.ts';
+import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
+import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
+import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
+import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
+import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';
+import { isRollingBack } from './facts/rollback.ts';
+import { traitsOf } from './gates/reasons.ts';
+import type { Transition } from './outcomes.ts';
+
+/** Fields with undefined are removed. */
+type Changes = Partial<NodeRecord>;
+
+export function recordAfter(transition: Transition, { shadow, node }: Pick<NodePair, 'shadow' | 'node'>): NodeRecord {
+  return {
+    ...shadow.record,
+    isUnreadable: undefined,
+    ...started(transition, shadow),
+    ...endedByConfig(transition),
+    ...reboot(transition, shadow),
+    ...bootBefore(transition, shadow, node),
+    ...beforeDrain(transition),
+    ...jobs(transition),
+    ...members(transition),
+    ...BY_OUTCOME[transition.outcome]?.(transition, shadow, node),
+  };
+}
+
+const timeOf = ({ state_transition_timestamp: time }: ShadowSpec): string => time ?? '';
+
+/** Recorded at the start, or at the end of an update that another actor started by writing the spec. */
+function started({ outcome, spec, group }: Transition, shadow: ShadowView): Changes {
+  const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
+  if (outcome !== 'Started' && !isUnknown) return {};
+  return {
+    startedAt: timeOf(spec),
+    ...(outcome === 'Started' && { from: shadow.status?.current_version }),
+    group,
+    succeeded: undefined,
+  };
+}
+
+/** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */
+function endedByConfig({ outcome, because, spec }: Transition): Changes {
+  if (outcome === 'Started') return { endedByConfigAt: undefined };
+  const isFleetWide = outcome === 'Deferred' && because !== undefined && traitsOf(because.reason).fleetWide === true;
+  return isFleetWide || outcome === 'Interrupted' || outcome === 'Superseded' ? { endedByConfigAt: timeOf(spec) } : {};
+}
+
+/** Recorded before an agent may drain; removed after a success or a confirmed Idle. */
+function reboot({ outcome, spec }: Transition, shadow: ShadowView): Changes {
+  if (outcome === 'Succeeded' || outcome === 'Reverted' || isSettled(shadow)) return { rebootRequestedAt: undefined };
+  const isRequested = [shadow.spec, spec].some(
+    ({ state }) => state === 'RebootedIntoUpdate' || state === 'MonitoringUpdate',
+  );
+  return isRequested && !rebootRequested(shadow) ? { rebootRequestedAt: timeOf(spec) } : {};
+}
+
+/** Recorded with the request to drain. A result of the boot counts only after another one. */
+function bootBefore({ spec }: Transition, shadow: ShadowView, { bootID }: NodeView): Changes {
+  if (spec.state === 'Idle') return { bootBefore: undefined };
+  const isRequested = spec.state === 'RebootedIntoUpdate' && shadow.spec.state !== spec.state;
+  return isRequested && bootID !== '' ? { bootBefore: bootID } : {};
+}
+
+const MAX_NAMES = 50;
+
+/** What was not Ready before does not count after the update, and the workloads of the evicted pods do. */
+function beforeDrain({ unreadyBefore, evictedWorkloads }: Transition): Changes {
+  return {
+    ...(unreadyBefore !== undefined && { unreadyBefore: firstOf(unreadyBefore) }),
+    ...(evictedWorkloads !== undefined && { evictedWorkloads: firstOf(evictedWorkloads) }),
+  };
+}
+
+function firstOf<T>(found: readonly T[]): readonly T[] | undefined {
+  return found.length === 0 ? undefined : found.slice(0, MAX_NAMES);
+}
+
+function jobs({ jobs: value }: Transition): Changes {
+  return value === undefined ? {} : { jobs: value ?? undefined };
+}
+
+function members({ members: value }: Transition): Changes {
+  return value === undefined ? {} : { members: firstOf(value) };
+}
+
+type Recorder = (transition: Transition, shadow: ShadowView, node: NodeView) => Changes;
+
+const cancelled: Recorder = (transition, shadow, node) => ({
+  ...oneMore(shadow),
+  ...oneMoreAttempt(shadow),
+  ...failedVersion(transition, shadow, node),
+});
+
+const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
+  Started: (transition, shadow) => ({
+    ...lostSettings(transition, shadow),
+    ...(transition.isBlocked === true && blockedDrain(shadow, transition.spec)),
+    ...(!sameVersion(shadow.status?.current_version, transition.spec.version) && endRollback(transition, shadow)),
+  }),
+  Failed: (transition, shadow, node) => ({
+    ...oneMore(shadow),
+    ...(usesAttempt(shadow) && oneMoreAttempt(shadow)),
+    ...failedVersion(transition, shadow, node),
+  }),
+  Configured: (transition, shadow) => ({
+    ...endedRollback(transition, shadow),
+    ...bootAtGrant(transition, shadow),
+    ...(transition.proves === true ? { settingsProved: provedNow(shadow) } : lostSettings(transition, shadow)),
+  }),
+  SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
+  Cancelled: cancelled,
+  CheckFailed: cancelled,
+  /** The update that follows is not delayed by earlier failures. */
+  Reverting: (transition, shadow, node) => ({
+    unsuccessful: undefined,
+    ...oneMoreAttempt(shadow),
+    ...failedVersion(transition, shadow, node),
+    ...startRollback(transition, shadow),
+  }),
+  Reverted: (transition, shadow) => ({
+    ...UNTIL_REVERTED,
+    ...succeededWith(transition, shadow),
+    ...doneRollback(shadow),
+  }),
+  Withdrawn: (_, shadow) => ({ withdrawn: withdrawn(shadow) + 1 }),
+  Deferred: (transition, shadow) => ({
+    ...deferredAfter(transition, shadow),
+    ...failedJob(transition, shadow),
+    ...heldPods(transition, shadow),
+  }),
+  Succeeded: (transition, shadow) => ({
+    ...succeededWith(transition, shadow),
+    ...(isReboot(shadow) ? rebooted(transition, shadow) : updated(transition, shadow)),
+    settingsProved: provedNow(shadow),
+  }),
+};
+
+/** A change is granted that sets again what was proved, or other settings are requested. */
+function lostSettings({ spec }: Transition, shadow: ShadowView): Changes {
+  const isGrant = (spec.settings?.allow ?? 'None') !== 'None';
+  return { settingsProved: isGrant ? provedAtGrant(shadow, requestedOf({ spec })) : provedAtChange(shadow) };
+}
+
+/** The failure with the other version remains on record. */
+const UNTIL_REVERTED = {
+  blockedDrains: undefined,
+  unsuccessful: undefined,
+  withdrawn: undefined,
+  attempts: undefined,
+  deferredAfterSeconds: undefined,
+  unreadyBefore: undefined,
+  evictedWorkloads: undefined,
+  members: undefined,
+  group: undefined,
+} satisfies Changes;
+
+const UNTIL_SUCCESS = { ...UNTIL_REVERTED, failed: undefined } satisfies Changes;
+
+function updated(transition: Transition, shadow: ShadowView): Changes {
+  return { ...UNTIL_SUCCESS, settingsRebooted: undefined, ...updateSeconds(transition, shadow) };
+}
+
+/** It says nothing about attempts with another version. */
+function rebooted({ spec }: Transition, shadow: ShadowView): Changes {
+  const isOther = attempts(shadow, shadow.spec.version ?? '') === 0;
+  return {
+    ...UNTIL_REVERTED,
+    ...(isOther && { attempts: shadow.record.attempts }),
+    settingsRebooted: { hash: hashOfSettings(requestedOf(shadow)), at: timeOf(spec) },
+  };
+}
+
+function settingsFailed({ spec }: Transition, shadow: ShadowView, hash: string): Changes {
+  const record = { hash, at: timeOf(spec) };
+  return { settingsFailed: record, ...(isReboot(shadow) && { settingsRebooted: record }) };
+}
+
+function succeededWith({ spec }: Transition, shadow: ShadowView): Changes {
+  return { succeeded: { version: shadow.spec.version ?? '', at: timeOf(spec) } };
+}
+
+function startRollback({ spec, previous = '' }: Transition, shadow: ShadowView): Changes {
+  return { rollback: { failed: shadow.spec.version ?? '', previous, since: timeOf(spec), isDone: false } };
+}
+
+/** Any other update than the one to the previous version. */
+function endRollback({ spec }: Transition, { record: { rollback } }: ShadowView): Changes {
+  const isToPrevious = rollback?.isDone === false && sameVersion(rollback.previous, spec.version);
+  return isToPrevious ? {} : { rollback: undefined };
+}
+
+function doneRollback({ record: { rollback } }: ShadowView): Changes {
+  return { rollback: rollback && { ...rollback, isDone: true } };
+}
+
+/** A host that reboots while it changes settings has failed. */
+function bootAtGrant({ spec }: Transition, shadow: ShadowView): Changes {
+  const isGrant = (spec.settings?.allow ?? 'None') !== 'None';
+  return { settingsBoot: isGrant ? shadow.status?.bootID : undefined };
+}
+
+/** A user has ended it before its drain; or it has ended without success, and the node runs the previous version. */
+function endedRollback({ spec }: Transition, shadow: ShadowView): Changes {
+  const { failed, previous, isDone = true } = shadow.record.rollback ?? {};
+  if (isDone || lockOf({ spec }) === previous) return {};
+  const runsFailed = sameVersion(shadow.status?.current_version, failed);
+  return runsFailed ? { rollback: undefined } : doneRollback(shadow);
+}
+
+/** It is retried with a backoff, and is no failure of the version. */
+function failedJob({ because }: Transition, shadow: ShadowView): Changes {
+  return because?.reason === 'CheckFailed' || because?.reason === 'HookFailed' ? oneMore(shadow) : {};
+}
+
+/** The budgets were closed after the node was staged only. */
+function heldPods({ because, spec }: Transition, shadow: ShadowView): Changes {
+  const isHeld = because?.reason === 'DrainBlocked' && shadow.spec.state === 'RebootedIntoUpdate';
+  return isHeld && !isTrying(shadow) ? blockedDrain(shadow, spec) : {};
+}
+
+function blockedDrain(shadow: ShadowView, spec: ShadowSpec): Changes {
+  return { blockedDrains: oneMoreBlockedDrain(shadow, timeOf(spec)) };
+}
+
+function oneMore(shadow: ShadowView): Changes {
+  return { unsuccessful: unsuccessful(shadow) + 1 };
+}
+
+function oneMoreAttempt(shadow: ShadowView): Changes {
+  const version = shadow.spec.version ?? '';
+  return { attempts: { version, count: attempts(shadow, version) + 1 } };
+}
+
+/** Of an attempt that ended after the host was asked to reboot into the version. */
+function failedVersion(transition: Transition, shadow: ShadowView, node: NodeView): Changes {
+  const { outcome, because, spec } = transition;
+  const code = outcome === 'Failed' ? reportedFailure(shadow, node) : failureAtEnd(shadow, node, because?.reason);
+  if (isReboot(shadow)) return code === undefined && !hasRefused(shadow) ? {} : failedReboot(transition, shadow);
+  if (code === undefined || isRollingBack(shadow)) return {};
+  return { failed: { version: shadow.spec.version ?? '', code, at: timeOf(spec) } };
+}
+
+function hasRefused({ status }: ShadowView): boolean {
+  return status?.current_state === 'ErrorReset' && status.lastOperation?.errorCode === 'SettingsFailed';
+}
+
+/** The version is not the cause. What was before is good. */
+function failedReboot(transition: Transition, shadow: ShadowView): Changes {
+  const settings = requestedOf(shadow);
+  return ownSettings(settings).length === 0 ? {} : settingsFailed(transition, shadow, hashOfSettings(settings));
+}
+
+/** A failure that soon passes does not use up an attempt with the version. */
+function usesAttempt({ status }: ShadowView): boolean {
+  const code = status?.lastOperation?.errorCode;
+  return code === undefined || !isErrorCode(code) || ERROR_CODES[code] !== 'RetrySoon';
+}
+
+/** An update that passed a deadline predicts nothing about the next one. */
+function updateSeconds({ spec, wasSuspended = false }: Transition, shadow: ShadowView): Changes {
+  const isTypical = shadow.progressing?.reason !== 'DeadlineExceeded' && !wasSuspended;
+  const seconds = isTypical ? secondsSoFar(shadow, spec) : undefined;
+  return seconds === undefined ? {} : { updateSeconds: seconds };
+}
+
+/** Otherwise a node that did not fit into its window would be staged in vain in each one. */
+function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Changes {
+  const seconds = secondsSoFar(shadow, spec);
+  const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
+  return closed && seconds !== undefined ? { deferredAfterSeconds: seconds } : {};
+}
+
+function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
+  const start = startedAt(shadow);
+  const end = parseTime(spec.state_transition_timestamp);
+  return start === undefined || end === undefined || end < start ? undefined : Math.ceil((end - start) / 1000);
+}
