@@ -166,7 +166,7 @@ export const SAFETY = {
       oneOf(['Report', 'OutOfServiceTaint']),
       'Report: the loss is only shown. OutOfServiceTaint: the Node also gets the taint node.kubernetes.io/out-of-service with the ' +
         'effect NoExecute until it returns, so that Kubernetes deletes the pods that the drain left and moves their volumes. Only for ' +
-        'hosts that are surely down by then: one that still runs, cut off, would write to volumes that another node has mounted.',
+        'hosts that are certain to be down by then: one that is cut off and still runs would write to volumes that another node has mounted.',
       always('Report'),
     ),
   }),
