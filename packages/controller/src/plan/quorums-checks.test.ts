@@ -1,33 +1,11 @@
 /** Hooks and checks of `spec.quorums`: only nodes with a member wait for them. */
-import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { Evaluation } from '../cluster/checks.ts';
-import type { NodeView } from '../cluster/node.ts';
-import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { answered, viewOf } from '../testing/checks.ts';
-import { ago, aManagedNode, aNode, aSnapshot, MINUTE, NOW, underWay } from '../testing/objects.ts';
-import { DB, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
+import { ago, aManagedNode, aNode, MINUTE, NOW } from '../testing/objects.ts';
+import { members, outcomes, snapshotOf, staged, waiting, withMembers } from '../testing/quorums.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
-
-interface Case {
-  readonly quorum?: object;
-  readonly more: object;
-  /** Nodes that are not managed. */
-  readonly others: readonly NodeView[];
-}
-
-function snapshotOf(nodes: readonly ManagedNode[], { quorum, more, others }: Case): Snapshot {
-  const snapshot = aSnapshot(nodes, {
-    concurrency: { maxUpdating: '100%' },
-    quorums: [{ ...DB, ...quorum }],
-    ...more,
-  });
-  return { ...snapshot, nodes: [...snapshot.nodes, ...others] };
-}
-
-const RECORDED = { startedAt: ago(MINUTE), members: [{ quorum: 'db', pod: 'db-x' }] };
-const staged = (name: string, record: NodeRecord = RECORDED): ManagedNode =>
-  aManagedNode(name, {}, { spec: underWay('StagedAndPerformedUpdate'), record });
 
 describe('a hook of a set', () => {
   const hooks = { before: [{ name: 'snapshot', job: { cronJob: 'snapshot' }, quorum: 'db' }] };

@@ -45,6 +45,9 @@ it('that are forged and not Ready keep no other node waiting', () => {
   const forged = aStaticMember('etcd-w', 'worker', { ready: false });
   const made = planned([...voters, aManagedNode('worker')], [...etcd(3), forged]);
   expect(outcomes(made)).toEqual(['Started a', 'Started worker']);
+  const snapshot = withMembers(snapshotOf([aManagedNode('worker')], { nodeSelector: NODE_SELECTOR }), [forged]);
+  const alone = plan({ ...snapshot, memberPods: new Map() }, NOW);
+  expect([outcomes(alone), alone.members.list]).toEqual([['Started worker'], []]);
 });
 
 it('count nowhere without a selector of nodes, and their own node waits', () => {

@@ -1,10 +1,7 @@
 /** `spec.quorums`: a node with a member goes only while enough other members are there. */
-import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import { pinned } from '@brupop/shared/testing/settings';
-import type { MemberPods } from '../cluster/member-pods.ts';
 import type { NodeView } from '../cluster/node.ts';
-import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
@@ -13,59 +10,24 @@ import {
   cordoned,
   MINUTE,
   NEW,
-  type NodeParts,
   NOW,
-  OLD,
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { aMember, DB, listOf, members, outcomes, waiting, withMembers } from '../testing/quorums.ts';
-import { statusOf } from '../report/config-status.ts';
-import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
-
-const ALL_AT_ONCE = { maxUpdating: '100%' };
-const configOf = (quorum: object, more: object = {}): object => ({
-  concurrency: ALL_AT_ONCE,
-  quorums: [{ ...DB, ...quorum }],
-  ...more,
-});
-const names = (count: number): string[] => ['a', 'b', 'c', 'd', 'e'].slice(0, count);
-const fleet = (count: number): ManagedNode[] => names(count).map((name) => aManagedNode(name));
-
-const RECORDED = { startedAt: ago(MINUTE), members: [{ quorum: 'db', pod: 'db-x' }] };
-const staged = (name: string, record: NodeRecord = RECORDED, node: NodeParts = {}): ManagedNode =>
-  aManagedNode(name, node, { spec: underWay('StagedAndPerformedUpdate'), record });
-const draining = (name: string, node: NodeParts = cordoned(MINUTE)): ManagedNode =>
-  aManagedNode(name, node, {
-    spec: underWay('RebootedIntoUpdate'),
-    record: RECORDED,
-    status: { current_state: 'StagedAndPerformedUpdate' },
-  });
-const monitored = (name: string, pod: string, sinceMs = MINUTE): ManagedNode =>
-  aManagedNode(
-    name,
-    {},
-    {
-      spec: underWay('MonitoringUpdate', sinceMs),
-      record: { startedAt: ago(5 * MINUTE), members: [{ quorum: 'db', pod }] },
-      status: { current_version: NEW, target_version: NEW },
-    },
-  );
-
-interface Case {
-  readonly quorum?: object;
-  readonly more?: object;
-  /** Nodes that are not managed. */
-  readonly others?: readonly NodeView[];
-}
-
-function snapshotOf(nodes: readonly ManagedNode[], { quorum = {}, more, others = [] }: Case = {}): Snapshot {
-  const snapshot = aSnapshot(nodes, configOf(quorum, more));
-  return { ...snapshot, nodes: [...snapshot.nodes, ...others] };
-}
-
-const planned = (nodes: readonly ManagedNode[], pods: readonly DrainPod[], found: Case = {}): Plan =>
-  plan(withMembers(snapshotOf(nodes, found), pods), NOW);
+import {
+  aMember,
+  DB,
+  draining,
+  fleet,
+  members,
+  outcomes,
+  planned,
+  RECORDED,
+  staged,
+  waiting,
+  withMembers,
+} from '../testing/quorums.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
 
 describe('the start of updates', () => {
   it('is one at a time for three members when all nodes may update at once', () => {
@@ -165,6 +127,8 @@ describe('the start of updates', () => {
     expect(outcomes(planned([aManagedNode('a')], pods, { others: [aNode({ name: 'b', managed: false })] }))).toEqual(
       [],
     );
+    const ofTwo = { quorum: { members: 2, downtime: 'Allowed' } };
+    expect(outcomes(planned(fleet(2), pods, ofTwo))).toEqual(['Started b']);
     const four = [...pods, aMember('db-4', 'b')];
     expect(outcomes(planned(fleet(2), four, { quorum: { members: 4 } }))).toEqual([]);
   });
@@ -202,178 +166,6 @@ describe('the start of updates', () => {
   });
 });
 
-describe('lists of members', () => {
-  it('are kept until the agent of the last node has confirmed the end, so that the status counts its member', () => {
-    const done = (name: string, current_state: 'Idle' | 'MonitoringUpdate'): ManagedNode =>
-      aManagedNode(
-        name,
-        {},
-        {
-          record: { rebootRequestedAt: ago(MINUTE) },
-          status: { current_state, current_version: NEW, target_version: NEW },
-        },
-      );
-    const fleetWith = (state: 'Idle' | 'MonitoringUpdate'): Plan =>
-      planned([done('a', state), done('b', 'Idle'), done('c', 'Idle')], members(3));
-    const ending = fleetWith('MonitoringUpdate');
-    expect([ending.quorums[0]?.ready, ending.members.keep.size, ending.members.list.length]).toEqual([2, 1, 0]);
-    const ended = fleetWith('Idle');
-    expect([ended.quorums[0]?.ready, ended.members.keep.size, ended.members.list.length]).toEqual([3, 0, 0]);
-  });
-
-  const withList = (list: MemberPods | undefined, nodes = [...fleet(3), aManagedNode('worker')]): Plan => {
-    const snapshot = withMembers(snapshotOf(nodes), members(3));
-    const [key = ''] = [...snapshot.memberPods.keys()];
-    return plan({ ...snapshot, memberPods: new Map(list === undefined ? [] : [[key, list]]) }, NOW);
-  };
-
-  it('are not asked for without quorums, nor for nodes without a member', () => {
-    const none = plan(withMembers(aSnapshot(fleet(3), {}), members(3)), NOW);
-    expect([none.members.list, [...none.members.keep]]).toEqual([[], []]);
-    const others = withList(undefined, [aManagedNode('worker')]);
-    expect([outcomes(others), others.members.list]).toEqual([['Started worker'], []]);
-  });
-
-  it('are awaited by nodes with a member, and only by these', () => {
-    const made = withList(undefined);
-    expect(outcomes(made)).toEqual(['Started worker']);
-    expect(made.members.list).toMatchObject([{ name: 'db' }]);
-    expect(made.conditions.map(({ node }) => node.metadata.name)).toEqual(['worker']);
-  });
-
-  it('let no node go when they are old, and are asked for again', () => {
-    const made = withList({ ...listOf(members(3), NOW - 16_000), nextAt: NOW - 6_000 });
-    expect([outcomes(made), made.members.list.length]).toEqual([['Started worker'], 1]);
-  });
-
-  it('that fail keep nodes with a member waiting, and say why', () => {
-    const problem = 'GET /api/v1/namespaces/apps/pods: 403 Forbidden';
-    const made = withList({ ...listOf(members(3)), problem });
-    expect(outcomes(made)).toEqual(['Started worker']);
-    expect(waiting(made, 'a')).toEqual({
-      reason: 'PodListFailed',
-      message: `The members of the quorum db cannot be listed: ${problem}`,
-    });
-  });
-});
-
-describe('the drain of a node that is staged', () => {
-  it('is deferred while another one may be drained, also before that one is cordoned', () => {
-    for (const other of [draining('b'), draining('b', {})])
-      expect(outcomes(planned([staged('a'), other, aManagedNode('c')], members(3)))).toEqual(['Deferred a']);
-  });
-
-  it('does not wait for another one that is only staged, and of two one is drained', () => {
-    expect(outcomes(planned([staged('a'), staged('b'), aManagedNode('c')], members(3)))).toEqual([
-      'Advanced a',
-      'Deferred b',
-    ]);
-  });
-
-  it('is deferred while another member is away', () => {
-    const pods = [...members(2), aMember('db-c', 'c', { ready: false })];
-    const made = planned([staged('a'), aManagedNode('c')], pods, { others: [aNode({ name: 'b', managed: false })] });
-    expect(outcomes(made)).toEqual(['Deferred a']);
-  });
-
-  it('waits for a list of members, and keeps the node staged', () => {
-    const snapshot = withMembers(snapshotOf([staged('a')]), members(3));
-    const made = plan({ ...snapshot, memberPods: new Map() }, NOW);
-    expect([outcomes(made), made.members.list.length]).toEqual([[], 1]);
-  });
-
-  it('is deferred for a member that came after the start, since its hooks have not run', () => {
-    const without = { startedAt: ago(MINUTE) };
-    const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
-    expect(outcomes(planned([staged('a', without)], members(3), others))).toEqual(['Deferred a']);
-    expect(outcomes(planned([staged('a')], members(3), others))).toEqual(['Advanced a']);
-  });
-
-  it('back to the previous version waits as well', () => {
-    const rollback = { failed: NEW, previous: OLD, since: ago(2 * MINUTE), isDone: false };
-    const back = aManagedNode(
-      'a',
-      {},
-      {
-        spec: { ...underWay('StagedAndPerformedUpdate'), version: OLD },
-        record: { ...RECORDED, rollback },
-        status: { current_version: NEW, target_version: OLD },
-      },
-    );
-    const others = {
-      others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })],
-      more: { rollout: { rollback: 'Automatic' } },
-    };
-    expect(outcomes(planned([back], members(3), others))).toEqual(['Advanced a']);
-    const away = [...members(2), aMember('db-c', 'c', { ready: false })];
-    const deferred = planned([back], away, others);
-    expect(outcomes(deferred)).toEqual(['Deferred a']);
-    const why = 'The quorum db cannot do without apps/db-a on a: apps/db-c on c is not Ready';
-    expect(waiting(deferred, 'a').message).toBe(`The node is staged, and not drained yet: ${why}`);
-    expect(deferred.specs[0]?.event).toMatchObject({ message: expect.stringContaining(why) as string });
-  });
-
-  it('and so does the start of the way back', () => {
-    const back = aManagedNode(
-      'a',
-      {},
-      {
-        record: { rollback: { failed: NEW, previous: OLD, since: ago(2 * MINUTE), isDone: false } },
-        spec: { settings: pinned({ versionLock: OLD, ignoreWaves: true }) },
-        status: { current_version: NEW, target_version: OLD },
-      },
-    );
-    const others = {
-      others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })],
-      more: { rollout: { rollback: 'Automatic' } },
-    };
-    const own = aMember('db-a', 'a', { ready: false });
-    const [, ...rest] = members(3);
-    expect(outcomes(planned([back], [own, ...rest], others))).toEqual(['Started a']);
-    const made = planned([back], [own, aMember('db-b', 'b'), aMember('db-c', 'c', { ready: false })], others);
-    expect(outcomes(made)).toEqual([]);
-    expect(waiting(made, 'a')).toEqual({
-      reason: 'QuorumAtRisk',
-      message: 'The quorum db cannot do without apps/db-a on a: apps/db-c on c is not Ready',
-    });
-    const leader = { ...own, metadata: { ...own.metadata, labels: { app: 'db', role: 'leader' } } };
-    const first = aManagedNode('b', {}, { status: { current_state: 'ErrorReset' } });
-    const last = { ...others, quorum: { last: { matchLabels: { role: 'leader' } } }, others: others.others.slice(1) };
-    expect(outcomes(planned([back, first], [leader, ...rest], last))).toEqual(['Started a']);
-  });
-});
-
-describe('an update that has come to its end', () => {
-  const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
-
-  it('succeeds when the own member is Ready again, wherever it is', () => {
-    expect(outcomes(planned([monitored('a', 'db-a')], members(3), others))).toEqual(['Succeeded a']);
-    const moved = [aMember('db-a', 'b'), aMember('db-b', 'b'), aMember('db-c', 'c')];
-    expect(outcomes(planned([monitored('a', 'db-a')], moved, others))).toEqual(['Succeeded a']);
-    const renamed = [aMember('db-z', 'b'), aMember('db-b', 'b'), aMember('db-c', 'c')];
-    expect(outcomes(planned([monitored('a', 'db-a')], renamed, others))).toEqual(['Succeeded a']);
-  });
-
-  it.each<readonly [string, readonly DrainPod[], string]>([
-    ['is not Ready', [aMember('db-a', 'a', { ready: false })], 'is not Ready'],
-    ['is missing', [], 'is missing'],
-  ])('does not succeed while the own member %s', (_, own, what) => {
-    const made = planned([monitored('a', 'db-a')], [...own, aMember('db-b', 'b'), aMember('db-c', 'c')], others);
-    expect(outcomes(made)).toEqual([]);
-    expect(waiting(made, 'a').message).toContain(`the member apps/db-a of the quorum db ${what}`);
-  });
-
-  it('needs a list from after the update', () => {
-    const health = { ...others, more: { monitoring: { healthyFor: '0s' } } };
-    const listed = (asOf: number): string[] => {
-      const snapshot = withMembers(snapshotOf([monitored('a', 'db-a', 8_000)], health), members(3), NOW);
-      const lists = [...snapshot.memberPods].map(([key]) => [key, listOf(members(3), asOf)] as const);
-      return outcomes(plan({ ...snapshot, memberPods: new Map(lists) }, NOW));
-    };
-    expect([listed(NOW - 10_000), listed(NOW - 5_000)]).toEqual([[], ['Succeeded a']]);
-  });
-});
-
 it('all sets are recorded of a node that starts', () => {
   const sets = ['db', 'log'].map((name) => ({
     ...DB,
@@ -401,27 +193,4 @@ it('a pod with more labels than are kept may be a member', () => {
   const others = { others: [aNode({ name: 'b', managed: false }), aNode({ name: 'c', managed: false })] };
   expect(outcomes(planned([aManagedNode('a')], pods, others))).toEqual(['Started a']);
   expect(outcomes(planned([aManagedNode('a')], away, others))).toEqual([]);
-});
-
-it('the status has what was seen last, and since when', () => {
-  const config = { metadata: { name: 'cluster', uid: 'c', resourceVersion: '1', generation: 1 }, spec: {} };
-  const pods = [...members(2), aMember('db-c', 'c', { ready: false })];
-  const made = planned(fleet(3), pods);
-  const input = { config, isWritten: true, now: NOW };
-  const first = statusOf({ ...input, plan: made, before: undefined });
-  expect(first.quorums).toEqual([
-    { name: 'db', members: 3, ready: 2, message: 'apps/db-c on c is not Ready', since: ago(0) },
-  ]);
-  const later = statusOf({ ...input, plan: made, before: first, now: NOW + MINUTE });
-  expect(later.quorums).toEqual(first.quorums);
-  const snapshot = withMembers(snapshotOf(fleet(3)), pods);
-  const failing = [...snapshot.memberPods].map(([key, list]) => [key, { ...list, problem: '403 Forbidden' }] as const);
-  const failed = plan({ ...snapshot, memberPods: new Map(failing) }, NOW);
-  const message = 'The members of the quorum db cannot be listed: 403 Forbidden';
-  expect(statusOf({ ...input, plan: failed, before: first }).quorums).toEqual([
-    { name: 'db', members: 3, message, since: ago(0) },
-  ]);
-  const unlisted = plan(snapshotOf([]), NOW);
-  expect(statusOf({ ...input, plan: unlisted, before: first }).quorums).toEqual(first.quorums);
-  expect(statusOf({ ...input, plan: plan(aSnapshot([], {}), NOW), before: first })).not.toHaveProperty('quorums');
 });

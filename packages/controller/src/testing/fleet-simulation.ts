@@ -148,7 +148,7 @@ function answered(managedNode: ManagedNode, node: NodeView, shadow: ShadowView, 
   return { ...managedNode, node: { ...given, bootID }, shadow: { ...rest, ...after } };
 }
 
-function cordoned(node: NodeView, now: number): NodeView {
+export function cordoned(node: NodeView, now: number): NodeView {
   const annotations = { [CORDONED_ANNOTATION]: rfc3339(now) };
   return { ...node, metadata: { ...node.metadata, annotations }, unschedulable: true };
 }

@@ -155,3 +155,31 @@ export const unhealthyRelease: fc.Arbitrary<Happening[]> = fc
     },
     ...events,
   ]);
+
+const ofReleases = fc.oneof(
+  {
+    weight: 60,
+    arbitrary: fc.record({ kind: fc.constant('report' as const), node, how: fc.constant<Report>('reached') }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('report' as const),
+      node,
+      how: fc.constantFrom<Report>('started', 'started', 'started', 'started', 'started', 'failed'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.constant(false) }) },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.constant(true) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('offer' as const),
+      node,
+      version: fc.constantFrom(NEW, '1.22.0', '1.23.0', '1.24.0'),
+    }),
+  },
+  { weight: 20, arbitrary: fc.record({ kind: fc.constant('time' as const), minutes: fc.integer({ min: 1, max: 6 }) }) },
+);
+/** What happens while one release follows another, and most updates succeed. */
+export const releases: fc.Arbitrary<Happening[]> = fc.array(ofReleases, { minLength: 200, maxLength: 400 });
