@@ -242,6 +242,20 @@ describe('a group', () => {
     expect((await writesSince(position))['brupop-controller patch nodes']).toBe(2);
   });
 
+  it('names the Node that another writer changes back again and again', async () => {
+    const [node = ''] = await members('gpu', 1);
+    await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
+    await untilConfirmed('gpu');
+    const found = `To be written: ${node}. Another writer changes these back again and again`;
+    await eventually(
+      async () => {
+        await patchAs('sync', node, { metadata: { labels: { [TEAM]: null } } });
+        expect((await conditionOf('gpu', 'MetadataApplied'))?.message).toContain(found);
+      },
+      { pauseMs: 200 },
+    );
+  });
+
   it('leaves what kubelets and other writers say of their Node, and writes nothing when a kubelet starts', async () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });

@@ -27,7 +27,7 @@ import * as v from 'valibot';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import { ifReadable, object, oneOf, parse, text } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { isPassing } from '@brupop/shared/kube/error';
+import { isTransient } from '@brupop/shared/kube/error';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { describe, messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
@@ -178,7 +178,7 @@ export class TokenVerifier {
     } catch (error) {
       this.#loadError = messageOf(error);
       const keptKeys = this.#keys.jwks()?.keys.length ?? 0;
-      const level = this.#problem.levelOf(this.#loadError, { isLasting: !isPassing(error) });
+      const level = this.#problem.levelOf(this.#loadError, { isLasting: !isTransient(error) });
       log[level]('cannot read the keys of service-account tokens, retrying', { error: this.#loadError, keptKeys });
       throw error;
     }

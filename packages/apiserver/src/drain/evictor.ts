@@ -10,7 +10,7 @@ import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import { EVICTION_LIMIT_MS, type EvictionOutcome, outcomeOf, requestEviction } from '@brupop/shared/drain/evictions';
 import { KubeError } from '@brupop/shared/kube/client';
-import { isPassing, isTooLarge, kindOf } from '@brupop/shared/kube/error';
+import { isTransient, isTooLarge, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -110,7 +110,7 @@ export class Evictor {
       this.#problem.ended();
       return budgets;
     } catch (error) {
-      const level = this.#problem.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      const level = this.#problem.levelOf(kindOf(error), { isLasting: !isTransient(error) });
       this.#context.log[level]('cannot list the disruption budgets', { namespace, error: messageOf(error) });
       return new BudgetIndex([]);
     }

@@ -29,6 +29,8 @@ const MAX_WRITES = 6;
 const REPEATED = { baseMs: 1_000, capMs: 600_000 };
 /** A Node that kept what was written for this long is not being changed back. */
 const KEPT_MS = 1_800_000;
+/** One that was written so often within that time is. */
+const CHANGED_BACK_AFTER = 4;
 
 interface LiveNode extends KubernetesObject {
   readonly metadata: ObjectMeta & { readonly managedFields?: readonly ManagedFields[] };
@@ -37,6 +39,7 @@ interface LiveNode extends KubernetesObject {
 
 interface Written {
   readonly what: string;
+  readonly count: number;
   readonly delays: Backoff;
   /** On the monotonic clock, milliseconds. */
   readonly at: number;
@@ -118,7 +121,8 @@ export class NodeMetadataWriter {
     const rejection = isWritten ? undefined : writer.latestRejection(key);
     // What could not be read or written for a passing reason is tried again.
     if (!isWritten && rejection === undefined) return false;
-    const isNews = this.#notes.note(uid, conflicts, rejection, clock.now());
+    const isChangedBack = (this.#written.get(uid)?.count ?? 0) >= CHANGED_BACK_AFTER;
+    const isNews = this.#notes.note(uid, { conflicts, rejection, isChangedBack }, clock.now());
     if (isNews) {
       for (const { manager, key: field } of conflicts)
         log.warn('another field manager owns node metadata of a group', { key: field, manager });
@@ -154,8 +158,8 @@ export class NodeMetadataWriter {
     const { uid } = node.metadata;
     const [what, at, before] = [textOf(wanted), this.#context.clock.monotonic(), this.#written.get(uid)];
     const isRepeated = before?.what === what;
-    const delays = isRepeated ? before.delays : backoff(REPEATED);
-    this.#written.set(uid, { what, delays, at, nextAt: isRepeated ? at + delays.next() : at });
+    const { count, delays } = isRepeated ? before : { count: 0, delays: backoff(REPEATED) };
+    this.#written.set(uid, { what, count: count + 1, delays, at, nextAt: isRepeated ? at + delays.next() : at });
   }
 }
 

@@ -9,7 +9,7 @@
  *           -- UselessWrite -----------------------> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isConflict, isDenial, isPassing, KubeError, kindOf } from '@brupop/shared/kube/error';
+import { hasStatus, isConflict, isDenial, isTransient, KubeError, kindOf } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -228,7 +228,7 @@ export class Writer {
       return found;
     } catch (error) {
       if (signal.aborted) throw error;
-      const level = problem.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      const level = problem.levelOf(kindOf(error), { isLasting: !isTransient(error) });
       log[level](`cannot list ${what}, retrying`, { error: messageOf(error) });
       this.backOff(key);
       return undefined;

@@ -142,21 +142,29 @@ export class MemberPodsLookup {
     }
   }
 
-  async #read({ namespace, podSelector, staticOn }: MembersToList, signal: AbortSignal): Promise<DrainPod[]> {
+  async #read(set: MembersToList, signal: AbortSignal): Promise<DrainPod[]> {
+    const { staticOn } = set;
     if (staticOn.length > MAX_STATIC_NODES)
       throw new Error(`its nodeSelector selects ${staticOn.length} nodes, and at most ${MAX_STATIC_NODES} may be`);
-    const static_ = staticOn.map((name) => `spec.serviceAccountName=,spec.nodeName=${name}`);
-    const pods: DrainPod[] = [];
-    for (const which of ['spec.serviceAccountName!=', ...static_]) {
-      const { items } = await readList(this.#options.client, {
-        path: corePath('pods', { namespace }),
-        query: { labelSelector: selectorText(podSelector), fieldSelector: `${which},${UNFINISHED}` },
-        signal,
-        slim: (raw) => slimPod(raw),
-        maxItems: MAX_PODS,
+    const pods = await this.#readSome(set, 'spec.serviceAccountName!=', signal);
+    for (const name of staticOn) {
+      const ofNode = `spec.serviceAccountName=,spec.nodeName=${name}`;
+      const found = await this.#readSome(set, ofNode, signal).catch((error: unknown) => {
+        throw new Error(`the static pods on ${name}: ${messageOf(error)}`, { cause: error });
       });
-      pods.push(...items);
+      pods.push(...found);
     }
     return pods;
+  }
+
+  async #readSome({ namespace, podSelector }: Selected, which: string, signal: AbortSignal): Promise<DrainPod[]> {
+    const { items } = await readList(this.#options.client, {
+      path: corePath('pods', { namespace }),
+      query: { labelSelector: selectorText(podSelector), fieldSelector: `${which},${UNFINISHED}` },
+      signal,
+      slim: (raw) => slimPod(raw),
+      maxItems: MAX_PODS,
+    });
+    return [...items];
   }
 }

@@ -1,6 +1,6 @@
 /**
  * What the writes of labels, annotations and taints have found that no watch shows: which other field managers own keys that
- * a group wants, and what the API server rejected. A note holds until the next read of its Node; it is repeated from time to
+ * a group wants, what the API server rejected, and which Nodes another writer changes back. A note holds until the next read of its Node; it is repeated from time to
  * time, since another manager may give its key up without a change of the Node.
  */
 import type { KeyField } from './group-metadata.ts';
@@ -18,9 +18,13 @@ export interface MetadataNote {
   readonly conflicts: readonly Conflict[];
   /** Why the API server rejected the latest write. */
   readonly rejection: string | undefined;
+  /** Another writer has changed the Node back after each of several writes. */
+  readonly isChangedBack?: boolean;
   /** When the Node is to be read again, epoch milliseconds. */
   readonly checkAt: number;
 }
+
+type Found = Omit<MetadataNote, 'checkAt'>;
 
 const CHECK_AGAIN_MS = 10 * 60_000;
 
@@ -33,11 +37,12 @@ export class MetadataNotes {
   }
 
   /** Returns whether this is news. */
-  note(uid: string, conflicts: readonly Conflict[], rejection: string | undefined, now: number): boolean {
+  note(uid: string, found: Found, now: number): boolean {
     const before = this.#notes.get(uid);
-    if (conflicts.length === 0 && rejection === undefined) return this.#notes.delete(uid);
-    this.#notes.set(uid, { conflicts, rejection, checkAt: now + CHECK_AGAIN_MS });
-    return JSON.stringify([before?.conflicts, before?.rejection]) !== JSON.stringify([conflicts, rejection]);
+    const { conflicts, rejection, isChangedBack = false } = found;
+    if (conflicts.length === 0 && rejection === undefined && !isChangedBack) return this.#notes.delete(uid);
+    this.#notes.set(uid, { ...found, checkAt: now + CHECK_AGAIN_MS });
+    return before === undefined || !isSame(before, found);
   }
 
   clear(): void {
@@ -47,4 +52,10 @@ export class MetadataNotes {
   forget(uid: string): void {
     this.#notes.delete(uid);
   }
+}
+
+function isSame(a: Found, b: Found): boolean {
+  const textOf = ({ conflicts, rejection, isChangedBack = false }: Found): string =>
+    JSON.stringify([conflicts, rejection, isChangedBack]);
+  return textOf(a) === textOf(b);
 }

@@ -15,7 +15,7 @@ import type { Drainable } from './facts/drainability.ts';
 import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
-import { letFirst } from './gates/quorums.ts';
+import { goesBeforeLast } from './gates/quorums.ts';
 import { type Blocked, type Candidate, type GateInput, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
@@ -98,7 +98,7 @@ function admit(
         if (holdsSlot) return [candidate, blocked];
         capacity.reserve(candidate, true);
         reserve(candidate, fleetState);
-      } else letFirst(input, blocked);
+      } else goesBeforeLast(input, blocked);
       return [candidate, blocked];
     }),
   );

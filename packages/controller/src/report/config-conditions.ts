@@ -239,7 +239,7 @@ function degraded(plan: WholePlan): Judged {
     ...describeUncreated(uncreated),
     ...describeOrphaned(orphanedNodes),
     ...describeGroups(groups),
-    ...describeConflicts(groups),
+    ...describeUnapplied(groups),
   ];
   return judgeNodes(plan, progress, others);
 }
@@ -330,7 +330,7 @@ const UNCOUNTED = {
   WriteRejected: 'labels, annotations or taints of these groups are rejected',
 };
 
-function describeConflicts(groups: WholePlan['groups']): string[] {
+function describeUnapplied(groups: WholePlan['groups']): string[] {
   const judged = groups.map(({ group, metadata, settings }) => {
     const reasons: string[] = [judgeSettings(settings).reason, metadataApplied({ group, metadata }).reason];
     return { name: group.name, reasons };

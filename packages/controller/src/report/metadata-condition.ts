@@ -13,23 +13,28 @@ export const METADATA_REASONS = ['Applied', 'Applying', 'Conflict', 'WriteReject
 type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof METADATA_REASONS)[number] };
 
 export function metadataApplied({ group, metadata }: Pick<GroupRollout, 'group' | 'metadata'>): Judged {
-  const { pending, conflicts, rejected, waitsFor } = metadata;
+  const { pending, conflicts, rejected, waitsFor, changedBack = [] } = metadata;
   if (rejected !== undefined) {
     const message = `The write of Node "${rejected.node}" is rejected: ${shorten(rejected.message, MAX_MESSAGE)}`;
     return { status: 'False', reason: 'WriteRejected', message };
   }
   if (conflicts.length > 0) return { status: 'False', reason: 'Conflict', message: describeConflicts(conflicts) };
-  if (waitsFor !== undefined) {
-    const message = `To be written: ${namesOf(pending)}. Taints that evict pods are set node by node. Waiting: ${waitsFor}`;
+  if (pending.length > 0 || waitsFor !== undefined) {
+    const waits = waitsFor === undefined ? '' : `. Taints that evict pods are set node by node. Waiting: ${waitsFor}`;
+    const message = `To be written: ${namesOf(pending)}${describeChangedBack(changedBack)}${waits}`;
     return { status: 'False', reason: 'Applying', message: shorten(message, MAX_MESSAGE) };
   }
-  if (pending.length > 0) return { status: 'False', reason: 'Applying', message: `To be written: ${namesOf(pending)}` };
   if (isEmpty(group.rendered, true)) {
     const message = 'The group has no labels, annotations and taints for its Nodes';
     return { status: 'True', reason: 'NoMetadata', message };
   }
   const message = 'All Nodes of the group have its labels, annotations and taints';
   return { status: 'True', reason: 'Applied', message };
+}
+
+function describeChangedBack(nodes: readonly string[]): string {
+  if (nodes.length === 0) return '';
+  return `. Another writer changes these back again and again, so they are written less and less often: ${namesOf(nodes)}`;
 }
 
 /** For the condition Degraded. */

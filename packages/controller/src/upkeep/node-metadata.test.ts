@@ -7,6 +7,7 @@ import type { MetadataNote } from '../cluster/metadata-notes.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, withGroups } from '../testing/objects.ts';
 import { CONDITIONS } from '../report/config-conditions.ts';
+import { metadataApplied } from '../report/metadata-condition.ts';
 import { nodeMetadataOf } from './node-metadata.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
@@ -104,6 +105,12 @@ describe('a deleted group', () => {
     expect(planOf(group(deleted(9 * MINUTE)), left).finalizers).toEqual([]);
     expect(planOf(group(deleted(10 * MINUTE)), left)).toMatchObject({ finalizers: ['Remove'], leftBehind: [['a']] });
   });
+});
+
+it('the condition of a group names Nodes that another writer changes back', () => {
+  const note = { conflicts: [], rejection: undefined, isChangedBack: true, checkAt: NOW + MINUTE };
+  const [message] = plan(snapshotOf(group(), { note }), NOW).groups.map((one) => metadataApplied(one).message);
+  expect(message).toContain('so they are written less and less often: a');
 });
 
 it('a group without metadata needs no finalizer when all Nodes have confirmed it', () => {

@@ -32,6 +32,8 @@ export interface GroupMetadata {
   readonly pending: readonly string[];
   readonly conflicts: readonly (Conflict & { readonly node: string })[];
   readonly rejected: { readonly node: string; readonly message: string } | undefined;
+  /** Names of those of `pending` that another writer changes back. */
+  readonly changedBack?: readonly string[];
   /** Why the first of them with taints that evict pods has to wait. */
   readonly waitsFor?: string | undefined;
 }
@@ -148,12 +150,14 @@ function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonl
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
   const pending = judged.filter(({ change }) => change.groups.includes(group));
   const rejected = pending.find(({ note }) => note?.rejection !== undefined);
+  const changedBack = pending.filter(({ note }) => note?.isChangedBack === true);
   return {
     isRecorded: rendered?.generation === generation && isHeld,
     pending: pending.map(({ change }) => change.node.metadata.name),
     conflicts: judged
       .filter(({ change }) => change.wanted?.group === group)
       .flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
+    changedBack: changedBack.map(({ change }) => change.node.metadata.name),
     rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? '' },
   };
 }

@@ -54,7 +54,7 @@ export function isConflict(error: unknown): boolean {
 }
 
 /** True for what a retry may end: no response, an overloaded or restarting server, a resourceVersion that is too old. */
-export function isPassing(error: unknown): boolean {
+export function isTransient(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
   const { status } = error;
   return status < 400 || status >= 500 || status === 429 || status === 410;

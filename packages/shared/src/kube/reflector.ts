@@ -26,7 +26,7 @@ import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient } from './client.ts';
-import { hasStatus, isPassing, kindOf, KubeError } from './error.ts';
+import { hasStatus, isTransient, kindOf, KubeError } from './error.ts';
 import { type List, readList } from './list.ts';
 import { type Listener, Store, type StoreLimits } from './store.ts';
 import { jsonLines, readEvent, type WatchEvent } from './watch-protocol.ts';
@@ -84,7 +84,7 @@ class MissedChange extends Error {
 
 /** Retries do not end a rejection, such as a missing right. */
 function needsUser(error: unknown): boolean {
-  return error instanceof KubeError ? !isPassing(error) : error instanceof MissedChange;
+  return error instanceof KubeError ? !isTransient(error) : error instanceof MissedChange;
 }
 
 export class Reflector<T extends KubernetesObject> {

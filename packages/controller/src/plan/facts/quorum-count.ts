@@ -32,7 +32,7 @@ export interface MemberWait {
 }
 
 /** At most three names, in order. */
-export function firstOf(names: readonly string[]): string {
+export function namesOf(names: readonly string[]): string {
   const more = names.length > MAX_NAMED ? ' and others' : '';
   return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
 }
@@ -77,7 +77,7 @@ export function whyTooFew(quorum: Quorum, count: CountWithout): MemberWait | und
  * A static pod of a set that does not say on which nodes they count: it is no member, because a kubelet may have forged it, and
  * its node waits, because it may be one.
  */
-export function uncountable(quorum: Quorum, pods: readonly DrainPod[]): MemberWait | undefined {
+export function whyUncountable(quorum: Quorum, pods: readonly DrainPod[]): MemberWait | undefined {
   if (quorum.nodeSelector !== undefined) return undefined;
   const found = pods.find((pod) => pod.mirror && isSelectedBy(quorum, pod));
   if (found === undefined) return undefined;

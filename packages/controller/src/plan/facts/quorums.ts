@@ -27,10 +27,10 @@ import {
   atRisk,
   type CountWithout,
   describe,
-  firstOf,
+  namesOf,
   type MemberWait,
   notListed,
-  uncountable,
+  whyUncountable,
   whoIs,
   whyTooFew,
 } from './quorum-count.ts';
@@ -122,7 +122,7 @@ export class Quorums {
       const own = members.find((one) => one.node === metadata.name && one.isLast);
       if (own === undefined) continue;
       const others = members.filter((one) => one.node !== metadata.name && !one.isLast).map((one) => one.node);
-      const first = firstOf([...new Set(others)].filter((name) => this.#first.has(name)));
+      const first = namesOf([...new Set(others)].filter((name) => this.#first.has(name)));
       if (first === '') continue;
       return atRisk(
         `The quorum ${quorum.name}: ${own.pod} on ${metadata.name} goes last, after the members on ${first}`,
@@ -215,7 +215,7 @@ export class Quorums {
   }
 
   #checkQuorum(quorum: Quorum, asked: AskedNode, busy: ReadonlySet<string>): MemberWait | undefined {
-    const unusable = uncountable(quorum, asked.pods);
+    const unusable = whyUncountable(quorum, asked.pods);
     if (unusable !== undefined) return unusable;
     const list = this.#lists.request(quorum);
     if (list?.problem !== undefined) {

@@ -39,7 +39,7 @@ export function quorumKeptOtherwise(known: KnownOfNodes, node: NodeView, policy:
 }
 
 /** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
-export function letFirst({ quorums, node }: Pick<GateInput, 'quorums' | 'node'>, { reason }: Blocked): void {
+export function goesBeforeLast({ quorums, node }: Pick<GateInput, 'quorums' | 'node'>, { reason }: Blocked): void {
   const { passes, fleetWide, withoutTaint } = traitsOf(reason);
   if (passes !== 'manual' && fleetWide !== true && withoutTaint !== true) quorums.goesFirst(node);
 }

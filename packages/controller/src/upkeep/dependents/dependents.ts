@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isConflict, isDenial, isPassing, kindOf, KubeError } from '@brupop/shared/kube/error';
+import { hasStatus, isConflict, isDenial, isTransient, kindOf, KubeError } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { retryDelayMs } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -167,7 +167,7 @@ export class Dependents {
     const { log, clock } = this.#options;
     const retried = this.#rejections.get(key)?.retried ?? new RetriedProblem(clock);
     const problem = messageOf(error);
-    const level = retried.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+    const level = retried.levelOf(kindOf(error), { isLasting: !isTransient(error) });
     log[level]('cannot scale a dependent, retrying', { target: key, error: problem });
     this.#rejections.set(key, { problem, retryAt: clock.monotonic() + REJECTED_MS, retried });
   }
@@ -259,5 +259,5 @@ function reasonOfStay({ problem, loss }: DependentsView): string {
 /** Others may succeed. 429 is of the API server, which is not to get more requests. */
 function isOfTarget(error: unknown, to: Direction): boolean {
   if (!(error instanceof KubeError)) return false;
-  return isDenial(error) || !isPassing(error) || (to === 'Up' && !hasStatus(error, 429));
+  return isDenial(error) || !isTransient(error) || (to === 'Up' && !hasStatus(error, 429));
 }

@@ -7,7 +7,7 @@ import { LEASE_LIMITS } from '@brupop/shared/api/deadlines';
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
 import { CONTROLLER } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isPassing } from '@brupop/shared/kube/error';
+import { hasStatus, isTransient } from '@brupop/shared/kube/error';
 import { claimed, type Lease, MAX_WAIT_FACTOR } from '@brupop/shared/kube/leader-election';
 import { groupPath } from '@brupop/shared/kube/paths';
 import { backoff } from '@brupop/shared/runtime/backoff';
@@ -89,7 +89,7 @@ async function untilDone(
     try {
       return await attempt();
     } catch (error) {
-      if (signal.aborted || !(isPassing(error) || hasStatus(error, 409))) throw error;
+      if (signal.aborted || !(isTransient(error) || hasStatus(error, 409))) throw error;
       const retryInMs = retry.next();
       log.warn(`cannot ${what}, retrying`, { error: messageOf(error), retryInMs });
       await clock.sleep(retryInMs, signal);

@@ -3,7 +3,7 @@ import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { isPassing, KubeError, kindOf } from '@brupop/shared/kube/error';
+import { isTransient, KubeError, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -101,7 +101,7 @@ export class PodLookups {
     } catch (error) {
       if (signal.aborted) throw error;
       this.#problem = `The pods of ${keyOf(scope)} cannot be listed: ${messageOf(error)}`;
-      const level = this.#retried.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      const level = this.#retried.levelOf(kindOf(error), { isLasting: !isTransient(error) });
       log[level]('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
       return undefined;
     } finally {

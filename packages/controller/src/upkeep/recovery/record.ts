@@ -7,7 +7,7 @@ import { type BrupopConfig, readBrupopConfig, type RecoveryStatus } from '@brupo
 import { RECOVERY_KINDS } from '@brupop/shared/api/config-recovery';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { isPassing, kindOf } from '@brupop/shared/kube/error';
+import { isTransient, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { crPath } from '@brupop/shared/kube/paths';
 import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -92,7 +92,7 @@ export class RecoveryRecord {
       if (signal.aborted) throw error;
       this.#problem = `status.recovery cannot be ${what}: ${messageOf(error)}`;
       // The loop logs it.
-      this.#retried.levelOf(kindOf(error), { isLasting: !isPassing(error) });
+      this.#retried.levelOf(kindOf(error), { isLasting: !isTransient(error) });
       throw error;
     }
   }
