@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { jest } from '@jest/globals';
-import type { CoreV1EventList, V1Deployment, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
+import type { CoreV1EventList, V1Deployment, V1RoleBinding, V2HorizontalPodAutoscaler } from '@kubernetes/client-node';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import { targetKey } from '../../../packages/shared/src/api/config-dependents.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
@@ -49,6 +49,7 @@ jest.setTimeout(420_000);
 
 const CONFIG = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
 const HPA = `/apis/autoscaling/v2/namespaces/${NAMESPACE}/horizontalpodautoscalers/descheduler`;
+const BINDING = `/apis/rbac.authorization.k8s.io/v1/namespaces/${NAMESPACE}/rolebindings/brupop-controller-dependents`;
 /** Six of them in one zone. */
 const NODES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((index) => `node-${index}`);
 const ZONE_B = NODES.slice(4);
@@ -154,11 +155,14 @@ it('while most nodes are silent three dependents are at 0, in their order, and a
     const { status: hpa } = await cluster.api.get<V2HorizontalPodAutoscaler>(HPA);
     expect(hpa?.conditions?.find(({ type }) => type === 'ScalingActive')?.reason).toBe('ScalingDisabled');
   }, LOSS);
-  expect((await status())?.dependents?.map(({ target, state, replicas }) => [target, state, replicas])).toEqual([
-    ['autoscaler', 'Down', 1],
-    ['node-repair', 'Down', 3],
-    ['descheduler', 'Down', 2],
-  ]);
+  await eventually(async () => {
+    const { dependents = [] } = (await status()) ?? {};
+    expect(dependents.map(({ target, state, replicas }) => [target, state, replicas])).toEqual([
+      ['autoscaler', 'Down', 1],
+      ['node-repair', 'Down', 3],
+      ['descheduler', 'Down', 2],
+    ]);
+  });
   expect(await replica?.metrics()).toMatch(/^brupop_dependents\{state="Down"\} 3$/m);
   await cut([]);
   await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
@@ -236,6 +240,28 @@ it('a leader that ends on the way is followed by one that goes on, and by one th
   await cut([]);
   replica = await start();
   await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
+});
+
+it('the status keeps replicas, and since when they are 0, for the next leader and while targets cannot be read', async () => {
+  await cut(MOST);
+  await untilDown();
+  const before = await eventually(async () => {
+    const { dependents } = (await status()) ?? {};
+    expect(dependents?.map(({ state }) => state)).toEqual(['Down', 'Down', 'Down']);
+    return dependents;
+  }, LOSS);
+  await replica?.stop();
+  const { metadata, ...binding } = await cluster.api.get<V1RoleBinding>(BINDING);
+  await cluster.api.delete(BINDING);
+  try {
+    replica = await start();
+    const unread = before?.map((one) => ({ ...one, state: 'Failed' }));
+    await eventually(async () => expect((await status())?.dependents).toEqual(unread), LOSS);
+  } finally {
+    const { name = '' } = metadata ?? {};
+    await cluster.api.create(BINDING.replace(`/${name}`, ''), { ...binding, metadata: { name } });
+  }
+  await eventually(async () => expect((await status())?.dependents).toEqual(before), LOSS);
 });
 
 it('what a user scales back stays so, and is told once', async () => {
