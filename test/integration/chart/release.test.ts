@@ -107,6 +107,7 @@ describe('a release of the chart', () => {
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
       'configmaps [] [] [create]',
       'configmaps [] [brupop-ca] [get update]',
+      'daemonsets.apps [] [brupop-agent] [get]',
       'events [] [] [create]',
       'leases.coordination.k8s.io [] [] [create]',
       'leases.coordination.k8s.io [] [brupop-controller] [get list watch update]',
