@@ -7,7 +7,7 @@
  */
 import * as v from 'valibot';
 import { RECORD_ANNOTATION } from './names.ts';
-import { count, flag, ifReadable, type Infer, is, list, object, partial, text, time } from './schema.ts';
+import { count, flag, ifReadable, type Infer, list, object, partial, text, time } from './schema.ts';
 import type { ObjectMeta } from './meta.ts';
 
 /** Of each kind; the controller writes at most 50 of them. */
@@ -82,8 +82,9 @@ export function readRecord({ annotations }: Pick<ObjectMeta, 'annotations'>): No
   if (found === undefined) return {};
   try {
     const value: unknown = JSON.parse(found);
-    const record = v.parse(readable, value) as NodeRecord;
-    return is(whole, value) ? record : { ...record, isUnreadable: true };
+    const read = v.safeParse(whole, value);
+    if (read.success) return read.output;
+    return { ...(v.parse(readable, value) as NodeRecord), isUnreadable: true };
   } catch {
     return { isUnreadable: true };
   }
