@@ -1,5 +1,5 @@
 /**
- * One turn of the controller: the plan, the upkeep beside it, what is told of both, and when to look again. It is pure: the
+ * One turn of the controller: the plan, the upkeep beside it, what is reported of both, and when to look again. It is pure: the
  * same snapshot and time give the same result. `controller.ts` calls {@link wholePlan} in each reconcile, and `apply/` sends it.
  */
 import type { Snapshot } from './cluster/snapshot.ts';

@@ -1,6 +1,7 @@
 /** How an attempt goes on or ends. `transition.ts` and `plan.ts` decide on a {@link Transition}. */
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
+import type { WrittenJobs } from './facts/jobs.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 export type Outcome =
@@ -64,5 +65,5 @@ export interface Transition {
   /** At a start: the members of quorums on the node. */
   readonly members?: NonNullable<NodeRecord['members']>;
   /** The Jobs on record; null: none. */
-  readonly jobs?: Readonly<Record<string, string>> | null;
+  readonly jobs?: WrittenJobs;
 }

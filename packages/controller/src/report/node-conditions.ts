@@ -24,11 +24,11 @@ export function nodeConditionsOf(
   { pods }: Pick<Snapshot, 'pods'>,
   now: number,
 ): NodeCondition[] {
-  const told = decisions.filter(
+  const known = decisions.filter(
     ({ lookUp, blocked, managedNode }) =>
       blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
   );
-  return told.flatMap((decision) => nodeCondition(decision, now) ?? []);
+  return known.flatMap((decision) => nodeCondition(decision, now) ?? []);
 }
 
 function nodeCondition(

@@ -1,4 +1,4 @@
-/** What users are told of a plan: the condition of each node, and what the status of the configuration and of groups is made of. */
+/** What is reported of a plan: the condition of each node, and what the status of the configuration and of groups is made of. */
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
@@ -31,7 +31,7 @@ export interface Report extends Rollout {
   readonly orphanedNodes: readonly string[];
 }
 
-/** Everything that was decided of one snapshot, and what is told of it. */
+/** Everything that was decided of one snapshot, and what is reported of it. */
 export interface WholePlan
   extends
     Pick<Plan, 'specs' | 'moreSpecs' | 'taints' | 'checks'>,
