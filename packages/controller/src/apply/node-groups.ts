@@ -1,4 +1,5 @@
 /** Writes the status of the BottlerocketNodeGroups, and the finalizer of those that have given something to Nodes. */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { isDeepStrictEqual } from 'node:util';
 import {
   CONTROLLER,
@@ -10,7 +11,6 @@ import {
 } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { crPath } from '@brupop/shared/kube/paths';
-import { namesOf } from '../plan/capacity.ts';
 import { groupStatusOf } from '../report/group-status.ts';
 import type { GroupFinalizer, NodeMetadataPlan } from '../upkeep/node-metadata.ts';
 import type { GroupRollout } from '../report/rollout.ts';

@@ -13,11 +13,11 @@
  * records it, so that nodes which are deleted or join later do not begin again. Where every node that
  * needs the version is a canary, none goes ahead, and the approval is needed first.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { namesOf } from './capacity.ts';
 import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
 import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';

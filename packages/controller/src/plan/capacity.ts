@@ -6,6 +6,7 @@
  * starts more than the limits allow. Nodes may exceed a limit that was lowered: then no node starts,
  * and {@link nodesOverLimit} names the staged ones that are deferred.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isDown, type NodeView, zoneOf } from '../cluster/node.ts';
 import { hasReached } from '../cluster/shadow.ts';
@@ -158,8 +159,6 @@ const OTHER_ZONES: Blocked = {
   message: 'Nodes are updating in as many other zones as concurrency.maxZones allows',
 };
 
-const MAX_NAMED = 3;
-
 function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
   if (stuck.length === 0) return blocked;
   return { ...blocked, message: `${blocked.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
@@ -169,12 +168,6 @@ function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
 export function describeStuck(nodes: readonly string[]): string {
   const slots = nodes.length === 1 ? 'holds its update slot' : 'hold their update slots';
   return `${namesOf(nodes)} missed a deadline or failed a check, and still ${slots}`;
-}
-
-/** At most three names. */
-export function namesOf(nodes: readonly string[]): string {
-  const more = nodes.length > MAX_NAMED ? ' and others' : '';
-  return `${nodes.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
 }
 
 export function isUnavailable(node: NodeView): boolean {

@@ -9,12 +9,12 @@
  * One that is still cordoned for an update that was given up counts as updating in both.
  * The labels that make a node such a member cannot be set by kubelets (admission plugin NodeRestriction).
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { isControlPlane, isDown, type NodeView } from '../cluster/node.ts';
 import { isPastStaging } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { namesOf } from './capacity.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 type Asked = { readonly node: NodeView; readonly policy: Pick<UpdatePolicy, 'concurrency'> };

@@ -3,6 +3,7 @@
  * `transition.ts` and `plan.ts` decide on a {@link Transition}; `plan.ts` completes it to a
  * {@link SpecChange}, which `apply/` only sends.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { sameVersion } from '@brupop/shared/api/version';
 import type { NodeRecord } from '@brupop/shared/api/record';
@@ -10,7 +11,6 @@ import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../cluster/node.ts';
 import { isReboot, type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { namesOf } from './capacity.ts';
 import { recordAfter } from './record-after.ts';
 import { ownSettings, requestedOf, sameSettings } from './facts/requested-settings.ts';
 import { covers } from './facts/settings.ts';

@@ -1,9 +1,9 @@
 /** What the settings of a group have come to on its nodes: the condition SettingsApplied, and what is left to do. */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Decision } from '../plan/assess.ts';
-import { namesOf } from '../plan/capacity.ts';
 import { allowedAtReboot, type SettingsFacts } from '../plan/facts/settings.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { Blocked } from '../plan/gates/reasons.ts';

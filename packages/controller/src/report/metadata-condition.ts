@@ -1,8 +1,7 @@
 /** The condition MetadataApplied of a BottlerocketNodeGroup. */
 import type { Condition } from '@brupop/shared/api/meta';
-import { shorten } from '@brupop/shared/runtime/errors';
+import { namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { isEmpty } from '../policy/rendered.ts';
-import { namesOf } from '../plan/capacity.ts';
 import { MAX_MESSAGE } from '../plan/gates/reasons.ts';
 import type { GroupMetadata } from '../upkeep/node-metadata.ts';
 import type { GroupRollout } from './rollout.ts';

@@ -9,8 +9,8 @@
  *                             Stalled       the node needs a user
  *                             neither       it is up to date, or waits
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import type { Condition } from '@brupop/shared/api/meta';
-import { namesOf } from '../plan/capacity.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { judgeSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';

@@ -1,10 +1,10 @@
+import { namesOf } from '@brupop/shared/runtime/errors';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { isManaged } from '../cluster/node.ts';
 import { isOwnedBy, isSettled } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from '../plan/facts/deadlines.ts';
-import { namesOf } from '../plan/capacity.ts';
 import { eventOn } from '../plan/spec-change.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */

@@ -11,11 +11,11 @@
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
  * write was rejected is tried after all others.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import type { Rendered } from '@brupop/shared/api/node-metadata';
 import { isSameTaint } from '../cluster/group-metadata.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { namesOf } from '../plan/capacity.ts';
 import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';

@@ -16,6 +16,7 @@
  * drained for its reboot, and is still cordoned for it, is ever tainted. A taint of another actor is never touched, nor is
  * one of the operator set again that another actor removed.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { OUT_OF_SERVICE_TAINT } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -27,7 +28,6 @@ import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { namesOf } from '../plan/capacity.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { latestTime } from '../plan/facts/deadlines.ts';
 import type { FleetState } from '../plan/fleet.ts';

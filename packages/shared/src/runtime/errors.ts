@@ -50,3 +50,11 @@ export function shorten(text: string, length: number): string {
   const head = Math.floor(length / 3);
   return printable(`${line.slice(0, head)} … ${line.slice(head - length)}`);
 }
+
+const MAX_NAMED = 3;
+
+/** The first three names in order, for messages. */
+export function namesOf(names: readonly string[]): string {
+  const more = names.length > MAX_NAMED ? ' and others' : '';
+  return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
+}

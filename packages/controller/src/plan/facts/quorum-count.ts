@@ -31,12 +31,6 @@ export interface MemberWait {
   readonly isUnknown?: boolean;
 }
 
-/** At most three names, in order. */
-export function namesOf(names: readonly string[]): string {
-  const more = names.length > MAX_NAMED ? ' and others' : '';
-  return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
-}
-
 /** Names the members on a node. */
 export function whoIs(node: string, own: readonly Member[]): string {
   return own.length === 0 ? `the missing member of ${node}` : `${own.map(({ pod }) => pod).join(', ')} on ${node}`;

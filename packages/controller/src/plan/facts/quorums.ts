@@ -17,6 +17,7 @@
  * again has not succeeded, and holds its slot. On a node that `nodeSelector` selects and that has no member, one that is missing
  * counts as its own. The lists of members are asked for here: an old one may keep a node waiting, only one that counts lets it go.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { type MemberPods, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
@@ -27,7 +28,6 @@ import {
   atRisk,
   type CountWithout,
   describe,
-  namesOf,
   type MemberWait,
   notListed,
   whyUncountable,
