@@ -59,14 +59,14 @@ export function latestRefusal(refusals: readonly Refusal[]): { message: string; 
   const latest = refusals.toSorted((a, b) => a.lastAt - b.lastAt).at(-1);
   if (latest === undefined) return undefined;
   const { message, lastAt } = latest;
-  if (!REFUSED.test(message) || isTransient(message)) return { message, isLasting: false };
+  if (!REFUSED.test(message) || isPassing(message)) return { message, isLasting: false };
   if (!isQuota(message)) return { message, isLasting: true };
   const since = Math.min(...refusals.filter((one) => isQuota(one.message)).map(({ firstAt }) => firstAt));
   return { message, isLasting: since > 0 && lastAt - since >= QUOTA_MS };
 }
 
 /** True for what kube-apiserver and webhooks say of their own failures. Names, such as of a check, are quoted. */
-function isTransient(message: string): boolean {
+function isPassing(message: string): boolean {
   return PASSING.test(message.replaceAll(/"[^"]*"/gu, '')) && !DENIED.test(message);
 }
 
@@ -76,5 +76,5 @@ export function isQuota(message: string): boolean {
 
 /** By the schema, a quota, a policy, RBAC or a webhook that denies; not by a server or a webhook that does not answer. */
 export function isRefusal(error: unknown): boolean {
-  return error instanceof KubeError && [400, 403, 422].includes(error.status) && !isTransient(error.message);
+  return error instanceof KubeError && [400, 403, 422].includes(error.status) && !isPassing(error.message);
 }
