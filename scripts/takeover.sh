@@ -143,12 +143,19 @@ save_all() {
   save_release crd "$crd_releases"
 }
 
+# Prints the version of the chart of a release: chart_version RELEASE NAMESPACE
+# Versions of dependencies are indented.
+chart_version() {
+  helm get metadata "$1" --namespace "$2" --output yaml | sed -n 's/^version: *//p' | tr -d '"'
+}
+
 # save_release FILE "RELEASE NAMESPACE"; the file that names the release is the last one, so it is complete.
 save_release() {
   local release release_namespace
   read -r release release_namespace <<<"$2"
   [ -n "$release" ] || return 0
   save "$1-values.yaml" helm get values "$release" --namespace "$release_namespace" --all --output yaml
+  save "$1-version.txt" chart_version "$release" "$release_namespace"
   save "$1-manifest.yaml" helm get manifest "$release" --namespace "$release_namespace"
   save "$1-release.txt" echo "$release $release_namespace"
 }

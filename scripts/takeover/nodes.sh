@@ -28,7 +28,7 @@ start() {
     kubectl annotate nodes -l "$labelled" "$cordon_annotation-" "$exclusion_annotation-" >/dev/null
     while [ -e "$backup/earlier-$number" ]; do number=$((number + 1)); done
     for file in nodes.txt cordoned.txt crd.yaml shadows.yaml workloads.yaml steps.txt \
-      {operator,crd}-{release.txt,values.yaml,manifest.yaml}; do
+      {operator,crd}-{release.txt,version.txt,values.yaml,manifest.yaml}; do
       [ -e "$backup/$file" ] || continue
       mkdir -p "$backup/earlier-$number"
       mv "$backup/$file" "$backup/earlier-$number/"

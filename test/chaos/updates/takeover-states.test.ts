@@ -89,6 +89,7 @@ async function prepare(setup: Setup, options = ''): Promise<string> {
 /** The commands of the page, as they are for the charts, the folder and the Helm of this test. */
 function documented(setup: Setup, heading: string): string {
   const text = commandsOf(PAGE, heading)
+    .replace(/^helm repo add .*\n/mu, '')
     .replaceAll('brupop-backup', `${setup.folder}/brupop-backup`)
     .replaceAll('brupop/bottlerocket-shadow', join(rustOperator, 'crd'))
     .replaceAll('brupop/bottlerocket-update-operator', join(rustOperator, 'operator'));
@@ -154,6 +155,8 @@ describe.each([4, 3] as const)('with Helm %i', (major) => {
       await createShadow(setup, 'node-1', 'Idle', 'Idle');
       const uids = await uidsOfShadows(setup);
       await prepare(setup);
+      for (const chart of ['crd', 'operator'])
+        expect(readFileSync(join(setup.folder, `brupop-backup/${chart}-version.txt`), 'utf8')).toBe('1.0.0\n');
 
       const crd = ['brupop-crd', join(rustOperator, 'crd'), '--namespace', 'default'];
       const outcome = await helm(setup, 'install', ...crd, '--take-ownership').catch(String);
