@@ -19,7 +19,7 @@ const ROOT = join(import.meta.dirname, '../../..');
 const NOTES = 'charts/bottlerocket-update-operator/templates/NOTES.txt';
 const CONFIG = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
 /** Argo CD and Flux have definitions of their own; test/integration/chart/values.test.ts renders their values. */
-const OF_OTHER_TOOLS = /^apiVersion: (?:argoproj\.io|helm\.toolkit\.fluxcd\.io)\//mu;
+const OF_OTHER_TOOLS = /^apiVersion: (?:argoproj\.io|(?:helm|kustomize)\.toolkit\.fluxcd\.io)\//mu;
 
 const examples = userPages.flatMap(yamlExamplesOf);
 const objects = examples.filter(({ is }) => is === 'object' || is === 'part');
