@@ -234,7 +234,7 @@ prepare() {
   forget_crd_release
   remove_workloads
   say_cordons
-  say "Ready. Install the chart into $namespace now, with --take-ownership --force-conflicts: docs/takeover.md"
+  say "Ready. Install the chart into $namespace now, at first without a controller: step 2 of docs/takeover.md"
 }
 
 [ $# -eq 0 ] || die "unknown option or missing value: $*"

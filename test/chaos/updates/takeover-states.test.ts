@@ -21,6 +21,7 @@ import { obtainPrograms } from '../../framework/control-plane/obtain.ts';
 import { startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { installAfterPrepare } from '../../framework/rust-operator/install-after.ts';
 import {
   createShadow,
   definition,
@@ -93,13 +94,16 @@ function documented(setup: Setup, heading: string): string {
     .replaceAll('brupop-backup', `${setup.folder}/brupop-backup`)
     .replaceAll('brupop/bottlerocket-shadow', join(rustOperator, 'crd'))
     .replaceAll('brupop/bottlerocket-update-operator', join(rustOperator, 'operator'));
-  return setup.major === 3 ? text.replaceAll(' --force-conflicts', '') : text;
+  return forHelm(setup, text);
 }
 
-/** The second step of "During". */
+/** Helm 3 has no option --force-conflicts. */
+function forHelm({ major }: Setup, text: string): string {
+  return major === 3 ? text.replaceAll(' --force-conflicts', '') : text;
+}
+
 async function install(setup: Setup): Promise<void> {
-  const text = documented(setup, 'During');
-  await runCommands(setup, text.slice(text.indexOf('kubectl label namespace')));
+  await installAfterPrepare(setup, setup.folder, undefined, (command) => forHelm(setup, command));
 }
 
 async function uidsOfShadows({ api }: Setup): Promise<unknown[]> {

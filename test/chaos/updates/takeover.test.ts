@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { V1DaemonSet, V1Node, V1PodList, V1Taint } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
 import { AGENT, GROUP, SHADOW_PLURAL } from '../../../packages/shared/src/api/names.ts';
+import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { helm, releaseNamespace } from '../../framework/chart.ts';
 import { commandsOf, runCommands } from '../../framework/commands.ts';
@@ -12,6 +13,7 @@ import type { Crd } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { CLOSED, installAfterPrepare } from '../../framework/rust-operator/install-after.ts';
 import {
   createShadow,
   definition as DEFINITION,
@@ -38,6 +40,8 @@ beforeEach(() => {
 afterEach(() => rmSync(backup, { recursive: true, force: true }));
 
 const UNCORDON = commandsOf('docs/takeover.md', 'Before the installation');
+
+const CONFIG = `/apis/${GROUP}/v1alpha1/brupopconfigs/cluster`;
 
 const takeover = (command: string): string => `scripts/takeover.sh ${command} --backup ${backup} --timeout 60`;
 
@@ -117,6 +121,11 @@ async function stateOfRustAgents({ api }: ControlPlane): Promise<unknown> {
   return spec?.selector.matchLabels?.['brupop.bottlerocket.aws/component'];
 }
 
+/** What its node waits for. */
+function reasonOf(shadow: BottlerocketShadow | undefined): string | undefined {
+  return shadow?.status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+}
+
 async function expectCordons({ cluster: { api } }: FleetContext, expected: readonly string[]): Promise<void> {
   const { items } = await api.get<{ items: V1Node[] }>('/api/v1/nodes');
   const cordoned = items.filter(({ spec }) => spec?.unschedulable === true);
@@ -183,7 +192,7 @@ describe('the takeover of a fleet of the Rust operator', () => {
       expect(await uidsOfShadows(cluster)).toEqual(uids);
 
       // The controller creates it.
-      await eventually(async () => await cluster.api.get(`/apis/${GROUP}/v1alpha1/brupopconfigs/cluster`));
+      await eventually(async () => await cluster.api.get(CONFIG));
       await runCommands(cluster, commandsOf('docs/uninstall.md', 'Everything'), 180_000);
       await eventually(async () => {
         await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
@@ -193,6 +202,38 @@ describe('the takeover of a fleet of the Rust operator', () => {
       const nodes = readFileSync(join(backup, 'nodes.txt'), 'utf8').trim().split('\n').join(' ');
       await runCommands(cluster, `kubectl label ${nodes} bottlerocket.aws/updater-interface-version=2.0.0`);
       expect(await stateOfRustAgents(cluster)).toBe('agent');
+    });
+  });
+
+  it('with the documented commands starts no update outside of the windows', async () => {
+    const states = new Set<string>();
+    const before = async (context: FleetContext): Promise<void> => {
+      await arrange(context);
+      await prepare(context);
+      const { shadows } = context.fleet.observer;
+      // Until now the Rust operator's steps were under way.
+      await eventually(() =>
+        expect(shadows.list().map(({ spec }) => spec.state)).toEqual(['Idle', 'Idle', 'Idle', 'Idle']),
+      );
+      shadows.subscribe(({ object }) => states.add(object.spec.state));
+    };
+    const install = async ({ cluster }: FleetContext): Promise<void> =>
+      await installAfterPrepare(cluster, backup, { maintenance: CLOSED, monitoring: { healthyFor: '0s' } });
+    await withFleet({ nodes: fleetNodes(4), maxUnavailable: 3, before, install }, async ({ cluster, fleet }) => {
+      const untilWaiting = async (name: string): Promise<void> =>
+        await eventually(() => expect(reasonOf(fleet.shadow(name))).toBe('OutsideMaintenanceWindow'), {
+          limitMs: 120_000,
+        });
+      await Promise.all([IDLE, FAILED_IN_DRAIN, STAGED].map(untilWaiting));
+      const { spec } = await cluster.api.get<BrupopConfig>(CONFIG);
+      expect(spec.maintenance).toMatchObject(CLOSED);
+      expect([...states]).toEqual(['Idle']);
+      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([0, 0, 0, 0]);
+
+      // The window was all that they waited for.
+      await cluster.api.patch(CONFIG, { spec: { maintenance: null } });
+      await cluster.api.patch(`/api/v1/nodes/${CORDONED_BY_USER}`, { spec: { unschedulable: null } });
+      await fleet.untilAllRun(NEW);
     });
   });
 });
