@@ -27,6 +27,8 @@ export interface List<T> {
   readonly items: readonly T[];
   /** How many objects were omitted. */
   readonly omitted: number;
+  /** The namespaces of which objects were omitted, since there are too many. */
+  readonly overfull?: ReadonlySet<string>;
   readonly resourceVersion: string;
 }
 
@@ -70,7 +72,7 @@ export class Sizes {
   add(objects: readonly unknown[]): number {
     for (const object of objects) {
       const chars = charsOf(object);
-      const { namespace = '' } = (object as Partial<KubernetesObject>).metadata ?? {};
+      const namespace = namespaceOf(object);
       this.#total += chars;
       this.#byNamespace.set(namespace, (this.#byNamespace.get(namespace) ?? 0) + chars);
     }
@@ -82,6 +84,12 @@ export class Sizes {
     const [name = ''] = [...this.#byNamespace].toSorted(([, a], [, b]) => b - a)[0] ?? [];
     return name;
   }
+}
+
+/** Of an object, or of what is kept of one under the key `namespace/name`. */
+function namespaceOf(object: unknown): string {
+  const { metadata, key = '' } = object as Partial<KubernetesObject> & { readonly key?: string };
+  return metadata?.namespace ?? key.split('/', 1)[0] ?? '';
 }
 
 function tooManyChars(maxChars: number, sizes: Sizes): string {

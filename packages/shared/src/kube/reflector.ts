@@ -166,8 +166,8 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   /** Replaces the store. Before `run`, saves it the first list. */
-  replace({ items, resourceVersion }: List<T>): void {
-    this.#store.replace(items);
+  replace({ items, overfull, resourceVersion }: List<T>): void {
+    this.#store.replace(items, overfull);
     this.#resourceVersion = resourceVersion;
     this.#synced = true;
     this.#recordActivity();
@@ -176,10 +176,29 @@ export class Reflector<T extends KubernetesObject> {
 
   /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
   async readAll(signal: AbortSignal): Promise<List<T>> {
+    const { limits, maxItems } = this.#options;
+    const isBounded = limits === undefined || maxItems !== undefined;
+    return isBounded ? await this.#readList((raw) => this.#slim(raw), signal) : await this.#readSome(limits, signal);
+  }
+
+  /** Of each page no more is kept than the store may have: otherwise all that anyone may write would be in memory at once. */
+  async #readSome(limits: StoreLimits<T>, signal: AbortSignal): Promise<List<T>> {
+    const kept = new Store<T>(limits);
+    let read = 0;
+    const keep = (raw: unknown): undefined => {
+      const object = this.#slim(raw);
+      if (object === undefined) return;
+      read += 1;
+      kept.set(object);
+    };
+    const { omitted, ...list } = await this.#readList(keep, signal);
+    return { ...list, items: kept.list(), omitted: omitted - read, overfull: kept.overfull };
+  }
+
+  async #readList(slim: (raw: unknown) => T | undefined, signal: AbortSignal): Promise<List<T>> {
     const { client, path, query = {}, maxItems, maxChars, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
-    const slim = (raw: unknown): T | undefined => this.#slim(raw);
     const limits = { ...(maxItems !== undefined && { maxItems }), ...(maxChars !== undefined && { maxChars }) };
-    return readList(client, { path, query, slim, ...limits, timeoutMs, signal });
+    return await readList(client, { path, query, slim, ...limits, timeoutMs, signal });
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {

@@ -74,9 +74,13 @@ export class Store<T extends KubernetesObject> {
     this.#emit({ type: 'Deleted', object: old });
   }
 
-  /** Replaces the content by `objects`, with an event for each difference. */
-  replace(objects: readonly T[]): void {
+  /**
+   * Replaces the content by `objects`, with an event for each difference.
+   * @param overfull - the namespaces of which objects were omitted before
+   */
+  replace(objects: readonly T[], overfull: Iterable<string> = []): void {
     this.#overfull.clear();
+    for (const namespace of overfull) this.#overfull.add(namespace);
     const present = new Set(objects.map(({ metadata }) => keyOf(metadata.name, metadata.namespace)));
     for (const [key, old] of this.#objects) if (!present.has(key)) this.remove(old);
     for (const object of objects) this.set(object);
