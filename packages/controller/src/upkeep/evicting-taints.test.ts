@@ -129,6 +129,18 @@ it('a node that is not Ready soon after it got it stops the others for ten minut
   expect(written(planOf(nodes(10 * MINUTE), { spec: AT_ONCE }))).toEqual(['c']);
 });
 
+it('if the first one goes off with it, another one is tried after ten minutes, or once a user leaves it out', () => {
+  const others = [waiting('b'), waiting('c')];
+  const spec = { concurrency: { maxUpdating: 3, maxUnavailable: 3 } };
+  expect(written(planOf([tainted('a', 5 * MINUTE, false), ...others], { spec }))).toEqual([]);
+  expect(written(planOf([tainted('a', 10 * MINUTE, false), ...others], { spec }))).toEqual(['b']);
+  const { node, ...first } = tainted('a', 5 * MINUTE, false);
+  if (node === undefined) throw new Error('there is a Node');
+  const annotations = { ...node.metadata.annotations, [SKIP_ANNOTATION]: 'true' };
+  const skipped = { ...first, node: { ...node, metadata: { ...node.metadata, annotations } } };
+  expect(written(planOf([skipped, ...others], { spec }))).toEqual(['b']);
+});
+
 it.each<readonly [string, World, NodeParts]>([
   ['during a pause', { spec: { paused: true } }, {}],
   ['outside of the windows', { spec: { maintenance: { windows: [{ schedule: '0 1 1 1 *', duration: '1h' }] } } }, {}],

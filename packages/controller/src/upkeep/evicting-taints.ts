@@ -9,12 +9,13 @@
  * with a mistake in the configuration or the group, on a node that updates, or on one that a user has left out. A node that
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
- * write was rejected is tried after all others.
+ * write was rejected is tried after all others. One that has been off for UNREADY_COUNTS_MS with the taints holds up nobody,
+ * and neither does one that a user leaves out.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { Rendered } from '@brupop/shared/api/node-metadata';
 import { isSameTaint } from '../cluster/group-metadata.ts';
-import type { NodeView } from '../cluster/node.ts';
+import { type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
 import type { FleetState } from '../plan/fleet.ts';
@@ -97,11 +98,11 @@ function whyNot(
   );
 }
 
-/** The nodes of a group that have its taints that evict pods. */
+/** The nodes of a group that have its taints that evict pods, but for those that are left out or have been off for long. */
 interface Tainted {
   /** Includes those that get them in this plan. */
   readonly names: string[];
-  /** Names of those that got them lately, and are not Ready. */
+  /** Names of those that are not Ready. */
   readonly unready: readonly string[];
   readonly isProved: boolean;
 }
@@ -111,15 +112,17 @@ function taintedIn(
   { group, rendered }: NonNullable<MetadataChange['wanted']>,
   now: number,
 ): Tainted {
-  const tainted = managedNodes.filter(
-    ({ group: of, node }) => of?.name === group && node !== undefined && hasTaints(node, rendered),
-  );
   const isOlder = ({ evictedSince = -Infinity }: ManagedNode, ms: number): boolean => now - evictedSince >= ms;
+  const isOff = (one: ManagedNode): boolean => one.node?.ready === false && isOlder(one, UNREADY_COUNTS_MS);
+  // The next one is then tried alone.
+  const tainted = managedNodes.filter((one) => {
+    const { group: of, node } = one;
+    if (of?.name !== group || node === undefined || skippedBy(node) !== undefined) return false;
+    return hasTaints(node, rendered) && !isOff(one);
+  });
   return {
     names: tainted.map(({ name }) => name),
-    unready: tainted
-      .filter((one) => one.node?.ready === false && !isOlder(one, UNREADY_COUNTS_MS))
-      .map(({ name }) => name),
+    unready: tainted.filter(({ node }) => node?.ready === false).map(({ name }) => name),
     isProved: tainted.some((one) => one.node?.ready === true && isOlder(one, TAINT_PROVING_MS)),
   };
 }
