@@ -26,6 +26,8 @@ import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';
 
 const SWEEP_MS = 600_000;
+/** With more of them in the namespace, none is deleted. */
+const MAX_JOBS = 50_000;
 const SWEEP_KEY = 'jobs/sweep';
 
 export class CheckJobs {
@@ -126,7 +128,8 @@ export class CheckJobs {
   async #sweep(attempts: ReadonlySet<string>): Promise<void> {
     const { client, signal } = this.#context;
     const path = groupPath('batch/v1', 'jobs', { namespace: this.#lookups.config.namespace });
-    const { items } = await readList(client, { path, query: { labelSelector: CHECK_LABEL }, signal, slim: ours });
+    const query = { labelSelector: CHECK_LABEL };
+    const { items } = await readList(client, { path, query, signal, slim: ours, maxItems: MAX_JOBS });
     const left = new Set<string>();
     await forEachOf(items, async (job) => {
       const attempt = attemptOf(job.jobOf);

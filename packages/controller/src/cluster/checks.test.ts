@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { JOB_OF_ANNOTATION } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
@@ -98,6 +99,8 @@ describe('a Job', () => {
 
   it('of another owner is known as such', () => {
     expect(readJob({ metadata: { name: 'a', uid: 'u' } }).jobOf).toBe('');
+    const annotations = { [JOB_OF_ANNOTATION]: 'x'.repeat(200_000) };
+    expect(readJob({ metadata: { name: 'a', uid: 'u', annotations } }).jobOf).toBe('');
     expect(() => readJob({ metadata: {} })).toThrow('the Job.metadata.name: expected a text, found nothing');
   });
 });

@@ -281,10 +281,14 @@ export interface RawJob {
   readonly hasPods: boolean;
 }
 
+/** Longer than what the operator writes. Whoever may create Jobs in their namespace may write more. */
+const MAX_JOB_OF = 1_000;
+
 /** Throws an error that names the field which is not as expected. */
 export function readJob(raw: unknown): RawJob {
   const { metadata, status } = parse(job, raw, 'the Job', (message) => new Error(message));
   const { name, uid, annotations = {}, ownerReferences = [] } = metadata;
+  const { [JOB_OF_ANNOTATION]: jobOf = '' } = annotations;
   const node = ownerReferences.find(({ kind }) => kind === 'Node')?.name;
   const { active = 0, succeeded = 0, failed = 0 } = status ?? {};
   const hasPods = active + succeeded + failed > 0;
@@ -292,7 +296,7 @@ export function readJob(raw: unknown): RawJob {
     name,
     uid,
     node,
-    jobOf: annotations[JOB_OF_ANNOTATION] ?? '',
+    jobOf: jobOf.length > MAX_JOB_OF ? '' : jobOf,
     result: resultOf(status?.conditions),
     hasPods,
   };
