@@ -5,6 +5,7 @@ import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
 import { type DrainPod, podKey } from '@brupop/shared/drain/pods';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
@@ -27,7 +28,10 @@ type Opens = (pods: readonly string[]) => boolean;
 class HeldNode {
   readonly clock = new FakeClock();
   readonly evicted: string[] = [];
+  readonly ended: string[] = [];
   drain: DrainStatus | undefined;
+  /** How long pods terminate. */
+  endsAfterMs = 0;
   readonly #changes = new Changes(this.clock);
   readonly #opens: Readonly<Record<string, Opens>>;
   readonly #startedAt = this.clock.now();
@@ -68,9 +72,23 @@ class HeldNode {
     if (this.#budgets().some(({ metadata }) => metadata.name === name))
       return { kind: 'blocked', block: { reason: 'DisruptionBudget', message: 'held' }, retryAfterMs: 0 };
     this.evicted.push(name);
-    this.#pods = this.#pods.filter((one) => podKey(one) !== podKey(pod));
-    this.#changes.notify();
+    if (this.endsAfterMs === 0) this.#end(pod);
+    else this.#terminate(pod);
     return { kind: 'accepted' };
+  }
+
+  #terminate(pod: DrainPod): void {
+    const deletionTimestamp = rfc3339(this.clock.now() + this.endsAfterMs);
+    const terminating = { ...pod, metadata: { ...pod.metadata, deletionTimestamp } };
+    this.#pods = this.#pods.map((one) => (podKey(one) === podKey(pod) ? terminating : one));
+    this.clock.after(this.endsAfterMs, () => this.#end(pod));
+    this.#changes.notify();
+  }
+
+  #end(pod: DrainPod): void {
+    this.#pods = this.#pods.filter((one) => podKey(one) !== podKey(pod));
+    this.ended.push(`${this.evicted.length} evicted at the end of ${pod.metadata.name}`);
+    this.#changes.notify();
   }
 
   #evictor(): Evictor {
@@ -181,5 +199,13 @@ describe('a drain of a node on which a budget holds', () => {
     const node = new HeldNode([server, database, primary], opens);
     expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 3 });
     expect(node.evicted).toEqual(['primary', 'database', 'server']);
+  });
+
+  it('pods with volumes that budgets hold are evicted one by one once these are open', async () => {
+    const [a, b] = ['db-a', 'db-b'].map((name) => aPod(name, { claims: [name] })) as [DrainPod, DrainPod];
+    const node = new HeldNode([a, b], { 'db-a': () => true, 'db-b': () => true });
+    node.endsAfterMs = 20_000;
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 2 });
+    expect(node.ended).toEqual(['1 evicted at the end of db-a', '2 evicted at the end of db-b']);
   });
 });

@@ -113,12 +113,17 @@ export class VolumeHandovers {
     await this.#dropExempt(pods);
     if (this.current !== undefined && this.current.phase !== 'Evicting') return { pod: undefined };
     const leaving = pods.filter((pod) => hasVolumes(pod) && order.isLeaving(pod));
-    const own = leaving.find(({ metadata }) => metadata.uid === this.current?.podUID);
+    const own = leaving.find(({ metadata }) => metadata.uid === this.current?.podUID) ?? this.#terminating();
     const [adopted] = leaving;
     // Pods that another actor has deleted are waited for, too.
     if (own === undefined && adopted !== undefined) await this.#start(adopted);
     const pod = own ?? adopted;
     return pod === undefined ? undefined : { pod };
+  }
+
+  /** The recorded pod, also if it is not to be evicted any more, since it is terminating. */
+  #terminating(): DrainPod | undefined {
+    return this.#view.pods().find((pod) => pod.metadata.uid === this.current?.podUID && isTerminating(pod));
   }
 
   /** Records that this pod is evicted next; false while the eviction of another one may be under way. */
