@@ -7,6 +7,11 @@ describe('the pods that a drain must see gone', () => {
   it.each<[string, boolean, DrainPod]>([
     ['an ordinary pod', true, aPod('x')],
     ['a finished pod', true, aPod('x', { finished: true })],
+    [
+      'a finished pod that only a finalizer holds',
+      false,
+      aPod('x', { finished: true, goneBy: '2026-01-02T03:04:05Z' }),
+    ],
     ['a pod that is on its way out', true, aPod('x', { goneBy: '2026-01-02T03:04:05Z' })],
     ['a mirror pod', false, aPod('x', { mirror: true })],
     ['a finished mirror pod', false, aPod('x', { mirror: true, finished: true })],

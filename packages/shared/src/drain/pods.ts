@@ -251,7 +251,8 @@ export interface DrainFilter {
 /**
  * The pods that `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` evicts: all but
  * mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are needed pods, pods
- * with the drain policy `skip`, and pods that {@link cameBack}.
+ * with the drain policy `skip`, pods that {@link cameBack}, and finished pods that are deleted: nothing of them
+ * runs, and a finalizer may hold them for ever.
  */
 export function podsToEvict(
   pods: readonly DrainPod[],
@@ -260,6 +261,7 @@ export function podsToEvict(
   const stays = (pod: DrainPod): boolean =>
     pod.mirror ||
     pod.drainPolicy === 'skip' ||
+    (pod.finished && isTerminating(pod)) ||
     needed?.has(pod.metadata.uid) === true ||
     cameBack(pod, cordonedSince) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
