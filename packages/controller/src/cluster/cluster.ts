@@ -114,7 +114,7 @@ export class Cluster {
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
-    const parts = { ...caches, guard: this.#guard, isUsed: options.dependents.length > 0 };
+    const parts = { ...caches, guard: this.#guard, hasTargets: options.dependents.length > 0 };
     this.#cluster = new ClusterProbe({ ...parts, shadowOf: (node) => this.#shadowOf(node) });
     this.upkeep = new UpkeepView({ ...parts, watches: this, client });
     this.#nodes.subscribe(({ type, object, old }) => {

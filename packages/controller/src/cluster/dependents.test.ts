@@ -2,7 +2,7 @@ import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aManagedNode, MINUTE, NOW, POLICY } from '../testing/objects.ts';
-import { configWith } from '../testing/scaled-world.ts';
+import { aDependent, configWith } from '../testing/scaled-world.ts';
 import { ConnectivityGuard } from './connectivity.ts';
 import { ClusterProbe } from './dependents.ts';
 
@@ -18,7 +18,7 @@ class Process {
   readonly #probe: ClusterProbe;
   #ms = 0;
 
-  constructor(silentForMs: number, status: BrupopConfigStatus | undefined) {
+  constructor(silentForMs: number, status: BrupopConfigStatus | undefined, { hasTargets = true, fleet = POLICY } = {}) {
     this.status = status;
     for (const node of NODES) {
       const metadata = { name: node.metadata.name, uid: 'lease', resourceVersion: '1' };
@@ -26,11 +26,11 @@ class Process {
       this.#guard.observe({ type: 'Modified', object }, { wall: NOW, monotonic: 0 });
     }
     this.#probe = new ClusterProbe({
-      isUsed: true,
+      hasTargets,
       guard: this.#guard,
       nodes: { list: () => NODES },
       configs: { get: (): BrupopConfig => configWith(this.status) },
-      policies: { fleet: POLICY },
+      policies: { fleet },
       shadowOf: () => undefined,
     });
   }
@@ -75,4 +75,11 @@ it('a stale watch keeps dependents as they are, unless it is of budgets or group
   const resources = ['nodes', 'leases', 'brupopconfigs', 'bottlerocketshadows', 'poddisruptionbudgets'];
   expect(resources.map((resource) => process.isUnsure(resource))).toEqual([true, true, true, true, false]);
   expect(process.isUnsure('bottlerocketnodegroups')).toBe(false);
+});
+
+it('a chart without targets is no reason to say nothing of what the configuration asks for', () => {
+  const none = { hasTargets: false };
+  expect(new Process(0, {}, none).probe()).toBeUndefined();
+  const fleet = { ...POLICY, connectivity: { ...POLICY.connectivity, dependents: [aDependent('autoscaler')] } };
+  expect(new Process(0, {}, { ...none, fleet }).probe()).toMatchObject({ lost: false, counted: 4 });
 });

@@ -1,4 +1,4 @@
-/** Whether the whole cluster is lost, for `upkeep/dependents`; asked only if the chart has dependents. */
+/** Whether the whole cluster is lost, for `upkeep/dependents`; asked only if the chart or the configuration has dependents. */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { Dependent } from '@brupop/shared/api/config-dependents';
 import { CONFIG_NAME, NODE_GROUP_PLURAL } from '@brupop/shared/api/names';
@@ -23,7 +23,8 @@ export interface DependentsView {
 }
 
 interface ProbeOptions {
-  readonly isUsed: boolean;
+  /** The chart has dependents. */
+  readonly hasTargets: boolean;
   readonly guard: ConnectivityGuard;
   readonly nodes: Pick<Reflector<NodeView>, 'list'>;
   readonly configs: Pick<Reflector<BrupopConfig>, 'get'>;
@@ -45,8 +46,9 @@ export class ClusterProbe {
 
   /** True if the loss has begun or ended since the former probe, or is about to. */
   probe(now: ProbeTime): boolean {
-    const { isUsed, guard, nodes, policies, shadowOf } = this.#options;
-    if (!isUsed) return false;
+    const { hasTargets, guard, nodes, policies, shadowOf } = this.#options;
+    // One that the chart does not have is reported.
+    if (!hasTargets && policies.fleet.connectivity.dependents.length === 0) return false;
     const all = nodes.list().map((node) => {
       const { name } = node.metadata;
       return { name, node, shadow: shadowOf(name) };
