@@ -57,8 +57,8 @@ export class RecoveryRecord {
   }
 
   /**
-   * Writes what differs, to the configuration with this UID. A window or a pod that is new is written at once; what costs nothing when
-   * it is lost, such as a later end, half a minute after the last write. Throws KubeError; then nothing may be evicted.
+   * Writes what differs, to the configuration with this UID. A window or a pod that is new, or
+   * that is recorded no more, is written at once; what costs nothing when it is lost, such as a later end, half a minute after the last write. Throws KubeError; then nothing may be evicted.
    */
   async write(uid: string, recoveries: readonly Recovery[], signal: AbortSignal): Promise<void> {
     const { client, clock, count } = this.#options;
@@ -106,10 +106,10 @@ function requestsIn(status: readonly RecoveryStatus[]): string[] {
   return status.flatMap(({ pods = [] }) => pods.map(({ uid, time }) => `${uid} ${time}`));
 }
 
-/** Whether a window opens or closes, or an eviction is to be requested. */
+/** Whether a window opens or closes, an eviction is to be requested, or was refused and may be requested again. */
 function hasNews(status: readonly RecoveryStatus[], before: readonly RecoveryStatus[]): boolean {
-  const known = new Set(requestsIn(before));
-  return !isDeepStrictEqual(windowsOf(status), windowsOf(before)) || requestsIn(status).some((one) => !known.has(one));
+  const [now, known] = [status, before].map((one) => [windowsOf(one), requestsIn(one).toSorted()]);
+  return !isDeepStrictEqual(now, known);
 }
 
 export function recoveriesIn(config: Pick<BrupopConfig, 'status'> | undefined): readonly Recovery[] {

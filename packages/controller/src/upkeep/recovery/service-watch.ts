@@ -27,7 +27,9 @@ interface Slice extends KubernetesObject {
 }
 
 interface RawSlice extends KubernetesObject {
-  readonly endpoints?: readonly { readonly conditions?: { readonly ready?: boolean } }[] | null;
+  readonly endpoints?:
+    | readonly { readonly conditions?: { readonly ready?: boolean; readonly serving?: boolean } }[]
+    | null;
 }
 
 export const ENDPOINT_SLICES = 'endpointslices';
@@ -93,10 +95,15 @@ export class ServiceWatch {
   }
 }
 
-/** Without the condition an endpoint counts as ready (discovery/v1). */
+/**
+ * Without a condition an endpoint counts as ready and serving (discovery/v1). With `publishNotReadyAddresses` each endpoint is ready,
+ * and only `serving` says whether its pod is.
+ */
 function readSlice(raw: unknown): Slice {
   const { metadata, endpoints } = raw as RawSlice;
   const { name, namespace = '', uid, resourceVersion } = metadata;
-  const ready = (endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false).length;
+  const ready = (endpoints ?? []).filter(
+    ({ conditions }) => conditions?.ready !== false && conditions?.serving !== false,
+  ).length;
   return { metadata: { name, namespace, uid, resourceVersion }, ready };
 }
