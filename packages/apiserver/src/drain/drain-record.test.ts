@@ -17,11 +17,11 @@ const outcome = (changes: Partial<PassOutcome> = {}): PassOutcome => ({
 });
 
 describe('the log line of the end of a drain', () => {
-  it.each(['Drained', 'Forced', 'Blocked'] as const)('is no warning with the result %s', (result) =>
+  it.each(['Drained', 'Blocked'] as const)('is no warning with the result %s', (result) =>
     expect(levelOfEnd(result)).toBe('info'),
   );
 
-  it.each(['TimedOut', 'CordonRemoved'] as const)('is a warning with the result %s', (result) =>
+  it.each(['TimedOut', 'CordonRemoved', 'Forced'] as const)('is a warning with the result %s', (result) =>
     expect(levelOfEnd(result)).toBe('warn'),
   );
 });

@@ -157,9 +157,9 @@ export function isSuccess(result: DrainResultName | undefined): boolean {
   return result === 'Drained' || result === 'Forced';
 }
 
-/** Blocked is no failure: no pod was evicted, and the node waits for its next turn. */
+/** Blocked is no failure: no pod was evicted, and the node waits for its next turn. Forced has deleted pods past their budgets. */
 export function levelOfEnd(result: DrainResultName): 'info' | 'warn' {
-  return isSuccess(result) || result === 'Blocked' ? 'info' : 'warn';
+  return result === 'Drained' || result === 'Blocked' ? 'info' : 'warn';
 }
 
 /**

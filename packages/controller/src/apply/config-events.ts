@@ -137,7 +137,7 @@ function recordLateness({ events, log }: Context, change: Change): void {
   log.error('rollout late', { message });
 }
 
-function recordConditions({ events, clock }: Context, change: Change): void {
+function recordConditions({ events, log, clock }: Context, change: Change): void {
   const { uid, before, now } = change;
   for (const [type, reasons] of Object.entries(TOLD)) {
     const { reason = '', message = '' } = conditionOf(now, type) ?? {};
@@ -146,6 +146,7 @@ function recordConditions({ events, clock }: Context, change: Change): void {
     if (before?.conditions === undefined && AT_FIRST.has(reason)) continue;
     const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
     events.record({ reason, warning, about: aboutConfig(change), message, key });
+    if (warning) log.warn('the configuration needs attention', { condition: type, code: reason, message });
   }
 }
 

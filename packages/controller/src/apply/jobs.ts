@@ -61,7 +61,10 @@ export class CheckJobs {
       const isRecorded = await writer.attempt('job_record', key, () => this.#record(work, records), log);
       if (!isRecorded) return;
       writer.settle(key);
-      if (event !== undefined) events.record(event);
+      if (event !== undefined) {
+        events.record(event);
+        log.warn('a hook after the update has failed', { code: event.reason, message: event.message });
+      }
       for (const run of start) this.#lookups.creating(run);
       due = [...create, ...start];
     }

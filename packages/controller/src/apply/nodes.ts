@@ -39,15 +39,19 @@ async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string)
     if (node !== undefined) await pruneAnnotations(context, node, key);
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
     const restored = await restore(context, cleanup, key);
+    const log = context.logOf(name);
     if (kind === 'Unmanage' && restored && shadow !== undefined)
       await context.writer.attempt(
         'shadow_delete',
         key,
         async () => {
           await deleteShadow(context, shadow);
-          if (cleanup.kept !== undefined) context.events.record(cleanup.kept);
+          const { kept } = cleanup;
+          if (kept === undefined) return;
+          context.events.record(kept);
+          log.warn('a node that is not managed any more keeps settings', { code: kept.reason, message: kept.message });
         },
-        context.logOf(name),
+        log,
       );
   }
 }
