@@ -75,6 +75,23 @@ describe('a Service that recovers', () => {
     });
   });
 
+  it('recovers with publishNotReadyAddresses when its endpoints serve, as all of them count as ready', async () => {
+    const down = await world.outage('headless');
+    await setWaiting(cluster, down.pods);
+    const slices = `/apis/discovery.k8s.io/v1/namespaces/${SHOP}/endpointslices`;
+    const endpoints = (serving: boolean): object => ({
+      endpoints: [{ addresses: ['10.1.2.3'], conditions: { ready: true, serving } }],
+    });
+    const metadata = { name: 'headless-1', labels: { 'kubernetes.io/service-name': 'headless' } };
+    await cluster.api.create(slices, { metadata, addressType: 'IPv4', ...endpoints(false) });
+    await world.watch({ service: 'headless', api: down.api });
+    await world.startReplica();
+    await world.watched();
+    await cluster.api.patch(`${slices}/headless-1`, endpoints(true));
+    await eventually(async () => expect(await world.evicted()).toEqual(namesOf(down.pods)));
+    await cluster.api.delete(`${slices}/headless-1`);
+  });
+
   it('leaves its pods when it was up before the first list', async () => {
     const down = await world.outage('first-list');
     await setWaiting(cluster, down.pods);
