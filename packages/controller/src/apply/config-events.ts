@@ -137,13 +137,15 @@ function recordLateness({ events, log }: Context, change: Change): void {
   log.error('rollout late', { message });
 }
 
+const NONE = { reason: '', message: '' };
+
 function recordConditions({ events, log, clock }: Context, change: Change): void {
   const { uid, before, now } = change;
   for (const [type, reasons] of Object.entries(TOLD)) {
-    const { reason = '', message = '' } = conditionOf(now, type) ?? {};
+    const { reason, message } = conditionOf(now, type) ?? NONE;
     const warning = reasons[reason];
-    if (warning === undefined || !isNew(change, type, reason)) continue;
-    if (before?.conditions === undefined && AT_FIRST.has(reason)) continue;
+    const isFirst = before?.conditions === undefined && AT_FIRST.has(reason);
+    if (warning === undefined || isFirst || !isNew(change, type, reason)) continue;
     const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
     events.record({ reason, warning, about: aboutConfig(change), message, key });
     if (warning) log.warn('the configuration needs attention', { condition: type, code: reason, message });

@@ -284,11 +284,14 @@ export interface RawJob {
 /** Longer than what the operator writes. Whoever may create Jobs in their namespace may write more. */
 const MAX_JOB_OF = 1_000;
 
+function jobOfIn({ [JOB_OF_ANNOTATION]: found = '' }: Readonly<Record<string, string>>): string {
+  return found.length > MAX_JOB_OF ? '' : found;
+}
+
 /** Throws an error that names the field which is not as expected. */
 export function readJob(raw: unknown): RawJob {
   const { metadata, status } = parse(job, raw, 'the Job', (message) => new Error(message));
   const { name, uid, annotations = {}, ownerReferences = [] } = metadata;
-  const { [JOB_OF_ANNOTATION]: jobOf = '' } = annotations;
   const node = ownerReferences.find(({ kind }) => kind === 'Node')?.name;
   const { active = 0, succeeded = 0, failed = 0 } = status ?? {};
   const hasPods = active + succeeded + failed > 0;
@@ -296,7 +299,7 @@ export function readJob(raw: unknown): RawJob {
     name,
     uid,
     node,
-    jobOf: jobOf.length > MAX_JOB_OF ? '' : jobOf,
+    jobOf: jobOfIn(annotations),
     result: resultOf(status?.conditions),
     hasPods,
   };
