@@ -7,6 +7,7 @@ import { EVENT_REASONS as DRAIN_EVENTS } from '../../packages/apiserver/src/drai
 import { SHADOW_EVENT_REASONS as TOKEN_EVENTS } from '../../packages/apiserver/src/shadows/shadows.ts';
 import { createMetrics } from '../../packages/apiserver/src/metrics.ts';
 import { GROUP_EVENT_REASONS } from '../../packages/controller/src/apply/node-groups.ts';
+import { STATES } from '../../packages/controller/src/cluster/state.ts';
 import { CONDITION_EVENT_REASONS, CONFIG_EVENT_REASONS } from '../../packages/controller/src/apply/config-events.ts';
 import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
@@ -279,6 +280,18 @@ describe('the BrupopConfig', () => {
     const sizes = table.head.slice(1).map((cell) => Number.parseInt(cell, 10));
     const rounded = table.rows.map(([cell]) => [cell, ...sizes.map((size) => String(atOnce(codeOf(cell), size)))]);
     expect(table.rows).toEqual(rounded);
+  });
+});
+
+describe('the states of a node', () => {
+  it('are those of the controller, with what each implies', () => {
+    const rows = tables('docs/architecture.md', 'State').flatMap((table) => table.rows);
+    const yesOrNo = (is: boolean): string => (is ? 'yes' : 'no');
+    const expected = Object.entries(STATES).map(([state, { isUnderWay, isDisrupted, evicts }]) => [
+      state,
+      ...[isUnderWay, isDisrupted, evicts].map(yesOrNo),
+    ]);
+    expect(rows.map(([state, ...rest]) => [codeOf(state), ...rest.slice(0, 3)])).toEqual(expected);
   });
 });
 

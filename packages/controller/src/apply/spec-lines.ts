@@ -1,6 +1,7 @@
 /** The log line of a change of a spec, and of a deadline or wait that needs a user. A failed update is a warning. */
 import type { LogLevel } from '@brupop/shared/runtime/log';
-import { attemptIn, isUnderWay } from '../cluster/shadow.ts';
+import { attemptIn } from '../cluster/shadow.ts';
+import { isUnderWay } from '../cluster/state.ts';
 import type { Outcome } from '../plan/outcomes.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { transitionOf } from '../plan/transition-facts.ts';

@@ -31,7 +31,8 @@ import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { isBeingRemoved, isManaged, type NodeView, zoneOf } from './node.ts';
-import { mayBeInUpdate, type ShadowView } from './shadow.ts';
+import type { ShadowView } from './shadow.ts';
+import { mayBeInUpdate } from './state.ts';
 
 export interface NodeLease extends KubernetesObject {
   /** Epoch milliseconds; undefined: not renewed yet, or unreadable. */

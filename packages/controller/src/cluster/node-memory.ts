@@ -12,7 +12,8 @@ import { taintId } from '@brupop/shared/api/node-metadata';
 import { readTaintsRecord } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
 import { asSighted, type Sightings, sightingsOf } from './sightings.ts';
-import { isUnderWay, mayBeInUpdate, type ShadowView, startedAt } from './shadow.ts';
+import { type ShadowView, startedAt } from './shadow.ts';
+import { isUnderWay, mayBeInUpdate } from './state.ts';
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
 
 const HOUR_MS = 60 * 60_000;

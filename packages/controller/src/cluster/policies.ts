@@ -12,7 +12,8 @@ import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.t
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 import { type Connectivity, lossOf } from './connectivity.ts';
 import type { SecretHashes } from './secret-hashes.ts';
-import { groupAtStart, holdsGroup } from './shadow.ts';
+import { groupAtStart } from './shadow.ts';
+import { holdsGroup } from './state.ts';
 import type { ManagedNode } from './snapshot.ts';
 
 /** Where a pause had no reason. */

@@ -23,7 +23,6 @@ import {
   type ShadowStatus,
   SPEC,
 } from '@brupop/shared/api/shadow';
-import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { type NodeView, pick } from './node.ts';
@@ -176,21 +175,6 @@ export function hasReached(shadow: BottlerocketShadow): boolean {
   return answers(shadow) && shadow.status?.current_state === shadow.spec.state;
 }
 
-export function isSettled(shadow: BottlerocketShadow): boolean {
-  return shadow.spec.state === 'Idle' && hasReached(shadow);
-}
-
-export function isUnderWay({ spec }: Pick<BottlerocketShadow, 'spec'>): boolean {
-  return spec.state !== 'Idle' && spec.state !== 'ErrorReset';
-}
-
-/** True when the drain of the update is over, so that the host may have been asked to reboot. */
-export function isPastDrain({ spec, status }: BottlerocketShadow): boolean {
-  if (!isUnderWay({ spec }) || spec.state === 'StagedAndPerformedUpdate') return false;
-  const { operation } = status?.lastOperation ?? {};
-  return spec.state !== 'RebootedIntoUpdate' || (operation !== 'Stage' && operation !== 'Drain');
-}
-
 /** The pod that the drain of this spec waits for first. */
 export function blockOf({
   metadata,
@@ -216,15 +200,6 @@ export function rollbackOf({ record: { rollback } }: ShadowView): Rollback | und
   return rollback === undefined || since === undefined ? undefined : { ...rollback, since };
 }
 
-/**
- * True until the agent has confirmed the end of the update, and while the node is to go back to its previous version: so
- * long the rules hold with which the update began.
- */
-export function holdsGroup(shadow: ShadowView): boolean {
-  const isGoingBack = rollbackOf(shadow)?.isDone === false;
-  return isUnderWay(shadow) || (rebootRequested(shadow) && !isSettled(shadow)) || isGoingBack;
-}
-
 /** The group with which its latest update began; empty: none. */
 export function groupAtStart({ record }: ShadowView): string {
   return record.group ?? '';
@@ -235,39 +210,9 @@ export function startedAt({ record }: ShadowView): number | undefined {
   return parseTime(record.startedAt);
 }
 
-/** True while the host may be drained or reboot: until a success, or until its agent confirms the end. */
-export function mayBeInUpdate(shadow: ShadowView): boolean {
-  return isUnderWay(shadow) || rebootRequested(shadow);
-}
-
-/** True from the request to drain the node on, until the end of its update is confirmed. */
-export function isPastStaging(shadow: ShadowView): boolean {
-  return mayBeInUpdate(shadow) && shadow.spec.state !== 'StagedAndPerformedUpdate';
-}
-
-export function rebootRequested({ record }: Pick<ShadowView, 'record'>): boolean {
-  return record.rebootRequestedAt !== undefined;
-}
-
 /** True when the configuration ended its latest update, so that the attempt does not count for the order. */
 export function endedByConfig({ record }: ShadowView): boolean {
   return record.endedByConfigAt !== undefined;
-}
-
-/** True when an update is on record, whatever its result. */
-export function wasEverStarted({ record }: ShadowView): boolean {
-  return record.startedAt !== undefined;
-}
-
-/** True when an update has started and none has succeeded since. */
-export function hasStarted(shadow: ShadowView): boolean {
-  return wasEverStarted(shadow) && shadow.record.succeeded === undefined;
-}
-
-/** True while the node is rebooted into the version that it ran at the start, for its settings. */
-export function isReboot(shadow: ShadowView): boolean {
-  const { from } = shadow.record;
-  return isUnderWay(shadow) && hasStarted(shadow) && sameVersion(from, shadow.spec.version);
 }
 
 /** True when the shadow belongs to this very Node, not to an earlier one of the same name. */

@@ -1,27 +1,19 @@
 /**
  * Assesses one node: the change that its spec needs now, its condition and its phase. `plan.ts` calls
- * {@link assess} for each node, and the gates then decide on the candidates. A Node with its shadow
- * is in one of four states; a Node or a shadow alone waits.
+ * {@link assess} for each node, and the gates then decide on the candidates. What is found depends on the
+ * state of the node (`cluster/state.ts`); a Node or a shadow alone waits.
  *
- *     unmanaged   the Node has lost its label: an update ends
- *     under way   the spec calls for a step of an update
- *     settled     the agent has confirmed Idle: the node is up to date, or a candidate
- *     unsettled   the agent has not confirmed Idle: the condition stays as it is until the deadline
+ *     not managed   the Node has lost its label: an update ends
+ *     under way     the next step, or why there is none
+ *     confirmed     Resting or Restoring: the node is up to date, or a candidate
+ *     unconfirmed   the condition stays as it is until the deadline
  */
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isManaged, skippedBy } from '../cluster/node.ts';
-import {
-  blockOf,
-  hasReached,
-  isReboot,
-  isSettled,
-  isUnderWay,
-  type ShadowView,
-  startedAt,
-  rollbackOf,
-} from '../cluster/shadow.ts';
+import { blockOf, hasReached, type ShadowView, startedAt, rollbackOf } from '../cluster/shadow.ts';
+import { purposeOf, stateOf, STATES } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import {
@@ -46,7 +38,7 @@ import {
 import { estimateFor, expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
-import { isRollingBack, pendingRollback } from './facts/rollback.ts';
+import { pendingRollback } from './facts/rollback.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { mayBeDrained } from './facts/blocked-drains.ts';
@@ -96,23 +88,26 @@ export function assess(managedNode: ManagedNode, fleetState: FleetState): Assess
 
 function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   const { status, spec } = pair.shadow;
-  const staged = spec.state === 'StagedAndPerformedUpdate' && status !== undefined && hasReached(pair.shadow);
+  const state = stateOf(pair.shadow);
+  const purpose = purposeOf(pair.shadow);
   return {
     ...pair,
+    state,
     policy: policyFor(pair, fleetState),
     drain: () => fleetState.drains.of(pair.node, pair.policy),
-    blockedBy: staged
-      ? whyNotDrainedNow(
-          {
-            ...pair,
-            status,
-            version: spec.version ?? '',
-            isReboot: isReboot(pair.shadow),
-            isRollback: isRollingBack(pair.shadow) || restoresSettings(pair, fleetState),
-          },
-          fleetState,
-        )
-      : undefined,
+    blockedBy:
+      state === 'Staged' && status !== undefined
+        ? whyNotDrainedNow(
+            {
+              ...pair,
+              status,
+              version: spec.version ?? '',
+              isReboot: purpose === 'Settings',
+              isRollback: purpose === 'Rollback' || restoresSettings(pair, fleetState),
+            },
+            fleetState,
+          )
+        : undefined,
     checks: fleetState.checks,
     workloads: fleetState.workloads,
     quorums: fleetState.quorums,
@@ -123,7 +118,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
 
 /** It is rebooted with what it had before settings with which a reboot has failed. */
 function restoresSettings({ name, shadow }: NodePair, { settings }: FleetState): boolean {
-  return isReboot(shadow) && settings.get(name)?.rebootFailedAt !== undefined;
+  return purposeOf(shadow) === 'Settings' && settings.get(name)?.rebootFailedAt !== undefined;
 }
 
 /** The rest of its update has to fit into the window. */
@@ -166,11 +161,12 @@ const OVER_LIMIT: Blocked = {
 const WAITING: Partial<Assessment> = { phase: 'waiting' };
 
 function assessPair(input: TransitionInput): Partial<Assessment> {
-  const { node, shadow } = input;
+  const { node, shadow, state } = input;
   const change = transition(input);
   if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(input, 'Released') };
-  if (isUnderWay(shadow)) return withRejection(input, assessUnderWay(input, change));
-  return isSettled(shadow) ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
+  if (STATES[state].isUnderWay) return withRejection(input, assessUnderWay(input, change));
+  const isConfirmed = state === 'Resting' || state === 'Restoring';
+  return isConfirmed ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
 }
 
 /** A change that the API server rejects takes precedence in the condition. */
@@ -212,16 +208,15 @@ function longBlock({ shadow, now }: TransitionInput): {
 
 /** The startup taint is set while the Node is cordoned. */
 function startsUp(input: TransitionInput): boolean {
-  const { node, shadow } = input;
-  if (shadow.spec.state === 'RebootedIntoUpdate') return node.unschedulable || node.hasStartupTaint;
-  return shadow.spec.state === 'MonitoringUpdate' && node.hasStartupTaint && !areDaemonSetsReady(input);
+  const { node, state } = input;
+  if (state === 'Draining' || state === 'Away') return node.unschedulable || node.hasStartupTaint;
+  return state === 'Proving' && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
 
 /** Those of a staged node that may be drained otherwise. */
 function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | 'jobs'> {
-  const { shadow, blockedBy, drain } = input;
-  const isStaged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
-  if (!isStaged || blockedBy !== undefined) return {};
+  const { shadow, state, blockedBy, drain } = input;
+  if (state !== 'Staged' || blockedBy !== undefined) return {};
   const { blocked, jobs } = beforeDrain(input);
   const isDue = blocked === undefined && (jobs.isBegun || mayBeDrained(drain(), shadow));
   return isDue ? { problem: jobs.waitsFor, jobs } : {};
@@ -238,16 +233,17 @@ function updatingCondition(
 }
 
 function stepCondition(
-  { shadow, drain }: TransitionInput,
+  { shadow, state, drain }: TransitionInput,
   unhealthy: string | undefined,
   lookUp: boolean,
 ): ProgressingCondition {
   const version = shadow.spec.version ?? '';
-  if (shadow.spec.state === 'MonitoringUpdate') return monitored(version, hasReached(shadow) ? unhealthy : undefined);
+  if (state === 'Proving') return monitored(version, hasReached(shadow) ? unhealthy : undefined);
   if (unhealthy !== undefined) return staged(version, unhealthy);
-  if (isRollingBack(shadow)) return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
+  const purpose = purposeOf(shadow);
+  if (purpose === 'Rollback') return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
-  return isReboot(shadow) ? rebooting(podsProblem) : updating(version, podsProblem);
+  return purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {

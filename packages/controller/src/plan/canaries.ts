@@ -19,8 +19,9 @@ import { selects } from '@brupop/shared/api/label-selector';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
-import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
+import { purposeOf } from '../cluster/state.ts';
 import { isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
@@ -28,7 +29,7 @@ import { isOverdue } from './facts/deadlines.ts';
 import { type Checks, probesOf, problemIn } from './facts/evaluations.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
-import { isPrevious, isRollingBack } from './facts/rollback.ts';
+import { isPrevious } from './facts/rollback.ts';
 
 export interface CompletedCanary {
   readonly version: string;
@@ -172,8 +173,9 @@ function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[]
   const { status, spec } = shadow;
   if (status === undefined) return [];
   const succeeded = successOf(shadow);
-  if (isRollingBack(shadow)) return succeeded;
-  if (isUnderWay(shadow)) {
+  const purpose = purposeOf(shadow);
+  if (purpose === 'Rollback') return succeeded;
+  if (purpose !== undefined) {
     return [...succeeded, { version: spec.version ?? '', role: isOverdue(shadow, policy, now) ? 'late' : 'updating' }];
   }
   const version = wantedVersion(status.target_version, policy.versions);

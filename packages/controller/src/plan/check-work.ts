@@ -3,7 +3,8 @@ import type { EventSource } from '@brupop/shared/kube/events';
 import type { JobRef } from '../cluster/checks.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { Probe } from '../cluster/probes.ts';
-import { isUnderWay, type ShadowView } from '../cluster/shadow.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { isUnderWay } from '../cluster/state.ts';
 import { isPair, type NodePair } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import {

@@ -11,8 +11,9 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import { endedByConfig, groupAtStart, isSettled, isUnderWay, rebootRequested, startedAt } from '../cluster/shadow.ts';
+import { endedByConfig, groupAtStart, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
+import { isStaging, isUnderWay, stateOf, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
@@ -96,7 +97,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const checks = new Checks(snapshot.checks, now);
   const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
   const workloads = new Workloads(snapshot.allPods, drained, now);
-  const staged = [...slots.keys()].filter(({ shadow }) => shadow?.spec.state === 'StagedAndPerformedUpdate');
+  const staged = [...slots.keys()].filter(({ shadow }) => shadow !== undefined && isStaging(shadow));
   const draining = new Set([...drained, ...staged.map(({ name }) => name)]);
   const stale = staleResources(snapshot.watchLags);
   return {
@@ -161,9 +162,8 @@ function settingsByNode(managedNodes: readonly ManagedNode[], now: number): Map<
  */
 function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): boolean {
   if (shadow === undefined) return false;
-  if (shadow.spec.state === 'MonitoringUpdate') return (stateSince(shadow.spec, now) ?? now) + 1_000 > listedFrom;
-  if (shadow.spec.state === 'RebootedIntoUpdate') return true;
-  return shadow.spec.state === 'Idle' && rebootRequested(shadow) && !isSettled(shadow);
+  const state = stateOf(shadow);
+  return state === 'Proving' ? (stateSince(shadow.spec, now) ?? now) + 1_000 > listedFrom : STATES[state].evicts;
 }
 
 function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {

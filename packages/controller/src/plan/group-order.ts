@@ -13,7 +13,7 @@ import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, skippedBy } from '../cluster/node.ts';
-import { isUnderWay } from '../cluster/shadow.ts';
+import { isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { isWanted } from '../policy/policy.ts';

@@ -7,15 +7,8 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import {
-  hasStarted,
-  isReboot,
-  isSettled,
-  isUnderWay,
-  rebootRequested,
-  type ShadowView,
-  startedAt,
-} from '../cluster/shadow.ts';
+import { type ShadowView, startedAt } from '../cluster/shadow.ts';
+import { hasStarted, isSettled, isUnderWay, purposeOf } from '../cluster/state.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
@@ -23,7 +16,6 @@ import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
 import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';
-import { isRollingBack } from './facts/rollback.ts';
 import { traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
 
@@ -72,7 +64,7 @@ function reboot({ outcome, spec }: Transition, shadow: ShadowView): Changes {
   const isRequested = [shadow.spec, spec].some(
     ({ state }) => state === 'RebootedIntoUpdate' || state === 'MonitoringUpdate',
   );
-  return isRequested && !rebootRequested(shadow) ? { rebootRequestedAt: timeOf(spec) } : {};
+  return isRequested && shadow.record.rebootRequestedAt === undefined ? { rebootRequestedAt: timeOf(spec) } : {};
 }
 
 /** Recorded with the request to drain. A result of the boot counts only after another one. */
@@ -151,7 +143,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   }),
   Succeeded: (transition, shadow) => ({
     ...succeededWith(transition, shadow),
-    ...(isReboot(shadow) ? rebooted(transition, shadow) : updated(transition, shadow)),
+    ...(purposeOf(shadow) === 'Settings' ? rebooted(transition, shadow) : updated(transition, shadow)),
     settingsProved: provedNow(shadow),
   }),
 };
@@ -193,7 +185,7 @@ function rebooted({ spec }: Transition, shadow: ShadowView): Changes {
 
 function settingsFailed({ spec }: Transition, shadow: ShadowView, hash: string): Changes {
   const record = { hash, at: timeOf(spec) };
-  return { settingsFailed: record, ...(isReboot(shadow) && { settingsRebooted: record }) };
+  return { settingsFailed: record, ...(purposeOf(shadow) === 'Settings' && { settingsRebooted: record }) };
 }
 
 function succeededWith({ spec }: Transition, shadow: ShadowView): Changes {
@@ -256,8 +248,9 @@ function oneMoreAttempt(shadow: ShadowView): Changes {
 function failedVersion(transition: Transition, shadow: ShadowView, node: NodeView): Changes {
   const { outcome, because, spec } = transition;
   const code = outcome === 'Failed' ? reportedFailure(shadow, node) : failureAtEnd(shadow, node, because?.reason);
-  if (isReboot(shadow)) return code === undefined && !hasRefused(shadow) ? {} : failedReboot(transition, shadow);
-  if (code === undefined || isRollingBack(shadow)) return {};
+  const purpose = purposeOf(shadow);
+  if (purpose === 'Settings') return code === undefined && !hasRefused(shadow) ? {} : failedReboot(transition, shadow);
+  if (code === undefined || purpose === 'Rollback') return {};
   return { failed: { version: shadow.spec.version ?? '', code, at: timeOf(spec) } };
 }
 

@@ -3,7 +3,7 @@
  * that need no reboot and, separately, those that do.
  */
 import { nodesAtOnce } from '../policy/policy.ts';
-import { isReboot, isSettled } from '../cluster/shadow.ts';
+import { isSettled, purposeOf } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { hashOfSettings } from './facts/requested-settings.ts';
@@ -79,7 +79,8 @@ function rolloutOf(nodes: readonly Member[]): Rollout {
     isProved: inForce.length > 0,
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
-    rebooting: nodes.filter(({ managedNode: { shadow } }) => shadow !== undefined && isReboot(shadow)).length,
+    rebooting: nodes.filter(({ managedNode: { shadow } }) => shadow !== undefined && purposeOf(shadow) === 'Settings')
+      .length,
   };
 }
 

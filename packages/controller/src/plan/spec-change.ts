@@ -9,7 +9,8 @@ import { sameVersion } from '@brupop/shared/api/version';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../cluster/node.ts';
-import { isReboot, type ShadowView } from '../cluster/shadow.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { purposeOf } from '../cluster/state.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { recordAfter } from './record-after.ts';
 import { ownSettings, requestedOf, sameSettings } from './facts/requested-settings.ts';
@@ -135,9 +136,10 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   }),
   Superseded: (_, before) => ({
     reason: 'UpdateSuperseded',
-    message: isReboot(before)
-      ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled`
-      : `The configuration no longer allows ${before.spec.version ?? '?'}: this update is undone`,
+    message:
+      purposeOf(before) === 'Settings'
+        ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled`
+        : `The configuration no longer allows ${before.spec.version ?? '?'}: this update is undone`,
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: 'UpdateSuperseded',
@@ -159,11 +161,15 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   }),
   Succeeded: (_, before) => ({
     reason: 'UpdateSucceeded',
-    message: isReboot(before) ? `Rebooted ${FOR_SETTINGS}` : `Updated to ${before.status?.current_version ?? '?'}`,
+    message:
+      purposeOf(before) === 'Settings'
+        ? `Rebooted ${FOR_SETTINGS}`
+        : `Updated to ${before.status?.current_version ?? '?'}`,
   }),
   Failed: (_, before) => {
     const { errorCode = 'no error code', message = 'no message' } = before.status?.lastOperation ?? {};
-    const what = isReboot(before) ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? '?'}`;
+    const what =
+      purposeOf(before) === 'Settings' ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? '?'}`;
     return { reason: 'UpdateFailed', message: `${what} failed: ${errorCode}: ${message}` };
   },
 };

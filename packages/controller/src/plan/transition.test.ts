@@ -19,6 +19,7 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
+import { stateOf } from '../cluster/state.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { Quorums } from './facts/quorums.ts';
@@ -38,6 +39,7 @@ const next = (
     name: 'node-a',
     missingSince: NOW,
     shadow: aShadow(shadow),
+    state: stateOf(aShadow(shadow)),
     node: aNode(node),
     group: undefined,
     policy: { ...POLICY, ...more },

@@ -1,15 +1,17 @@
 /**
- * Decides on the next spec of one node; `assess.ts` calls {@link transition} for each. An update goes
- * Idle -> StagedAndPerformedUpdate -> RebootedIntoUpdate -> MonitoringUpdate -> Idle; `plan.ts` starts
- * it, the agent's reports advance it, and these functions, tried in order, end it:
+ * Decides on the next spec of one node; `assess.ts` calls {@link transition} for each. `plan.ts` starts an update, which
+ * goes through the states of `cluster/state.ts`. For each state, {@link STEPS} has what may follow:
  *
- *     repair      a spec without a usable version or start time
+ *     repair      a spec without a usable version or start time; in every state
  *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
- *     supersede   the configuration rules out the version, until the drain is over
+ *     supersede   the configuration rules out the version
  *     release     disruption budgets blocked evictions while the node was cordoned
- *     answer      the agent reports the step as reached or failed; a staged node may be deferred
+ *     fail        the agent reports a failure
+ *     startDrain  a staged node is drained, stays staged, or is deferred
+ *     prove       the agent has reported the boot
+ *     succeed     the node was healthy for long enough, or a check has failed
  *     rollBack    the new version was not healthy in time, and the configuration wants the previous one then
- *     cancel      the deadline has passed, until the drain is over
+ *     cancel      the deadline has passed
  *     configure   an idle host gets other settings, or those from before a change that failed, or may change no more
  *
  * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
@@ -17,17 +19,9 @@
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import {
-  answers,
-  hasReached,
-  isPastDrain,
-  isReboot,
-  isSettled,
-  isUnderWay,
-  type ShadowView,
-  startedAt,
-} from '../cluster/shadow.ts';
+import { answers, hasReached, type ShadowView, startedAt } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
+import { isSettled, isUnderWay, type NodeState, purposeOf } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
@@ -42,12 +36,13 @@ import { ownSettings, requestedOf, sameSettings, specOf } from './facts/requeste
 import { restored } from './facts/proved-settings.ts';
 import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
-import { isRollbackWanted, isRollingBack, previousVersion, rollbackPolicy } from './facts/rollback.ts';
+import { isRollbackWanted, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/checks.ts';
 import type { Blocked, Reason } from './gates/reasons.ts';
 import type { Outcome, Transition } from './outcomes.ts';
 
 export interface TransitionInput extends NodePair {
+  readonly state: NodeState;
   readonly policy: UpdatePolicy;
   readonly drain: () => Drainable;
   readonly blockedBy: Blocked | undefined;
@@ -84,39 +79,55 @@ function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, no
   return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, policy) };
 }
 
+type Step = (input: TransitionInput) => Transition | undefined;
+
+/** The first that has an answer decides. */
+const STEPS: Readonly<Record<NodeState, readonly Step[]>> = {
+  Staging: [interrupt, supersede, fail, cancel],
+  Staged: [interrupt, supersede, startDrain, cancel],
+  Draining: [interrupt, supersede, release, fail, prove, cancel],
+  Away: [interrupt, fail, prove],
+  Proving: [fail, succeed, rollBack, cancelHopeless],
+  Finishing: [configure],
+  Restoring: [configure],
+  Resting: [configure],
+  Unconfirmed: [configure],
+};
+
 export function transition(input: TransitionInput): Transition | undefined {
-  const next =
-    repair(input) ?? endBeforeReboot(input) ?? answer(input) ?? rollBack(input) ?? cancel(input) ?? configure(input);
+  const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
   return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
 }
 
-/** Before the host may have been asked to reboot. */
-function endBeforeReboot(input: TransitionInput): Transition | undefined {
-  return interrupt(input) ?? supersede(input) ?? release(input);
+function firstOf(steps: readonly Step[], input: TransitionInput): Transition | undefined {
+  for (const step of steps) {
+    const next = step(input);
+    if (next !== undefined) return next;
+  }
+  return undefined;
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {
-  const { shadow, policy } = input;
-  const applies = policy.interrupt && isUnderWay(shadow) && !mayHaveRebooted(shadow);
-  return applies ? idle(input, 'Interrupted') : undefined;
+  const { policy } = input;
+  return policy.interrupt && !mayHaveRebooted(input) ? idle(input, 'Interrupted') : undefined;
 }
 
 function supersede(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
-  const isEnded = isRollingBack(shadow) && !isRollbackWanted(shadow, policy, now);
-  const isOther = isReboot(shadow) && !sameSettings(requestedOf(shadow), policy.settings);
+  const purpose = purposeOf(shadow);
+  const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, policy, now);
+  const isOther = purpose === 'Settings' && !sameSettings(requestedOf(shadow), policy.settings);
   const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions) && !isEnded && !isOther;
-  return isUnderWay(shadow) && !isPastDrain(shadow) && !isAllowed ? idle(input, 'Superseded') : undefined;
+  return isAllowed ? undefined : idle(input, 'Superseded');
 }
 
 /** No other pod was evicted: it is no failure. */
 function release(input: TransitionInput): Transition | undefined {
-  const { spec, status, metadata } = input.shadow;
+  const { status, metadata } = input.shadow;
   const { observedGeneration, result } = status?.drain ?? {};
   const isOver = observedGeneration === metadata.generation && result === 'Blocked';
-  if (spec.state !== 'RebootedIntoUpdate' || !isOver || isPastDrain(input.shadow)) return undefined;
-  return { ...idle(input, 'Deferred'), because: NOT_LET_GO };
+  return isOver ? { ...idle(input, 'Deferred'), because: NOT_LET_GO } : undefined;
 }
 
 const NOT_LET_GO: Blocked = {
@@ -127,8 +138,7 @@ const NOT_LET_GO: Blocked = {
 
 function configure(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
-  const { state, state_transition_timestamp } = shadow.spec;
-  if (state !== 'Idle') return undefined;
+  const { state_transition_timestamp } = shadow.spec;
   if (input.settings?.failure !== undefined) return putBack(input, input.settings.failure);
   if (sameSettings(requestedOf(shadow), input.policy.settings))
     return isProved(input) ? { ...idle(input, 'Configured'), proves: true } : undefined;
@@ -154,7 +164,7 @@ function putBack({ shadow, policy, now, settings }: TransitionInput, message: st
 
 /** The reboot that follows restores what was before. */
 function unsetSettings(input: TransitionInput, problem: string): Transition | undefined {
-  const isTried = isReboot(input.shadow) && ownSettings(requestedOf(input.shadow)).length > 0;
+  const isTried = purposeOf(input.shadow) === 'Settings' && ownSettings(requestedOf(input.shadow)).length > 0;
   return isTried
     ? { ...putBack(input, problem), spec: idleSpec(restored(input.policy, input.shadow), input.now) }
     : undefined;
@@ -165,13 +175,13 @@ export function grant({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, 
   return { spec: idleSpec(policy, now, allow), outcome: 'Configured' };
 }
 
-function mayHaveRebooted({ spec, status }: ShadowView): boolean {
-  if (spec.state === 'StagedAndPerformedUpdate') return false;
-  if (spec.state !== 'RebootedIntoUpdate') return true;
+function mayHaveRebooted({ state, shadow }: TransitionInput): boolean {
+  const { spec, status } = shadow;
+  if (state === 'Staging' || state === 'Staged') return false;
   const { operation } = status?.lastOperation ?? {};
-  return (
-    operation === 'Reboot' || operation === 'Restore' || sameVersion(status?.current_version ?? '', spec.version ?? '')
-  );
+  if (operation === 'Reboot' || operation === 'Restore') return true;
+  const isOldVersion = state === 'Draining' && purposeOf(shadow) === 'Settings';
+  return !isOldVersion && sameVersion(status?.current_version, spec.version);
 }
 
 function repair(input: TransitionInput): Transition | undefined {
@@ -186,13 +196,11 @@ function redated(spec: ShadowSpec, now: number): Transition {
   return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
 }
 
-function answer(input: TransitionInput): Transition | undefined {
+function fail(input: TransitionInput): Transition | undefined {
   const { shadow, node, policy, now } = input;
-  if (!isUnderWay(shadow) || !answers(shadow)) return undefined;
-  const state = shadow.status?.current_state;
-  if (state === 'ErrorReset' && isBootUnconfirmed(shadow, node) && !isOverdue(shadow, policy, now)) return undefined;
-  if (state === 'ErrorReset') return idle(input, isFirstWithdrawal(shadow) ? 'Withdrawn' : 'Failed');
-  return state === shadow.spec.state ? reached(input) : undefined;
+  if (!answers(shadow) || shadow.status?.current_state !== 'ErrorReset') return undefined;
+  if (isBootUnconfirmed(shadow, node) && !isOverdue(shadow, policy, now)) return undefined;
+  return idle(input, isFirstWithdrawal(shadow) ? 'Withdrawn' : 'Failed');
 }
 
 /** Only the first one since the latest success is no failure, because an agent may report it each time. */
@@ -200,24 +208,22 @@ function isFirstWithdrawal(shadow: ShadowView): boolean {
   return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
 }
 
-function reached(input: TransitionInput): Transition | undefined {
+function startDrain(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
-  switch (shadow.spec.state) {
-    case 'StagedAndPerformedUpdate': {
-      const waits = staysStaged(input);
-      if (waits !== undefined) return waits === 'stays' ? undefined : waits;
-      const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
-      // What is unhealthy on the version that failed must not excuse the previous one.
-      return { spec, outcome: 'Advanced', ...(!isRollingBack(shadow) && beforeDrainOf(input)) };
-    }
-    case 'RebootedIntoUpdate':
-      return { spec: stepSpec(shadow.spec, 'MonitoringUpdate', policy, now), outcome: 'Advanced' };
-    default:
-      return monitored(input);
-  }
+  const waits = staysStaged(input);
+  if (waits !== undefined) return waits === 'stays' ? undefined : waits;
+  const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
+  // What is unhealthy on the version that failed must not excuse the previous one.
+  return { spec, outcome: 'Advanced', ...(purposeOf(shadow) !== 'Rollback' && beforeDrainOf(input)) };
 }
 
-function monitored(input: TransitionInput): Transition | undefined {
+function prove({ shadow, policy, now }: TransitionInput): Transition | undefined {
+  if (!hasReached(shadow)) return undefined;
+  return { spec: stepSpec(shadow.spec, 'MonitoringUpdate', policy, now), outcome: 'Advanced' };
+}
+
+function succeed(input: TransitionInput): Transition | undefined {
+  if (!hasReached(input.shadow)) return undefined;
   if (hasFailedCheck(input)) {
     const because = { reason: 'CheckFailed', message: failedJob(input)?.message ?? '' } as const;
     return (
@@ -243,7 +249,7 @@ function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
 function succeeded(input: TransitionInput): Transition {
   const { deadlinesFrom = 0 } = input.policy;
   const wasSuspended = deadlinesFrom > (startedAt(input.shadow) ?? 0);
-  if (isRollingBack(input.shadow)) return idle(input, 'Reverted');
+  if (purposeOf(input.shadow) === 'Rollback') return idle(input, 'Reverted');
   return { ...idle(input, 'Succeeded'), ...(wasSuspended && { wasSuspended }) };
 }
 
@@ -266,7 +272,7 @@ function rollBack(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
   const { problem, lasting, isUnknown } = monitoringOf(input);
   const isKnown = problem !== undefined && lasting !== true && isUnknown !== true;
-  if (shadow.spec.state !== 'MonitoringUpdate' || !isKnown || hasGoneDown(input)) return undefined;
+  if (!isKnown || hasGoneDown(input)) return undefined;
   const deadline = deadlineOf(shadow, policy, now);
   return now >= deadline && !isAccepted(deadline, policy, now)
     ? (goBack(input, { reason: 'DeadlineExceeded', message: problem }) ?? unsetSettings(input, problem))
@@ -286,17 +292,19 @@ function goBack({ shadow, policy, now }: TransitionInput, because: Transition['b
 
 function cancel(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
-  const cannotSucceed = monitoringOf(input).lasting === true;
-  if ((isPastDrain(shadow) && !cannotSucceed) || !isOverdue(shadow, policy, now)) return undefined;
-  return idle(input, 'Cancelled');
+  return isOverdue(shadow, policy, now) ? idle(input, 'Cancelled') : undefined;
+}
+
+/** A node that can still become healthy continues after the deadline. */
+function cancelHopeless(input: TransitionInput): Transition | undefined {
+  return monitoringOf(input).lasting === true ? cancel(input) : undefined;
 }
 
 /** True when only the list of pods is missing, before the drain or after the update. */
 export function needsPods(input: TransitionInput): boolean {
-  const { shadow, drain, blockedBy } = input;
+  const { shadow, state, drain, blockedBy } = input;
   if (monitoringOf(input).lookUp === true) return true;
-  const staged = shadow.spec.state === 'StagedAndPerformedUpdate' && hasReached(shadow);
-  if (!staged || blockedBy !== undefined || mayBeDrained(drain(), shadow)) return false;
+  if (state !== 'Staged' || blockedBy !== undefined || mayBeDrained(drain(), shadow)) return false;
   const { blocked, jobs } = beforeDrain(input);
   return blocked === undefined && (jobs.isDone || !jobs.isBegun);
 }

@@ -6,7 +6,8 @@ import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import { isUnderWay } from '../../cluster/state.ts';
 import { type Drainable, isDrainable } from './drainability.ts';
 
 /** Between two attempts. */

@@ -21,7 +21,8 @@ import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/s
 import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import { isPastDrain, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import { isUnderWay, stateOf } from '../../cluster/state.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { msAfter, msBefore } from './jobs.ts';
@@ -47,7 +48,9 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
   const limit = limitMs(shadow.spec, policy);
-  const since = Math.max(stateSince(shadow.spec, now) ?? now, isPastDrain(shadow) ? (policy.deadlinesFrom ?? 0) : 0);
+  const state = stateOf(shadow);
+  const suspendedUntil = state === 'Away' || state === 'Proving' ? (policy.deadlinesFrom ?? 0) : 0;
+  const since = Math.max(stateSince(shadow.spec, now) ?? now, suspendedUntil);
   const drainStart = drainingSince(shadow, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }

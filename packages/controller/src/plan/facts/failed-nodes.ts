@@ -21,15 +21,15 @@ import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { answers, isPastDrain, isReboot, isUnderWay, type ShadowView } from '../../cluster/shadow.ts';
+import { answers, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
+import { purposeOf, stateOf } from '../../cluster/state.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
 import { success } from './attempts.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
-import { isRollingBack } from './rollback.ts';
 import type { VersionCount } from './versions.ts';
 
 /**
@@ -128,9 +128,10 @@ export function reportedFailure(shadow: ShadowView, node: NodeView): FailureCode
 
 /** Returns what a missed deadline means; undefined before the reboot. */
 export function missedDeadline(shadow: ShadowView, node: NodeView): FailureCode | undefined {
-  if (shadow.spec.state === 'MonitoringUpdate') return witnessed('NotHealthy', shadow, node);
+  const state = stateOf(shadow);
+  if (state === 'Proving') return witnessed('NotHealthy', shadow, node);
   const isActivating = shadow.status?.lastOperation?.operation === 'Activate';
-  return isPastDrain(shadow) && !isActivating ? witnessed('NotReturned', shadow, node) : undefined;
+  return state === 'Away' && !isActivating ? witnessed('NotReturned', shadow, node) : undefined;
 }
 
 /** Returns why an update that ended without a report of its agent counts; undefined before the reboot. */
@@ -196,7 +197,7 @@ function failureOf(
 ): FailedNode | undefined {
   const { name, shadow } = managedNode;
   if (shadow === undefined) return undefined;
-  const isCounted = isUnderWay(shadow) && !isRollingBack(shadow) && !isReboot(shadow);
+  const isCounted = purposeOf(shadow) === 'Update';
   const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : undefined;
   if (current === undefined) return recordedFailure(name, shadow);
   const found = { name, version: shadow.spec.version ?? '', ...current };

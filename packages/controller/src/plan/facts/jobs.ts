@@ -13,7 +13,8 @@ import { createHash } from 'node:crypto';
 import type { Check, Hook, Phase } from '@brupop/shared/api/config-checks';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { type ChecksView, isResult, JOB_SLACK_MS, type JobRef, type JobResult } from '../../cluster/checks.ts';
-import { isUnderWay, nodeOf, type ShadowView } from '../../cluster/shadow.ts';
+import { nodeOf, type ShadowView } from '../../cluster/shadow.ts';
+import { isUnderWay } from '../../cluster/state.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { recordedMembers } from './quorum-records.ts';
 

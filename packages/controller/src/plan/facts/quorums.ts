@@ -22,7 +22,7 @@ import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { type MemberPods, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
 import { type NodeView, skippedBy } from '../../cluster/node.ts';
-import { isSettled } from '../../cluster/shadow.ts';
+import { isSettled, isStaging } from '../../cluster/state.ts';
 import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
 import {
   atRisk,
@@ -88,7 +88,10 @@ export class Quorums {
     this.#lists = new QuorumLists(memberPods, this.#nodes, now);
     this.records = new QuorumRecords(policy.quorums, this.#nodes, this.#lists);
     this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
-    this.#drained = new Set([...holders.filter((one) => !isStaging(one)).map(({ name }) => name), ...cordoned]);
+    this.#drained = new Set([
+      ...holders.filter(({ shadow }) => shadow === undefined || !isStaging(shadow)).map(({ name }) => name),
+      ...cordoned,
+    ]);
     this.#first = new Set([
       ...this.#updating,
       ...(isUsed ? managedNodes.filter(isUnsettled) : []).map(({ name }) => name),
@@ -239,10 +242,6 @@ export class Quorums {
     const isOwnMissing = own.length === 0 && missing > 0 && countsStaticPods(quorum, node);
     return { node: name, n, own, away, isOwnMissing, missing: isOwnMissing ? missing - 1 : missing };
   }
-}
-
-function isStaging({ shadow }: ManagedNode): boolean {
-  return shadow?.spec.state === 'StagedAndPerformedUpdate';
 }
 
 /** Its agent has to confirm something, before it may be a candidate again. */

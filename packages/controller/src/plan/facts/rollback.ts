@@ -14,6 +14,7 @@
  */
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { hasReached, type Rollback, rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
+import { purposeOf } from '../../cluster/state.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './requested-settings.ts';
@@ -36,12 +37,6 @@ export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: 
   return policy.rollout.rollback === 'Automatic' && !isPinned && !isAccepted(since, policy, now);
 }
 
-/** True while an update to the previous version is under way. */
-export function isRollingBack(shadow: ShadowView): boolean {
-  const rollback = rollbackOf(shadow);
-  return rollback?.isDone === false && sameVersion(shadow.spec.version, rollback.previous);
-}
-
 /** True when the record says that the node goes or went to `version` from one that failed. */
 export function isPrevious(shadow: ShadowView, version: string): boolean {
   return sameVersion(rollbackOf(shadow)?.previous, version);
@@ -49,7 +44,7 @@ export function isPrevious(shadow: ShadowView, version: string): boolean {
 
 /** Returns the rollback that is pending or under way. */
 export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
-  return isRollingBack(shadow) ? rollbackOf(shadow) : pendingRollback(shadow, policy, now);
+  return purposeOf(shadow) === 'Rollback' ? rollbackOf(shadow) : pendingRollback(shadow, policy, now);
 }
 
 export function startDeadline({ since }: Rollback): number {
@@ -61,7 +56,7 @@ export function previousVersion(shadow: ShadowView, { rollout }: UpdatePolicy): 
   const { from: previous = '' } = shadow.record;
   const { spec, status } = shadow;
   const runsFailed = hasReached(shadow) && sameVersion(status?.current_version, spec.version);
-  if (rollout.rollback !== 'Automatic' || !runsFailed || isRollingBack(shadow)) return undefined;
+  if (rollout.rollback !== 'Automatic' || !runsFailed || purposeOf(shadow) === 'Rollback') return undefined;
   return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : undefined;
 }
 

@@ -23,7 +23,8 @@ import { STEP_LIMITS_MS } from '@brupop/shared/api/deadlines';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import { isSettled, isUnderWay, rebootRequested, type ShadowView, wasEverStarted } from '../../cluster/shadow.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import { isSettled, isUnderWay } from '../../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
@@ -60,8 +61,8 @@ function slotOfPair(pair: NodePair, now: number): Slot | undefined {
   if (rollback !== undefined) return { deadline: startDeadline(rollback), expires: false };
   const failedAt = failedCheckAt({ ...pair, now });
   if (failedAt !== undefined) return { deadline: failedAt, expires: false };
-  if (rebootRequested(shadow)) return slotAfterReboot(pair, now);
-  return wasEverStarted(shadow) ? undefined : slotWithoutRecord(pair, pair.node);
+  if (shadow.record.rebootRequestedAt !== undefined) return slotAfterReboot(pair, now);
+  return shadow.record.startedAt !== undefined ? undefined : slotWithoutRecord(pair, pair.node);
 }
 
 /** A node whose kubelet or container runtime restarts may be unavailable for a moment. */
