@@ -64,8 +64,8 @@ export function plan(snapshot: Snapshot, now: number): Plan {
 }
 
 /** True for a node that can only be drained if its cordon opens disruption budgets. */
-function mayOpen(candidate: Candidate, fleetState: FleetState): boolean {
-  return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
+function mayOpen({ node, policy }: Candidate, { drains }: FleetState): boolean {
+  return drains.known(node, policy).mayOpen;
 }
 
 /** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
@@ -79,13 +79,12 @@ function admit(
   const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
-      const { node, shadow } = candidate;
-      const policy = policyFor(candidate, fleetState);
+      const { node, shadow, policy } = candidate;
       const estimate = estimateFor(fleetState.estimate, policy.maintenance);
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
       const drain = (): Drainable => drains.of(node, policy);
       const limits = limitsOf(candidate, fleetState);
-      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, policy, drain, needMs };
+      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
       const isLookedUp = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
@@ -140,12 +139,11 @@ function decide(
     const progressing = blocked.isUnknown === true ? undefined : waiting(blocked);
     return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing };
   }
-  const policy = policyFor(candidate, fleetState);
+  const { node, group, policy } = candidate;
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
   const settings = fleetState.settings.get(candidate.name);
   const spec = startSpec(candidate.version, policy, fleetState.now, settings);
   const isBlocked = mayOpen(candidate, fleetState);
-  const { node, group } = candidate;
   const members = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
   const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);

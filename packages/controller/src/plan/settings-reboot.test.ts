@@ -183,6 +183,19 @@ it.each(['RebootTimedOut', 'SettingsFailed', 'WrongVersionBooted'] as const)(
   },
 );
 
+it('ends with a pause that interrupts while the node is drained, and not once its host may reboot', () => {
+  const interrupted = { paused: true, pauseMode: 'Interrupt' };
+  const during = (operation: 'Drain' | 'Activate'): ManagedNode =>
+    rebooting('RebootedIntoUpdate', {
+      status: {
+        current_state: 'StagedAndPerformedUpdate',
+        lastOperation: { ...failure(undefined, { operation, version: OLD }), state: 'Processing' },
+      },
+    });
+  expect(outcomes(planOf([during('Drain')], interrupted))).toEqual(['a Interrupted']);
+  expect(outcomes(planOf([during('Activate')], interrupted))).toEqual([]);
+});
+
 it('blames nothing when the drain fails', () => {
   const lastOperation = failure('DrainTimedOut', { operation: 'Drain', version: OLD });
   const failed = rebooting('RebootedIntoUpdate', {
