@@ -10,6 +10,7 @@ import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world
 afterEach(endWorlds);
 
 const MOTD = 'settings.motd';
+const LOCK = 'settings.updates.version-lock';
 const PODS = 'settings.kubernetes.max-pods';
 const SYSCTL = 'settings.kernel.sysctl."vm.max_map_count"';
 const OWN = '"Welcome to Bottlerocket!"';
@@ -172,6 +173,27 @@ it('puts back what it restored when that has cut it off', async () => {
   expect(w.host.valueOf(MOTD)).toBe('"a"');
 });
 
+it.each([false, true])(
+  'restores its own values again when a loss had nothing to do with them, new process: %s',
+  async (isNew) => {
+    const w = await idleWorld();
+    await w.spec(wanted({ motd: 'a' }), 3000);
+    await cutOff(w, dropped);
+    await w.pass(3 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe('"a"');
+    if (isNew) {
+      await w.killAgent();
+      w.startAgent();
+    }
+    w.api.unreachable = false;
+    await w.pass(16 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe(OWN);
+    expect(w.status).toMatchObject({ observedGeneration: 3 });
+    expect(w.status?.settings ?? {}).not.toHaveProperty('inFlight');
+    expect(w.status?.settings ?? {}).not.toHaveProperty('message');
+  },
+);
+
 it('pauses between tries to put values back, and goes on until the host takes them', async () => {
   const w = await idleWorld();
   await cutOff(w, wanted({ motd: 'a' }));
@@ -189,6 +211,23 @@ it('keeps a change when the apiserver is heard from again in time', async () => 
   await w.pass(10 * MINUTE);
   expect(w.host.valueOf(MOTD)).toBe('"a"');
   expect(configured(w)).toEqual(['configure a']);
+});
+
+describe('settings of a group that cannot be classified', () => {
+  const group = grouped({ motd: 'a' }, 'None');
+  const pin = pinned({ versionLock: NEW });
+
+  it('keep no pin from being set, nor from being removed, nor the host from updates', async () => {
+    const w = await idleWorld();
+    w.host.failCall('classify', ...Array.from({ length: 200 }, () => new HostError('answer', 'GET /services: 500')));
+    await w.spec({ ...IDLE, settings: { ...group, leaves: [...(pin?.leaves ?? []), ...group.leaves] } }, 60 * MINUTE);
+    expect(w.host.valueOf(LOCK)).toBe(`"${NEW}"`);
+    expect(w.status).toMatchObject({ observedGeneration: 2, target_version: NEW });
+    expect(w.status?.settings?.message).toContain('GET /services: 500');
+    await w.spec({ ...IDLE, settings: group }, 60 * MINUTE);
+    expect(w.host.valueOf(LOCK)).toBe('"latest"');
+    expect(w.status).toMatchObject({ observedGeneration: 3, target_version: NEW });
+  });
 });
 
 it.each([false, true])(

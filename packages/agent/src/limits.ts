@@ -147,6 +147,8 @@ export const PAUSES = {
   /** The check for updates; its cap is the check interval. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
   settings: { baseMs: SECOND, capMs: 5 * MINUTE },
+  /** Former values that no group replaces any more, after they had to be taken back. */
+  restores: { baseMs: 15 * MINUTE, capMs: 60 * MINUTE },
   /** A secret that the apiserver does not have yet. */
   secrets: { baseMs: SECOND, capMs: 15 * SECOND },
   /** The stream, and the first read of the shadow. Reset by a stream that lasted 5 s. */

@@ -16,7 +16,7 @@ import {
   waitForHost,
 } from './context.ts';
 import { isHostProblem } from '../state/tracker.ts';
-import { confirmedBefore, decidesOffer } from './settings-view.ts';
+import { confirmedBefore, decidesOffer, hasUpdaterSettings } from './settings-view.ts';
 import { dueMs, putBack, refresh, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
@@ -122,5 +122,6 @@ function checkForUpdates(c: AnsweredContext): Action {
 
 /** Settings that fail hold up no updates, unless they decide the offer. */
 function awaitsSettings({ settings, shadow }: AnsweredContext): boolean {
-  return settings.state === 'unsettled' && (!settings.givenUp || decidesOffer(shadow));
+  if (settings.state !== 'unsettled') return false;
+  return !settings.givenUp || (decidesOffer(shadow) && !hasUpdaterSettings(settings.plan));
 }

@@ -74,6 +74,11 @@ export function decidesOffer({ spec, status }: AgentShadow): boolean {
   return both.some(({ key }) => UPDATER_SETTINGS.includes(key));
 }
 
+/** True when the host has all that is requested of its updater, whatever it has of other settings. */
+export function hasUpdaterSettings(plan: SettingsPlan | undefined): boolean {
+  return plan !== undefined && !UPDATER_SETTINGS.some((key) => plan.changes.has(key));
+}
+
 /** An offer from before an unconfirmed spec may be due to earlier settings. */
 function isOfferKnown(facts: Facts): boolean {
   const { status, running, live } = facts;
@@ -105,7 +110,7 @@ export function claimsOf(facts: Facts, view: SettingsView): Claims {
     const settings = { ...inForce(facts, view.plan), ...hostLockOf(facts) };
     return { observedGeneration: generation, target_version, ...recordOf(settings) };
   }
-  if (view.givenUp) return withoutSettings(facts, target_version);
+  if (view.givenUp) return withoutSettings(facts, target_version, view.plan);
   return {
     ...offered,
     observedGeneration: confirmedBefore(shadow),
@@ -119,10 +124,13 @@ function hostLockOf({ shadow: { spec, status }, lock = status?.settings?.hostLoc
   return lock === undefined || lock === 'latest' || isPinned ? {} : { hostLock: lock };
 }
 
-function withoutSettings(facts: Facts, offered: string): Claims {
-  const { shadow, running } = facts;
+function withoutSettings(facts: Facts, offered: string, plan: SettingsPlan | undefined): Claims {
+  const { shadow, running, seen } = facts;
+  const tracked = facts.tracker.settings;
   const settings = { ...shadow.status?.settings, message: notInForce(facts) };
-  const target_version = decidesOffer(shadow) ? running : offered;
+  const isApplied = hasUpdaterSettings(plan) && tracked.isApplied(seen.nowMs) && tracked.refreshed;
+  const isOffer = !decidesOffer(shadow) || (isApplied && isOfferKnown(facts));
+  const target_version = isOffer ? offered : running;
   return { observedGeneration: shadow.generation, target_version, settings };
 }
 

@@ -86,13 +86,15 @@ export function enforceSettings(c: AnsweredContext): Action | undefined {
 function apply(c: AnsweredContext, plan: SettingsPlan): Action | undefined {
   const { live } = c;
   if (live === undefined) return undefined;
-  if (plan.unclassified.size > 0)
+  const changes = changesOf(c, plan);
+  // A pin waits for no other settings that cannot be classified.
+  const isUrgent = c.tracker.settings.tries > 0 && UPDATER_SETTINGS.some((key) => changes.has(key));
+  if (plan.unclassified.size > 0 && !isUrgent)
     return {
       do: 'classify',
       changes: plan.unclassified,
       reason: 'what a change of settings disrupts is not known yet',
     };
-  const changes = changesOf(c, plan);
   const record = recordChange(c, plan, changes);
   if (record !== undefined) return record;
   if (changes.size === 0) return undefined;

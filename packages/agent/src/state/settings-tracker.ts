@@ -9,7 +9,9 @@
  * settings are stored again; a contradicted lock only those of the updater, since the others may
  * restart services. Failures count from the spec or the success before. After a change the host must
  * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
- * the former values are put back, once, and stay until other settings are requested.
+ * the former values are put back, once, and stay until other settings are requested. What is put back when a group
+ * requests nothing any more are values of that group: nobody requests others then, so the host's own values are
+ * restored again after a while, once the apiserver is heard from.
  *
  * The tracker calls it with each observation, change and refresh; decisions only read it.
  */
@@ -76,14 +78,19 @@ export class SettingsTracker {
   /** Since when the apiserver does not have a secret. */
   #missingSince: number | undefined;
   readonly #secrets: Retry;
+  /** No group requests settings. */
+  #isRestore = false;
+  readonly #restores: Retry;
+  #putBackUntil = Infinity;
 
   constructor(random: () => number) {
     this.#retry = new Retry(PAUSES.settings, random);
+    this.#restores = new Retry(PAUSES.restores, random);
     this.#secrets = new Retry(PAUSES.secrets, random);
   }
 
   get notBefore(): number {
-    return this.isPutBack ? Infinity : Math.max(this.#retry.notBefore, this.#secrets.notBefore);
+    return this.isPutBack ? this.#putBackUntil : Math.max(this.#retry.notBefore, this.#secrets.notBefore);
   }
 
   isApplied(nowMs: number): boolean {
@@ -93,7 +100,10 @@ export class SettingsTracker {
   observe({ shadow, host, bootID, nowMs, specAgeMs }: Observation): void {
     if (shadow !== undefined && !this.#known) this.#resume(shadow, bootID);
     this.#known ||= shadow !== undefined;
-    if (nowMs - specAgeMs >= this.effectiveFrom && !this.mustPutBack) this.undo = new Map();
+    const isHeard = nowMs - specAgeMs >= this.effectiveFrom;
+    if (isHeard && !this.mustPutBack) this.undo = new Map();
+    this.#putBackUntil = isHeard && this.#isRestore ? this.#restores.notBefore : Infinity;
+    if (nowMs >= this.#putBackUntil) this.isPutBack = false;
     if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
   }
 
@@ -121,7 +131,7 @@ export class SettingsTracker {
     this.#fail(nowMs, `${key}: the host has accepted the value, but reports another one`);
     if (UPDATER_SETTINGS.includes(key)) return;
     this.mustPutBack = this.undo.size > 0;
-    this.isPutBack = !this.mustPutBack;
+    if (!this.mustPutBack) this.#stays(nowMs);
   }
 
   /** Starts over for another generation of the spec: only later answers of the host count. */
@@ -129,9 +139,12 @@ export class SettingsTracker {
     this.since = nowMs;
     this.refreshed = false;
     this.classes = new Map();
-    const requested = hashOf((spec.settings?.leaves ?? []).map(({ key, value }) => [key, value]));
+    const leaves = spec.settings?.leaves ?? [];
+    const requested = hashOf(leaves.map(({ key, value }) => [key, value]));
     if (requested === this.#requested && (this.mustPutBack || this.isPutBack)) return;
     this.#requested = requested;
+    this.#isRestore = leaves.every(({ key }) => UPDATER_SETTINGS.includes(key));
+    this.#restores.succeed();
     this.mustPutBack = false;
     this.isPutBack = false;
     this.#reset();
@@ -161,8 +174,14 @@ export class SettingsTracker {
     this.changed(nowMs, new Map(), new Map());
     this.undo = new Map();
     this.mustPutBack = false;
-    this.isPutBack = true;
+    this.#stays(nowMs);
     this.error = `${why}${PUT_BACK}`;
+  }
+
+  #stays(nowMs: number): void {
+    this.isPutBack = true;
+    this.#restores.fail(nowMs);
+    this.#putBackUntil = Infinity;
   }
 
   /** Nothing was asked or stored, since the apiserver does not have a secret, or cannot be reached. */
