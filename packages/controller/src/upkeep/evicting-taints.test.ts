@@ -129,16 +129,29 @@ it('a node that is not Ready soon after it got it stops the others for ten minut
   expect(written(planOf(nodes(10 * MINUTE), { spec: AT_ONCE }))).toEqual(['c']);
 });
 
-it('if the first one goes off with it, another one is tried after ten minutes, or once a user leaves it out', () => {
-  const others = [waiting('b'), waiting('c')];
-  const spec = { concurrency: { maxUpdating: 3, maxUnavailable: 3 } };
-  expect(written(planOf([tainted('a', 5 * MINUTE, false), ...others], { spec }))).toEqual([]);
-  expect(written(planOf([tainted('a', 10 * MINUTE, false), ...others], { spec }))).toEqual(['b']);
-  const { node, ...first } = tainted('a', 5 * MINUTE, false);
+function leftOut(managedNode: ManagedNode): ManagedNode {
+  const { node } = managedNode;
   if (node === undefined) throw new Error('there is a Node');
   const annotations = { ...node.metadata.annotations, [SKIP_ANNOTATION]: 'true' };
-  const skipped = { ...first, node: { ...node, metadata: { ...node.metadata, annotations } } };
-  expect(written(planOf([skipped, ...others], { spec }))).toEqual(['b']);
+  return { ...managedNode, node: { ...node, metadata: { ...node.metadata, annotations } } };
+}
+
+it('if the first one goes off with it, another one is tried after ten minutes, or once a user leaves the first out', () => {
+  const off = (name: string, ms: number): ManagedNode => tainted(name, ms, false);
+  const others = [waiting('b'), waiting('c')];
+  expect(written(planOf([off('a', 5 * MINUTE), ...others]))).toEqual([]);
+  expect(written(planOf([off('a', 10 * MINUTE), ...others]))).toEqual(['b']);
+  expect(written(planOf([leftOut(off('a', 5 * MINUTE)), ...others]))).toEqual(['b']);
+});
+
+it('if two go off with it and none has proved it, no other one gets it until a user leaves them out', () => {
+  const two = [tainted('a', 50 * MINUTE, false), tainted('b', 10 * MINUTE, false)];
+  const made = planOf([...two, waiting('c')]);
+  const [metadata] = made.groups.map((group) => metadataApplied(group));
+  expect(written(made)).toEqual([]);
+  expect(metadata?.message).toContain('c: a, b got its taints that evict pods first, and have not been Ready since');
+  expect(written(planOf([...two.map(leftOut), waiting('c')]))).toEqual(['c']);
+  expect(written(planOf([...two, tainted('d', MINUTE), waiting('c')]))).toEqual(['c']);
 });
 
 it.each<readonly [string, World, NodeParts]>([

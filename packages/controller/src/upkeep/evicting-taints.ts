@@ -9,9 +9,10 @@
  * with a mistake in the configuration or the group, on a node that updates, or on one that a user has left out. A node that
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
- * write was rejected is tried after all others. One that has been off for UNREADY_COUNTS_MS with the taints holds up nobody,
- * and neither does one that a user leaves out.
+ * write was rejected is tried after all others. If the first one goes off, another one is tried after UNREADY_COUNTS_MS; if that
+ * one does too, no more. One that a user leaves out does not count.
  */
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { Rendered } from '@brupop/shared/api/node-metadata';
 import { isSameTaint } from '../cluster/group-metadata.ts';
@@ -27,6 +28,8 @@ import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
 /** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */
 const UNREADY_COUNTS_MS = 10 * 60_000;
+/** With so many of them, and none that is Ready with the taints, these may be the cause. */
+const MAX_OFF = 2;
 /** What prevents any eviction. */
 const GATES = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
 /** What the eviction needs of a window. */
@@ -98,8 +101,10 @@ function whyNot(
   );
 }
 
-/** The nodes of a group that have its taints that evict pods, but for those that are left out or have been off for long. */
+/** The nodes of a group that have its taints that evict pods, but for those that a user has left out. */
 interface Tainted {
+  /** Names of those that have been off for long. Of the others are {@link names}. */
+  readonly off: readonly string[];
   /** Includes those that get them in this plan. */
   readonly names: string[];
   /** Names of those that are not Ready. */
@@ -114,13 +119,13 @@ function taintedIn(
 ): Tainted {
   const isOlder = ({ evictedSince = -Infinity }: ManagedNode, ms: number): boolean => now - evictedSince >= ms;
   const isOff = (one: ManagedNode): boolean => one.node?.ready === false && isOlder(one, UNREADY_COUNTS_MS);
-  // The next one is then tried alone.
-  const tainted = managedNodes.filter((one) => {
-    const { group: of, node } = one;
+  const all = managedNodes.filter(({ group: of, node }) => {
     if (of?.name !== group || node === undefined || skippedBy(node) !== undefined) return false;
-    return hasTaints(node, rendered) && !isOff(one);
+    return hasTaints(node, rendered);
   });
+  const tainted = all.filter((one) => !isOff(one));
   return {
+    off: all.filter(isOff).map(({ name }) => name),
     names: tainted.map(({ name }) => name),
     unready: tainted.filter(({ node }) => node?.ready === false).map(({ name }) => name),
     isProved: tainted.some((one) => one.node?.ready === true && isOlder(one, TAINT_PROVING_MS)),
@@ -128,9 +133,14 @@ function taintedIn(
 }
 
 /** Undefined: a node of the group has proved the taints, or none has got them yet. */
-function whyNotMore({ names, unready, isProved }: Tainted): Waits | undefined {
+function whyNotMore({ off, names, unready, isProved }: Tainted): Waits | undefined {
   if (unready.length > 0) return { message: `${namesOf(unready)} got its taints that evict pods, and is not Ready` };
-  if (names.length === 0 || isProved) return undefined;
+  if (isProved) return undefined;
+  if (off.length >= MAX_OFF) {
+    const message = `${namesOf(off)} got its taints that evict pods first, and have not been Ready since; if the taints are not the cause, leave them out with the annotation ${SKIP_ANNOTATION}`;
+    return { message };
+  }
+  if (names.length === 0) return undefined;
   const first = namesOf(names);
   return { message: `${first} gets its taints that evict pods first, and has to be Ready with them for a minute` };
 }
