@@ -40,7 +40,7 @@ export function nextHandover(handover: Handover, view: HandoverView, limits: Lim
   const { phase, replaced } = handover;
   const enter = (next: Handover['phase']): Handover | undefined =>
     nextHandover({ ...handover, phase: next, since: rfc3339(view.now) }, view, limits);
-  if (phase === 'Evicting') return has(view.pods, handover.podUID) ? handover : enter('Detaching');
+  if (phase === 'Evicting') return isLeft(view.pods, handover.podUID) ? handover : enter('Detaching');
   if (phase === 'Detaching') {
     const waits = heldVolumes(handover, view).length > 0 && !isOver(handover, view, limits.volumeDetachTimeoutMs);
     return waits ? handover : enter('Replacing');
@@ -57,6 +57,11 @@ function isOver({ since }: Handover, { now }: HandoverView, limitMs: number): bo
 
 function has(pods: readonly DrainPod[], uid: string): boolean {
   return pods.some(({ metadata }) => metadata.uid === uid);
+}
+
+/** False also for a finished pod that is deleted: a finalizer, or an unmount, may hold it for long. */
+function isLeft(pods: readonly DrainPod[], uid: string): boolean {
+  return pods.some((pod) => pod.metadata.uid === uid && !(pod.finished && isTerminating(pod)));
 }
 
 /** True when a ready pod on another node has taken the name. */
@@ -123,7 +128,8 @@ export class VolumeHandovers {
 
   /** The recorded pod, also if it is not to be evicted any more, since it is terminating. */
   #terminating(): DrainPod | undefined {
-    return this.#view.pods().find((pod) => pod.metadata.uid === this.current?.podUID && isTerminating(pod));
+    const isOwn = ({ metadata }: DrainPod): boolean => metadata.uid === this.current?.podUID;
+    return this.#view.pods().find((pod) => isOwn(pod) && isTerminating(pod) && !pod.finished);
   }
 
   /** Records that this pod is evicted next; false while the eviction of another one may be under way. */
@@ -164,7 +170,7 @@ export class VolumeHandovers {
     const before = this.current;
     if (before === undefined) return false;
     const view = this.#view;
-    const gone = !has(view.pods(), before.podUID);
+    const gone = !isLeft(view.pods(), before.podUID);
     if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? []);
     if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod);
     const after = nextHandover(before, this.#handoverView(before), this.#context.settings);
