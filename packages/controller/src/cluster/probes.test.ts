@@ -24,6 +24,8 @@ test.each<[string, object, boolean, string]>([
   ['a scalar that is no number', scalar('NaN'), false, 'the query is NaN'],
   ['an infinite scalar', scalar('+Inf'), true, 'the query is +Inf'],
   ['a text that ends like infinity', scalar('evilInf'), false, 'the query is evilInf'],
+  ['a number that Prometheus does not write', scalar('0x1'), false, 'the query is 0x1'],
+  ['a large number', scalar('1.5e+06'), true, 'the query is 1.5e+06'],
   ['one series', vector('1'), true, '1 series are not zero'],
   ['a series of zero among others', vector('1', '0', '2'), false, 'the query is 0 for {pod="web-1"}'],
   ['no series', vector(), false, 'the query returned no series'],

@@ -135,10 +135,11 @@ export function judgeQuery(body: unknown): Answer {
   return { passed: false, found: shorten(`the query is ${zero.value[1]} for {${labels.join(', ')}}`, MAX_FOUND) };
 }
 
-/** NaN and what is no number do not hold. */
+/** As Prometheus writes numbers (prometheus/common, model.SampleValue). NaN and what is no number do not hold. */
+const NUMBER = /^[+-]?(?:Inf|(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)$/u;
+
 function holds(value: string): boolean {
-  const number = /^[+-]?Inf$/.test(value) ? Infinity : Number(value);
-  return !Number.isNaN(number) && number !== 0;
+  return NUMBER.test(value) && Number(value) !== 0;
 }
 
 const MAX_NAMED = 3;

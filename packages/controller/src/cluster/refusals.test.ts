@@ -32,6 +32,14 @@ describe('pods of a Job that cannot be created', () => {
     ['Pod Security, for the Job of a check named timeout', POD_SECURITY.replace('"a-x"', '"brupop-timeout-x"')],
     ['a missing account of such a Job', MISSING_ACCOUNT],
     ['the schema', 'Error creating: Pod "a-x" is invalid: spec.containers[0].image: Required value'],
+    [
+      'the schema, with a word on a timeout',
+      'Error creating: Pod "a-x" is invalid: spec.activeDeadlineSeconds: Invalid value: 0: the timeout must be positive',
+    ],
+    [
+      'a missing account that is named timeout',
+      'Error creating: pods "a-x" is forbidden: error looking up service account checks/timeout-checker: serviceaccount "timeout-checker" not found',
+    ],
   ])('are refused for good by %s, said once', (_, message) =>
     expect(latestRefusal([said(message)])).toEqual({ message, isLasting: true }),
   );

@@ -25,7 +25,9 @@ const REFUSED = /violates PodSecurity|is forbidden|denied the request|denied req
 /** What follows are words of a policy, such as that a time limit is missing. */
 const DENIED = /violates PodSecurity|denied the request|denied request|exceeded quota/u;
 const PASSING =
-  /failed calling webhook|internal error|timed out|timeout|deadline exceeded|connection refused|not yet ready to handle/iu;
+  /failed calling webhook|internal error|(?<![\w.-])(?:timed out|timeout)(?![\w.-])|deadline exceeded|connection refused|not yet ready to handle/iu;
+/** Its reasons are the fields and values of the object. */
+const INVALID = /is invalid:/u;
 const QUOTA = /exceeded quota|status unknown for quota/u;
 
 /** An Event of a pod that was not created. */
@@ -67,7 +69,7 @@ export function latestRefusal(refusals: readonly Refusal[]): { message: string; 
 
 /** True for what kube-apiserver and webhooks say of their own failures. Names, such as of a check, are quoted. */
 function isPassing(message: string): boolean {
-  return PASSING.test(message.replaceAll(/"[^"]*"/gu, '')) && !DENIED.test(message);
+  return PASSING.test(message.replaceAll(/"[^"]*"/gu, '')) && !DENIED.test(message) && !INVALID.test(message);
 }
 
 export function isQuota(message: string): boolean {
