@@ -98,9 +98,9 @@ export type Purpose = 'Update' | 'Rollback' | 'Settings';
 export function purposeOf(shadow: ShadowView): Purpose | undefined {
   const { spec, record } = shadow;
   if (!isUnderWay(shadow)) return undefined;
+  if (hasStarted(shadow) && sameVersion(record.from, spec.version)) return 'Settings';
   const rollback = rollbackOf(shadow);
-  if (rollback?.isDone === false && sameVersion(spec.version, rollback.previous)) return 'Rollback';
-  return hasStarted(shadow) && sameVersion(record.from, spec.version) ? 'Settings' : 'Update';
+  return rollback?.isDone === false && sameVersion(spec.version, rollback.previous) ? 'Rollback' : 'Update';
 }
 
 /** True when an update has started and none has succeeded since. */
