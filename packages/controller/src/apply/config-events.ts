@@ -139,7 +139,7 @@ function recordLateness({ events, log }: Context, change: Change): void {
 
 const NONE = { reason: '', message: '' };
 
-function recordConditions({ events, log, clock }: Context, change: Change): void {
+function recordConditions({ events, clock }: Context, change: Change): void {
   const { uid, before, now } = change;
   for (const [type, reasons] of Object.entries(TOLD)) {
     const { reason, message } = conditionOf(now, type) ?? NONE;
@@ -148,7 +148,6 @@ function recordConditions({ events, log, clock }: Context, change: Change): void
     if (warning === undefined || isFirst || !isNew(change, type, reason)) continue;
     const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
     events.record({ reason, warning, about: aboutConfig(change), message, key });
-    if (warning) log.warn('the configuration needs attention', { condition: type, code: reason, message });
   }
 }
 
