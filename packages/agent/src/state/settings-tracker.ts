@@ -100,11 +100,15 @@ export class SettingsTracker {
   observe({ shadow, host, bootID, nowMs, specAgeMs }: Observation): void {
     if (shadow !== undefined && !this.#known) this.#resume(shadow, bootID);
     this.#known ||= shadow !== undefined;
-    const isHeard = nowMs - specAgeMs >= this.effectiveFrom;
+    this.#hear(nowMs - specAgeMs >= this.effectiveFrom, nowMs);
+    if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
+  }
+
+  /** @param isHeard - the apiserver was heard from after the latest change */
+  #hear(isHeard: boolean, nowMs: number): void {
     if (isHeard && !this.mustPutBack) this.undo = new Map();
     this.#putBackUntil = isHeard && this.#isRestore ? this.#restores.notBefore : Infinity;
     if (nowMs >= this.#putBackUntil) this.isPutBack = false;
-    if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
   }
 
   /** Learns from the status what an earlier process has left. */
