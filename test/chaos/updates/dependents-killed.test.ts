@@ -20,6 +20,7 @@ import { releaseNamespace } from '../../framework/chart.ts';
 import { CUT_OFF_ANNOTATION, LEASES } from '../../framework/control-plane/node-leases.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { accountOfController } from '../../framework/controller/installation.ts';
 import { type ControllerProcess, spawnController } from '../../framework/controller/process.ts';
 import {
   dependentsByLevel,
@@ -64,11 +65,10 @@ let watchdog: Watchdog;
 
 beforeAll(async () => {
   cluster = await startControlPlane();
-  const account = await installWithTargets(cluster);
+  await installWithTargets(cluster);
   api = await FaultyApi.start(cluster);
   serviceAccountDir = mkdtempSync(join(tmpdir(), 'brupop-killed-'));
   watchdog = startWatchdog(serviceAccountDir);
-  await presentCredentials(serviceAccountDir, { token: await readFile(join(account, 'token'), 'utf8'), ca: api.ca });
   for (const [index, name] of [...SILENT, ...OTHERS].entries()) {
     const annotations = { ...(SILENT.includes(name) && { [CUT_OFF_ANNOTATION]: 'true' }) };
     await createNode(cluster, { name, zone: index % 2 === 0 ? 'a' : 'b', annotations });
@@ -101,8 +101,10 @@ async function setLost(lost: boolean): Promise<void> {
   }
 }
 
-/** A process, which leads at once. */
+/** A process, which leads at once. Its token is new: one ends after an hour. */
 async function start(): Promise<ControllerProcess> {
+  const account = await accountOfController(cluster);
+  await presentCredentials(serviceAccountDir, { token: await readFile(join(account, 'token'), 'utf8'), ca: api.ca });
   return await spawnController(watchdog, api.url, serviceAccountDir, { DEPENDENTS: TARGETS.map(targetKey).join(',') });
 }
 
