@@ -194,6 +194,27 @@ it.each([false, true])(
   },
 );
 
+it('restores its own values twice more at most, while that cuts it off', async () => {
+  const w = await idleWorld();
+  await w.spec(wanted({ motd: 'a' }), 3000);
+  await cutOff(w, dropped);
+  for (const minutes of [8, 19]) {
+    await w.pass(4 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe('"a"');
+    w.api.unreachable = false;
+    const before = configured(w).length;
+    await w.pass(minutes * MINUTE);
+    for (let step = 0; step < 400 && configured(w).length === before; step += 1) await w.pass(500);
+    w.api.unreachable = true;
+    w.api.send(new ApiError('Unreachable', 'socket hang up'));
+  }
+  await w.pass(4 * MINUTE);
+  w.api.unreachable = false;
+  await w.pass(120 * MINUTE);
+  expect(configured(w).filter((call) => call === 'configure a')).toHaveLength(4);
+  expect(w.host.valueOf(MOTD)).toBe('"a"');
+});
+
 it('pauses between tries to put values back, and goes on until the host takes them', async () => {
   const w = await idleWorld();
   await cutOff(w, wanted({ motd: 'a' }));
@@ -216,6 +237,22 @@ it('keeps a change when the apiserver is heard from again in time', async () => 
 describe('settings of a group that cannot be classified', () => {
   const group = grouped({ motd: 'a' }, 'None');
   const pin = pinned({ versionLock: NEW });
+
+  it('are no reason to set those in force again in a new process, which may restart services', async () => {
+    const w = await idleWorld();
+    const pods = { kubernetes: { 'max-pods': 50 } };
+    await w.spec(wanted(pods, 'RestartsService'), MINUTE);
+    w.host.failCall('classify', ...Array.from({ length: 200 }, () => new HostError('answer', 'GET /services: 500')));
+    const { leaves } = grouped({ ...pods, motd: 'a' }, 'None');
+    await w.spec({ ...IDLE, settings: { allow: 'None', leaves: [...(pin?.leaves ?? []), ...leaves] } }, 60 * MINUTE);
+    expect(w.host.valueOf(LOCK)).toBe(`"${NEW}"`);
+    for (let process = 0; process < 3; process += 1) {
+      await w.killAgent();
+      w.startAgent();
+      await w.pass(20 * MINUTE);
+    }
+    expect(configured(w)).toEqual(['configure 50', `configure ${NEW}`]);
+  });
 
   it('keep no pin from being set, nor from being removed, nor the host from updates', async () => {
     const w = await idleWorld();

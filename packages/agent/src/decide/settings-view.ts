@@ -127,7 +127,10 @@ function hostLockOf({ shadow: { spec, status }, lock = status?.settings?.hostLoc
 function withoutSettings(facts: Facts, offered: string, plan: SettingsPlan | undefined): Claims {
   const { shadow, running, seen } = facts;
   const tracked = facts.tracker.settings;
-  const settings = { ...shadow.status?.settings, message: notInForce(facts) };
+  const { inFlight, ...others } = shadow.status?.settings ?? {};
+  // What has been applied is not in flight any more, whatever cannot be set: a new process would set all of it again.
+  const isOpen = plan?.changes.size !== 0 || !tracked.isApplied(seen.nowMs) || tracked.isPutBack;
+  const settings = { ...others, ...(isOpen && inFlight && { inFlight }), message: notInForce(facts) };
   const isApplied = hasUpdaterSettings(plan) && tracked.isApplied(seen.nowMs) && tracked.refreshed;
   const isOffer = !decidesOffer(shadow) || (isApplied && isOfferKnown(facts));
   const target_version = isOffer ? offered : running;

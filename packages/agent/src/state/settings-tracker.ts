@@ -11,7 +11,7 @@
  * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
  * the former values are put back, once, and stay until other settings are requested. What is put back when a group
  * requests nothing any more are values of that group: nobody requests others then, so the host's own values are
- * restored again after a while, once the apiserver is heard from.
+ * restored again after a while, once the apiserver is heard from, but only a few times: they may be what cuts it off.
  *
  * The tracker calls it with each observation, change and refresh; decisions only read it.
  */
@@ -44,6 +44,8 @@ export type SettingsTrackerView = Readonly<
 export const NOT_IN_FORCE = ': not in force: ';
 /** What a message ends with when the former values were set again. */
 const PUT_BACK = ', so the former values were set again';
+/** How often the host's own values are restored again, in one process. */
+const MAX_RESTORES = 2;
 
 export class SettingsTracker {
   /** False while a setting may be stored on the host but not applied to its updater. */
@@ -78,9 +80,8 @@ export class SettingsTracker {
   /** Since when the apiserver does not have a secret. */
   #missingSince: number | undefined;
   readonly #secrets: Retry;
-  /** No group requests settings. */
-  #isRestore = false;
   readonly #restores: Retry;
+  #restoresLeft = 0;
   #putBackUntil = Infinity;
 
   constructor(random: () => number) {
@@ -98,7 +99,7 @@ export class SettingsTracker {
   }
 
   observe({ shadow, host, bootID, nowMs, specAgeMs }: Observation): void {
-    if (shadow !== undefined && !this.#known) this.#resume(shadow, bootID);
+    if (shadow !== undefined && !this.#known) this.#resume(shadow, bootID, nowMs);
     this.#known ||= shadow !== undefined;
     this.#hear(nowMs - specAgeMs >= this.effectiveFrom, nowMs);
     if (host.kind === 'answered' && host.settings !== undefined) this.#observeHost(host.settings, nowMs);
@@ -107,16 +108,20 @@ export class SettingsTracker {
   /** @param isHeard - the apiserver was heard from after the latest change */
   #hear(isHeard: boolean, nowMs: number): void {
     if (isHeard && !this.mustPutBack) this.undo = new Map();
-    this.#putBackUntil = isHeard && this.#isRestore ? this.#restores.notBefore : Infinity;
-    if (nowMs >= this.#putBackUntil) this.isPutBack = false;
+    if (!this.isPutBack) return;
+    this.#putBackUntil = isHeard && this.#restoresLeft > 0 ? this.#restores.notBefore : Infinity;
+    if (nowMs < this.#putBackUntil) return;
+    this.#restoresLeft -= 1;
+    this.isPutBack = false;
   }
 
   /** Learns from the status what an earlier process has left. */
-  #resume(shadow: AgentShadow, bootID: string): void {
+  #resume(shadow: AgentShadow, bootID: string, nowMs: number): void {
     this.applied = wasApplied(shadow, bootID);
     const { inFlight, message } = shadow.status?.settings ?? {};
     if (inFlight?.hash !== this.#requested || message?.endsWith(PUT_BACK) !== true) return;
-    this.isPutBack = true;
+    this.#stays(nowMs);
+    this.#restoresLeft = Math.min(this.#restoresLeft, 1);
     this.error = message.slice(message.indexOf(NOT_IN_FORCE) + NOT_IN_FORCE.length);
   }
 
@@ -134,6 +139,7 @@ export class SettingsTracker {
     this.applied = false;
     this.#fail(nowMs, `${key}: the host has accepted the value, but reports another one`);
     if (UPDATER_SETTINGS.includes(key)) return;
+    this.#restoresLeft = 0;
     this.mustPutBack = this.undo.size > 0;
     if (!this.mustPutBack) this.#stays(nowMs);
   }
@@ -147,7 +153,7 @@ export class SettingsTracker {
     const requested = hashOf(leaves.map(({ key, value }) => [key, value]));
     if (requested === this.#requested && (this.mustPutBack || this.isPutBack)) return;
     this.#requested = requested;
-    this.#isRestore = leaves.every(({ key }) => UPDATER_SETTINGS.includes(key));
+    this.#restoresLeft = leaves.every(({ key }) => UPDATER_SETTINGS.includes(key)) ? MAX_RESTORES : 0;
     this.#restores.succeed();
     this.mustPutBack = false;
     this.isPutBack = false;
