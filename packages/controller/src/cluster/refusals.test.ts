@@ -46,6 +46,10 @@ describe('pods of a Job that cannot be created', () => {
 
   it.each([
     ['a webhook that does not answer', WEBHOOK],
+    [
+      'a lookup that timed out',
+      'Error creating: pods "a-x" is forbidden: error looking up service account a/b: net/http: request canceled (Client.Timeout exceeded while awaiting headers)',
+    ],
     ['a time limit', 'Error creating: Timeout: request did not complete within requested timeout'],
     ['a server that starts', 'Error creating: pods "a-x" is forbidden: not yet ready to handle request'],
     ['an unknown error', 'Error creating: etcdserver: leader changed'],

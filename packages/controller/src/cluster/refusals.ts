@@ -25,7 +25,7 @@ const REFUSED = /violates PodSecurity|is forbidden|denied the request|denied req
 /** What follows are words of a policy, such as that a time limit is missing. */
 const DENIED = /violates PodSecurity|denied the request|denied request|exceeded quota/u;
 const PASSING =
-  /failed calling webhook|internal error|(?<![\w.-])(?:timed out|timeout)(?![\w.-])|deadline exceeded|connection refused|not yet ready to handle/iu;
+  /failed calling webhook|internal error|Client\.Timeout exceeded|(?<![\w.-])(?:timed out|timeout)(?![\w-]|\.\w)|deadline exceeded|connection refused|not yet ready to handle/iu;
 /** Its reasons are the fields and values of the object. */
 const INVALID = /is invalid:/u;
 const QUOTA = /exceeded quota|status unknown for quota/u;

@@ -144,6 +144,10 @@ it('if the first one goes off with it, another one is tried after ten minutes, o
   expect(written(planOf([leftOut(off('a', 5 * MINUTE)), ...others]))).toEqual(['b']);
 });
 
+it('a node that is off gets it after those that are Ready, as it proves nothing', () => {
+  expect(written(planOf([waiting('a', { ready: false }), waiting('b'), waiting('c')]))).toEqual(['b']);
+});
+
 it('if two go off with it and none has proved it, no other one gets it until a user leaves them out', () => {
   const two = [tainted('a', 50 * MINUTE, false), tainted('b', 10 * MINUTE, false)];
   const made = planOf([...two, waiting('c')]);

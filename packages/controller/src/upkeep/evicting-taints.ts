@@ -9,7 +9,7 @@
  * with a mistake in the configuration or the group, on a node that updates, or on one that a user has left out. A node that
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
- * write was rejected is tried after all others. If the first one goes off, another one is tried after UNREADY_COUNTS_MS; if that
+ * write was rejected is tried after all others, and one that is not Ready after those that are. If the first one goes off, another one is tried after UNREADY_COUNTS_MS; if that
  * one does too, no more. One that a user leaves out does not count.
  */
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
@@ -73,8 +73,10 @@ export function withoutEvictions(
   return { ...metadata, changes, byGroup, lookUps, times: [...metadata.times, ...times] };
 }
 
+/** A node that is off proves nothing. */
 function inOrder(a: MetadataChange, b: MetadataChange): number {
-  return Number(a.isRejected) - Number(b.isRejected) || (a.node.metadata.name < b.node.metadata.name ? -1 : 1);
+  const byName = a.node.metadata.name < b.node.metadata.name ? -1 : 1;
+  return Number(a.isRejected) - Number(b.isRejected) || Number(b.node.ready) - Number(a.node.ready) || byName;
 }
 
 interface Waits {
