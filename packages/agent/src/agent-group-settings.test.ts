@@ -10,7 +10,6 @@ import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world
 afterEach(endWorlds);
 
 const MOTD = 'settings.motd';
-const LOCK = 'settings.updates.version-lock';
 const PODS = 'settings.kubernetes.max-pods';
 const SYSCTL = 'settings.kernel.sysctl."vm.max_map_count"';
 const OWN = '"Welcome to Bottlerocket!"';
@@ -173,48 +172,6 @@ it('puts back what it restored when that has cut it off', async () => {
   expect(w.host.valueOf(MOTD)).toBe('"a"');
 });
 
-it.each([false, true])(
-  'restores its own values again when a loss had nothing to do with them, new process: %s',
-  async (isNew) => {
-    const w = await idleWorld();
-    await w.spec(wanted({ motd: 'a' }), 3000);
-    await cutOff(w, dropped);
-    await w.pass(3 * MINUTE);
-    expect(w.host.valueOf(MOTD)).toBe('"a"');
-    if (isNew) {
-      await w.killAgent();
-      w.startAgent();
-    }
-    w.api.unreachable = false;
-    await w.pass(16 * MINUTE);
-    expect(w.host.valueOf(MOTD)).toBe(OWN);
-    expect(w.status).toMatchObject({ observedGeneration: 3 });
-    expect(w.status?.settings ?? {}).not.toHaveProperty('inFlight');
-    expect(w.status?.settings ?? {}).not.toHaveProperty('message');
-  },
-);
-
-it('restores its own values twice more at most, while that cuts it off', async () => {
-  const w = await idleWorld();
-  await w.spec(wanted({ motd: 'a' }), 3000);
-  await cutOff(w, dropped);
-  for (const minutes of [8, 19]) {
-    await w.pass(4 * MINUTE);
-    expect(w.host.valueOf(MOTD)).toBe('"a"');
-    w.api.unreachable = false;
-    const before = configured(w).length;
-    await w.pass(minutes * MINUTE);
-    for (let step = 0; step < 400 && configured(w).length === before; step += 1) await w.pass(500);
-    w.api.unreachable = true;
-    w.api.send(new ApiError('Unreachable', 'socket hang up'));
-  }
-  await w.pass(4 * MINUTE);
-  w.api.unreachable = false;
-  await w.pass(120 * MINUTE);
-  expect(configured(w).filter((call) => call === 'configure a')).toHaveLength(4);
-  expect(w.host.valueOf(MOTD)).toBe('"a"');
-});
-
 it('pauses between tries to put values back, and goes on until the host takes them', async () => {
   const w = await idleWorld();
   await cutOff(w, wanted({ motd: 'a' }));
@@ -232,39 +189,6 @@ it('keeps a change when the apiserver is heard from again in time', async () => 
   await w.pass(10 * MINUTE);
   expect(w.host.valueOf(MOTD)).toBe('"a"');
   expect(configured(w)).toEqual(['configure a']);
-});
-
-describe('settings of a group that cannot be classified', () => {
-  const group = grouped({ motd: 'a' }, 'None');
-  const pin = pinned({ versionLock: NEW });
-
-  it('are no reason to set those in force again in a new process, which may restart services', async () => {
-    const w = await idleWorld();
-    const pods = { kubernetes: { 'max-pods': 50 } };
-    await w.spec(wanted(pods, 'RestartsService'), MINUTE);
-    w.host.failCall('classify', ...Array.from({ length: 200 }, () => new HostError('answer', 'GET /services: 500')));
-    const { leaves } = grouped({ ...pods, motd: 'a' }, 'None');
-    await w.spec({ ...IDLE, settings: { allow: 'None', leaves: [...(pin?.leaves ?? []), ...leaves] } }, 60 * MINUTE);
-    expect(w.host.valueOf(LOCK)).toBe(`"${NEW}"`);
-    for (let process = 0; process < 3; process += 1) {
-      await w.killAgent();
-      w.startAgent();
-      await w.pass(20 * MINUTE);
-    }
-    expect(configured(w)).toEqual(['configure 50', `configure ${NEW}`]);
-  });
-
-  it('keep no pin from being set, nor from being removed, nor the host from updates', async () => {
-    const w = await idleWorld();
-    w.host.failCall('classify', ...Array.from({ length: 200 }, () => new HostError('answer', 'GET /services: 500')));
-    await w.spec({ ...IDLE, settings: { ...group, leaves: [...(pin?.leaves ?? []), ...group.leaves] } }, 60 * MINUTE);
-    expect(w.host.valueOf(LOCK)).toBe(`"${NEW}"`);
-    expect(w.status).toMatchObject({ observedGeneration: 2, target_version: NEW });
-    expect(w.status?.settings?.message).toContain('GET /services: 500');
-    await w.spec({ ...IDLE, settings: group }, 60 * MINUTE);
-    expect(w.host.valueOf(LOCK)).toBe('"latest"');
-    expect(w.status).toMatchObject({ observedGeneration: 3, target_version: NEW });
-  });
 });
 
 it.each([false, true])(

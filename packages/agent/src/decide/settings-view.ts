@@ -125,16 +125,23 @@ function hostLockOf({ shadow: { spec, status }, lock = status?.settings?.hostLoc
 }
 
 function withoutSettings(facts: Facts, offered: string, plan: SettingsPlan | undefined): Claims {
-  const { shadow, running, seen } = facts;
-  const tracked = facts.tracker.settings;
-  const { inFlight, ...others } = shadow.status?.settings ?? {};
-  // What has been applied is not in flight any more, whatever cannot be set: a new process would set all of it again.
-  const isOpen = plan?.changes.size !== 0 || !tracked.isApplied(seen.nowMs) || tracked.isPutBack;
-  const settings = { ...others, ...(isOpen && inFlight && { inFlight }), message: notInForce(facts) };
-  const isApplied = hasUpdaterSettings(plan) && tracked.isApplied(seen.nowMs) && tracked.refreshed;
-  const isOffer = !decidesOffer(shadow) || (isApplied && isOfferKnown(facts));
-  const target_version = isOffer ? offered : running;
+  const { shadow, running } = facts;
+  const target_version = isOfferTheirs(facts, plan) || !decidesOffer(shadow) ? offered : running;
+  const settings = { ...knownSettings(facts, plan), message: notInForce(facts) };
   return { observedGeneration: shadow.generation, target_version, settings };
+}
+
+/** True when what is requested of the updater is in force, and the offer was found with it. */
+function isOfferTheirs(facts: Facts, plan: SettingsPlan | undefined): boolean {
+  const { settings } = facts.tracker;
+  return hasUpdaterSettings(plan) && settings.isApplied(facts.seen.nowMs) && settings.refreshed && isOfferKnown(facts);
+}
+
+/** Without what has been applied in flight, whatever else cannot be set: a new process would set all of it again. */
+function knownSettings({ shadow, tracker, seen }: Facts, plan: SettingsPlan | undefined): SettingsStatus {
+  const { inFlight, ...settings } = shadow.status?.settings ?? {};
+  const isDone = plan?.changes.size === 0 && tracker.settings.isApplied(seen.nowMs) && !tracker.settings.isPutBack;
+  return inFlight === undefined || isDone ? settings : { ...settings, inFlight };
 }
 
 /** A generation from the future was written by another actor. */

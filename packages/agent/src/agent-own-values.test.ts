@@ -1,0 +1,114 @@
+/** The whole agent when the own values of its host are restored, and when settings of a group cannot be classified. */
+import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
+import { grouped, pinned } from '@brupop/shared/testing/settings';
+import { ApiError } from './apiserver/messages.ts';
+import { HostError } from './host/host.ts';
+import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
+
+afterEach(endWorlds);
+
+const MOTD = 'settings.motd';
+const LOCK = 'settings.updates.version-lock';
+const PODS = 'settings.kubernetes.max-pods';
+const OWN = '"Welcome to Bottlerocket!"';
+
+async function idleWorld(): Promise<World> {
+  const w = world();
+  w.host.classOf = (key) => (key === PODS ? 'RestartsService' : 'Live');
+  await w.pass(MINUTE);
+  w.host.calls.length = 0;
+  return w;
+}
+
+const wanted = (nested: object, allow: Allowed = 'Live'): ShadowSpec => ({ ...IDLE, settings: grouped(nested, allow) });
+
+const dropped = wanted({});
+
+const configured = (w: World): readonly string[] => w.host.calls.filter((call) => call.startsWith('configure'));
+
+async function cutOff(w: World, spec: ShadowSpec): Promise<void> {
+  w.api.setSpec(spec);
+  await cutOffAtChange(w);
+}
+
+async function cutOffAtChange(w: World): Promise<void> {
+  const before = configured(w).length;
+  for (let turn = 0; turn < 500 && configured(w).length === before; turn += 1) await w.clock.advance(0);
+  w.api.unreachable = true;
+  w.api.send(new ApiError('Unreachable', 'socket hang up'));
+}
+
+it.each([false, true])(
+  'restores its own values again when a loss had nothing to do with them, new process: %s',
+  async (isNew) => {
+    const w = await idleWorld();
+    await w.spec(wanted({ motd: 'a' }), 3000);
+    await cutOff(w, dropped);
+    await w.pass(3 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe('"a"');
+    if (isNew) {
+      await w.killAgent();
+      w.startAgent();
+    }
+    w.api.unreachable = false;
+    await w.pass(16 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe(OWN);
+    expect(w.status).toMatchObject({ observedGeneration: 3 });
+    expect(w.status?.settings ?? {}).not.toHaveProperty('inFlight');
+    expect(w.status?.settings ?? {}).not.toHaveProperty('message');
+  },
+);
+
+it('restores its own values twice more at most, while that cuts it off', async () => {
+  const w = await idleWorld();
+  await w.spec(wanted({ motd: 'a' }), 3000);
+  await cutOff(w, dropped);
+  for (const minutes of [8, 19]) {
+    await w.pass(4 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe('"a"');
+    w.api.unreachable = false;
+    const before = configured(w).length;
+    await w.pass(minutes * MINUTE);
+    for (let step = 0; step < 400 && configured(w).length === before; step += 1) await w.pass(500);
+    w.api.unreachable = true;
+    w.api.send(new ApiError('Unreachable', 'socket hang up'));
+  }
+  await w.pass(4 * MINUTE);
+  w.api.unreachable = false;
+  await w.pass(120 * MINUTE);
+  expect(configured(w).filter((call) => call === 'configure a')).toHaveLength(4);
+  expect(w.host.valueOf(MOTD)).toBe('"a"');
+});
+
+describe('settings of a group that cannot be classified', () => {
+  const group = grouped({ motd: 'a' }, 'None');
+  const pin = pinned({ versionLock: NEW });
+
+  it('are no reason to set those in force again in a new process, which may restart services', async () => {
+    const w = await idleWorld();
+    const pods = { kubernetes: { 'max-pods': 50 } };
+    await w.spec(wanted(pods, 'RestartsService'), MINUTE);
+    w.host.failCall('classify', ...Array.from({ length: 200 }, () => new HostError('answer', 'GET /services: 500')));
+    const { leaves } = grouped({ ...pods, motd: 'a' }, 'None');
+    await w.spec({ ...IDLE, settings: { allow: 'None', leaves: [...(pin?.leaves ?? []), ...leaves] } }, 60 * MINUTE);
+    expect(w.host.valueOf(LOCK)).toBe(`"${NEW}"`);
+    for (let process = 0; process < 3; process += 1) {
+      await w.killAgent();
+      w.startAgent();
+      await w.pass(20 * MINUTE);
+    }
+    expect(configured(w)).toEqual(['configure 50', `configure ${NEW}`]);
+  });
+
+  it('keep no pin from being set, nor from being removed, nor the host from updates', async () => {
+    const w = await idleWorld();
+    w.host.failCall('classify', ...Array.from({ length: 200 }, () => new HostError('answer', 'GET /services: 500')));
+    await w.spec({ ...IDLE, settings: { ...group, leaves: [...(pin?.leaves ?? []), ...group.leaves] } }, 60 * MINUTE);
+    expect(w.host.valueOf(LOCK)).toBe(`"${NEW}"`);
+    expect(w.status).toMatchObject({ observedGeneration: 2, target_version: NEW });
+    expect(w.status?.settings?.message).toContain('GET /services: 500');
+    await w.spec({ ...IDLE, settings: group }, 60 * MINUTE);
+    expect(w.host.valueOf(LOCK)).toBe('"latest"');
+    expect(w.status).toMatchObject({ observedGeneration: 3, target_version: NEW });
+  });
+});
