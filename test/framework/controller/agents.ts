@@ -13,6 +13,7 @@ import { releaseNamespace } from '../chart.ts';
 import type { ApiError } from '../control-plane/api.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { createNode } from '../control-plane/nodes.ts';
+import { eventually } from '../eventually.ts';
 
 type Cluster = Pick<Connection, 'api'>;
 
@@ -45,17 +46,23 @@ export async function createMember(
     metadata: { name: shadowName(name), ownerReferences: [owner] },
     spec: { state: 'Idle' },
   };
-  await cluster.api.create(shadowsPath, body).catch((error: unknown) => {
-    // A controller that runs creates it, too.
-    if ((error as ApiError).status !== 409) throw error;
-  });
-  await report(cluster, name, {
+  const status = {
     current_state: 'Idle',
     current_version: oldVersion,
     target_version: target,
     crash_count: 0,
     observedGeneration: 1,
     bootID: `boot-of-${name}`,
+  } as const;
+  // A controller that runs creates it, too, and deletes that of an earlier Node of this name.
+  await eventually(async () => {
+    await cluster.api.create(shadowsPath, body).catch((error: unknown) => {
+      if ((error as ApiError).status !== 409) throw error;
+    });
+    const { metadata } = await readShadow(cluster, name);
+    const isOwn = metadata.ownerReferences?.some(({ uid }) => uid === owner.uid) === true;
+    if (!isOwn) throw new Error(`the shadow of ${name} is that of an earlier Node`);
+    await report(cluster, name, status);
   });
   return node;
 }
