@@ -5,7 +5,17 @@ import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
 import { GROUP, grouped, pinned } from '@brupop/shared/testing/settings';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
+import {
+  configured,
+  cutOff,
+  cutOffAtChange,
+  endWorlds,
+  IDLE,
+  MINUTE,
+  NEW,
+  type World,
+  world,
+} from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -29,8 +39,6 @@ const wanted = (nested: object, allow: Allowed = 'Live', force = false): ShadowS
 });
 
 const dropped = wanted({});
-
-const configured = (w: World): readonly string[] => w.host.calls.filter((call) => call.startsWith('configure'));
 
 it('reports the class of a change before anything is set, and sets it when the spec allows it', async () => {
   const w = await idleWorld();
@@ -132,19 +140,6 @@ it('restores former values, and leaves no trace of them', async () => {
   expect(w.status).toMatchObject({ observedGeneration: 4 });
   expect(w.status).not.toHaveProperty('settings');
 });
-
-/** Another value is set, and from that moment on no call of the apiserver is answered. */
-async function cutOff(w: World, spec: ShadowSpec): Promise<void> {
-  w.api.setSpec(spec);
-  await cutOffAtChange(w);
-}
-
-async function cutOffAtChange(w: World): Promise<void> {
-  const before = configured(w).length;
-  for (let turn = 0; turn < 500 && configured(w).length === before; turn += 1) await w.clock.advance(0);
-  w.api.unreachable = true;
-  w.api.send(new ApiError('Unreachable', 'socket hang up'));
-}
 
 it('puts the former values back once when a change has cut it off from the apiserver, and says so', async () => {
   const w = await idleWorld();

@@ -3,7 +3,7 @@ import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
 import { grouped, pinned } from '@brupop/shared/testing/settings';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import { endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
+import { configured, cutOff, endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -23,20 +23,6 @@ async function idleWorld(): Promise<World> {
 const wanted = (nested: object, allow: Allowed = 'Live'): ShadowSpec => ({ ...IDLE, settings: grouped(nested, allow) });
 
 const dropped = wanted({});
-
-const configured = (w: World): readonly string[] => w.host.calls.filter((call) => call.startsWith('configure'));
-
-async function cutOff(w: World, spec: ShadowSpec): Promise<void> {
-  w.api.setSpec(spec);
-  await cutOffAtChange(w);
-}
-
-async function cutOffAtChange(w: World): Promise<void> {
-  const before = configured(w).length;
-  for (let turn = 0; turn < 500 && configured(w).length === before; turn += 1) await w.clock.advance(0);
-  w.api.unreachable = true;
-  w.api.send(new ApiError('Unreachable', 'socket hang up'));
-}
 
 it.each([false, true])(
   'restores its own values again when a loss had nothing to do with them, new process: %s',

@@ -5,6 +5,7 @@ import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { Agent } from '../agent.ts';
 import type { ApiserverClient } from '../apiserver/client.ts';
+import { ApiError } from '../apiserver/messages.ts';
 import type { Host } from '../host/host.ts';
 import { FakeApiserver } from './fake-apiserver.ts';
 import { FakeHost } from './fake-host.ts';
@@ -99,4 +100,22 @@ export function world(...args: ConstructorParameters<typeof World>): World {
 /** Ends what `world` has made. */
 export async function endWorlds(): Promise<void> {
   for (const one of worlds.splice(0)) await one.killAgent();
+}
+
+/** The changes of settings that the host was asked for. */
+export function configured(w: World): readonly string[] {
+  return w.host.calls.filter((call) => call.startsWith('configure'));
+}
+
+/** Another value is set, and from that moment on no call of the apiserver is answered. */
+export async function cutOff(w: World, spec: ShadowSpec): Promise<void> {
+  w.api.setSpec(spec);
+  await cutOffAtChange(w);
+}
+
+export async function cutOffAtChange(w: World): Promise<void> {
+  const before = configured(w).length;
+  for (let turn = 0; turn < 500 && configured(w).length === before; turn += 1) await w.clock.advance(0);
+  w.api.unreachable = true;
+  w.api.send(new ApiError('Unreachable', 'socket hang up'));
 }

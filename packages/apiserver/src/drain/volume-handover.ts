@@ -10,7 +10,7 @@
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
 import { EVICTION_LIMIT_MS } from '@brupop/shared/drain/evictions';
-import { type DrainPod, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
+import { type DrainPod, hasEnded, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { PassContext } from './context.ts';
 import type { DrainView } from './cluster-view.ts';
@@ -40,7 +40,7 @@ export function nextHandover(handover: Handover, view: HandoverView, limits: Lim
   const { phase, replaced } = handover;
   const enter = (next: Handover['phase']): Handover | undefined =>
     nextHandover({ ...handover, phase: next, since: rfc3339(view.now) }, view, limits);
-  if (phase === 'Evicting') return isLeft(view.pods, handover.podUID) ? handover : enter('Detaching');
+  if (phase === 'Evicting') return leftOf(view.pods, handover.podUID) !== undefined ? handover : enter('Detaching');
   if (phase === 'Detaching') {
     const waits = heldVolumes(handover, view).length > 0 && !isOver(handover, view, limits.volumeDetachTimeoutMs);
     return waits ? handover : enter('Replacing');
@@ -59,9 +59,9 @@ function has(pods: readonly DrainPod[], uid: string): boolean {
   return pods.some(({ metadata }) => metadata.uid === uid);
 }
 
-/** False also for a finished pod that is deleted: a finalizer, or an unmount, may hold it for long. */
-function isLeft(pods: readonly DrainPod[], uid: string): boolean {
-  return pods.some((pod) => pod.metadata.uid === uid && !(pod.finished && isTerminating(pod)));
+/** The pod, unless it {@link hasEnded}. */
+function leftOf(pods: readonly DrainPod[], uid: string | undefined): DrainPod | undefined {
+  return pods.find((pod) => pod.metadata.uid === uid && !hasEnded(pod));
 }
 
 /** True when a ready pod on another node has taken the name. */
@@ -128,8 +128,8 @@ export class VolumeHandovers {
 
   /** The recorded pod, also if it is not to be evicted any more, since it is terminating. */
   #terminating(): DrainPod | undefined {
-    const isOwn = ({ metadata }: DrainPod): boolean => metadata.uid === this.current?.podUID;
-    return this.#view.pods().find((pod) => isOwn(pod) && isTerminating(pod) && !pod.finished);
+    const pod = leftOf(this.#view.pods(), this.current?.podUID);
+    return pod !== undefined && isTerminating(pod) ? pod : undefined;
   }
 
   /** Records that this pod is evicted next; false while the eviction of another one may be under way. */
@@ -170,7 +170,7 @@ export class VolumeHandovers {
     const before = this.current;
     if (before === undefined) return false;
     const view = this.#view;
-    const gone = !isLeft(view.pods(), before.podUID);
+    const gone = leftOf(view.pods(), before.podUID) === undefined;
     if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? []);
     if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod);
     const after = nextHandover(before, this.#handoverView(before), this.#context.settings);

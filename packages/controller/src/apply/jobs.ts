@@ -61,10 +61,7 @@ export class CheckJobs {
       const isRecorded = await writer.attempt('job_record', key, () => this.#record(work, records), log);
       if (!isRecorded) return;
       writer.settle(key);
-      if (event !== undefined) {
-        events.record(event);
-        log.warn('a hook after the update has failed', { code: event.reason, message: event.message });
-      }
+      if (event !== undefined) events.record(event);
       for (const run of start) this.#lookups.creating(run);
       due = [...create, ...start];
     }

@@ -4,11 +4,10 @@
  * later snapshot has the result. Nothing is listed or kept while no plan needs it. The lists of a large cluster
  * take long, so the next one starts no sooner than a multiple of that time later.
  */
-import { getHeapStatistics } from 'node:v8';
 import type { ObjectMeta } from '@brupop/shared/api/meta';
 import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { readList } from '@brupop/shared/kube/list';
+import { quarterOfHeap, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -52,8 +51,6 @@ interface AllPodsOptions {
 const LIST_LIMIT_MS = 120_000;
 /** A cluster with more is not judged. */
 const MAX_PODS = 200_000;
-/** Of the heap: what is kept of the pods, while the former list is still there. */
-const HEAP_PARTS = 4;
 /** The next list starts this long after the end of one, longer with each that plans have asked for without a break, */
 const PAUSE_MS = 5_000;
 const MAX_PAUSE_MS = 15_000;
@@ -115,7 +112,7 @@ export class AllPodsLookup {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
-    const { client, clock, log, maxChars = getHeapStatistics().heap_size_limit / HEAP_PARTS } = this.#options;
+    const { client, clock, log, maxChars = quarterOfHeap() } = this.#options;
     const startedAt = clock.monotonic();
     const asOf = clock.now();
     const limit = new AbortController();

@@ -3,11 +3,10 @@
  * whose pods it needs (`lookUps`), and the next snapshots have them until a plan no longer uses them
  * ({@link PodLookups.retain}). A list that fails is retried with a backoff.
  */
-import { getHeapStatistics } from 'node:v8';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { readList, Sizes } from '@brupop/shared/kube/list';
+import { Sizes, quarterOfHeap, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -27,7 +26,6 @@ interface PodLookupsOptions {
 /** For all pages of one node. */
 const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
-const HEAP_PARTS = 4;
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
 export class PodLookups {
@@ -70,7 +68,7 @@ export class PodLookups {
 
   /** Throws for a node whose pods are more than fit, and than its equal share: one that has few loses none to others. */
   #limitTotal(name: string, pods: readonly DrainPod[]): void {
-    const { maxChars = getHeapStatistics().heap_size_limit / HEAP_PARTS } = this.#options;
+    const { maxChars = quarterOfHeap() } = this.#options;
     const sizes = new Sizes();
     const chars = sizes.add(pods);
     this.#chars.delete(name);

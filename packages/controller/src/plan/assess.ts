@@ -13,7 +13,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isManaged, skippedBy } from '../cluster/node.ts';
 import { blockOf, hasReached, type ShadowView, startedAt, rollbackOf } from '../cluster/shadow.ts';
-import { purposeOf, stateOf, STATES } from '../cluster/state.ts';
+import { isSettled, purposeOf, stateOf, STATES } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import {
@@ -165,8 +165,7 @@ function assessPair(input: TransitionInput): Partial<Assessment> {
   const change = transition(input);
   if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(input, 'Released') };
   if (STATES[state].isUnderWay) return withRejection(input, assessUnderWay(input, change));
-  const isConfirmed = state === 'Resting' || state === 'Restoring';
-  return isConfirmed ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
+  return isSettled(shadow) ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
 }
 
 /** A change that the API server rejects takes precedence in the condition. */

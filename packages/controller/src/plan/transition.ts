@@ -38,7 +38,7 @@ import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/checks.ts';
-import type { Blocked, Reason } from './gates/reasons.ts';
+import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
 import type { Outcome, Transition } from './outcomes.ts';
 
 export interface TransitionInput extends NodePair {
@@ -98,14 +98,6 @@ export function transition(input: TransitionInput): Transition | undefined {
   const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
   return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
-}
-
-function firstOf(steps: readonly Step[], input: TransitionInput): Transition | undefined {
-  for (const step of steps) {
-    const next = step(input);
-    if (next !== undefined) return next;
-  }
-  return undefined;
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {

@@ -9,8 +9,8 @@
  * with a mistake in the configuration or the group, on a node that updates, or on one that a user has left out. A node that
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
- * write was rejected is tried after all others, and one that is not Ready after those that are. If the first one goes off, another one is tried after UNREADY_COUNTS_MS; if that
- * one does too, no more. One that a user leaves out does not count.
+ * write was rejected is tried after all others, and one that is not Ready after those that are. If the first one goes off,
+ * another one is tried after UNREADY_COUNTS_MS; if that one does too, no more. One that a user leaves out does not count.
  */
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { namesOf } from '@brupop/shared/runtime/errors';

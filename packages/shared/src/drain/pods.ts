@@ -229,6 +229,11 @@ export function isTerminating({ metadata }: KubernetesObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
+/** True for a finished pod that is deleted: nothing of it runs, and a finalizer or an unmount may hold it for long. */
+export function hasEnded(pod: DrainPod): boolean {
+  return pod.finished && isTerminating(pod);
+}
+
 /** True for a pod whose volumes must be detached from the node before another pod may use them. */
 export function hasVolumes({ claims }: DrainPod): boolean {
   return claims.length > 0;
@@ -251,8 +256,7 @@ export interface DrainFilter {
 /**
  * The pods that `kubectl drain --ignore-daemonsets --delete-emptydir-data --force` evicts: all but
  * mirror pods and unfinished pods of a DaemonSet that exists. Also exempt are needed pods, pods
- * with the drain policy `skip`, pods that {@link cameBack}, and finished pods that are deleted: nothing of them
- * runs, and a finalizer may hold them for ever.
+ * with the drain policy `skip`, pods that {@link cameBack}, and pods that {@link hasEnded}.
  */
 export function podsToEvict(
   pods: readonly DrainPod[],
@@ -261,7 +265,7 @@ export function podsToEvict(
   const stays = (pod: DrainPod): boolean =>
     pod.mirror ||
     pod.drainPolicy === 'skip' ||
-    (pod.finished && isTerminating(pod)) ||
+    hasEnded(pod) ||
     needed?.has(pod.metadata.uid) === true ||
     cameBack(pod, cordonedSince) ||
     (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));

@@ -6,6 +6,7 @@
  * A list with a field selector, or one that is said to be narrow, has few objects, so it is first read in one request:
  * kube-apiserver up to 1.33 serves a list with a `limit` from etcd, where it reads all objects of the kind.
  */
+import { getHeapStatistics } from 'node:v8';
 import type { KubernetesObject } from '../api/meta.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
 import { isTooLarge, KubeError } from './error.ts';
@@ -41,6 +42,11 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** How much memory an object takes, about, of which anyone may decide the size. */
 export function charsOf(object: unknown): number {
   return JSON.stringify(object).length;
+}
+
+/** How many characters may be kept of a kind that fills the heap with them, while others of it are still there. */
+export function quarterOfHeap(): number {
+  return getHeapStatistics().heap_size_limit / 4;
 }
 
 /** Throws KubeError, also `ResponseTooLarge` for a single object, or for more than `maxItems` or `maxChars`. */

@@ -177,8 +177,8 @@ export class Reflector<T extends KubernetesObject> {
   /** Reads the collection from the API server and leaves the store as it is. Throws KubeError. */
   async readAll(signal: AbortSignal): Promise<List<T>> {
     const { limits, maxItems } = this.#options;
-    const isBounded = limits === undefined || maxItems !== undefined;
-    return isBounded ? await this.#readList((raw) => this.#slim(raw), signal) : await this.#readSome(limits, signal);
+    if (limits !== undefined && maxItems === undefined) return await this.#readSome(limits, signal);
+    return await this.#readList((raw) => this.#slim(raw), signal);
   }
 
   /** Of each page no more is kept than the store may have: otherwise all that anyone may write would be in memory at once. */

@@ -161,11 +161,11 @@ export interface GateInput extends Candidate {
 /** Returns why a node waits; undefined: it passes. */
 export type Gate = (input: GateInput) => Blocked | undefined;
 
-/** Returns what the first gate that does not pass says; the gates after it are not asked. */
-export function firstOf<I>(gates: readonly ((input: I) => Blocked | undefined)[], input: I): Blocked | undefined {
-  for (const gate of gates) {
-    const blocked = gate(input);
-    if (blocked !== undefined) return blocked;
+/** Returns the first answer, such as that of the first gate that does not pass; those after it are not asked. */
+export function firstOf<I, A>(asked: readonly ((input: I) => A | undefined)[], input: I): A | undefined {
+  for (const one of asked) {
+    const answer = one(input);
+    if (answer !== undefined) return answer;
   }
   return undefined;
 }

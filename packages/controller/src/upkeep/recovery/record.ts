@@ -57,8 +57,9 @@ export class RecoveryRecord {
   }
 
   /**
-   * Writes what differs, to the configuration with this UID. A window or a pod that is new, or
-   * that is recorded no more, is written at once; what costs nothing when it is lost, such as a later end, half a minute after the last write. Throws KubeError; then nothing may be evicted.
+   * Writes what differs, to the configuration with this UID. A window or a pod that is new, or that is recorded no more, is
+   * written at once; what costs nothing when it is lost, such as a later end, half a minute after the last write. Throws
+   * KubeError; then nothing may be evicted.
    */
   async write(uid: string, recoveries: readonly Recovery[], signal: AbortSignal): Promise<void> {
     const { client, clock, count } = this.#options;
