@@ -2,15 +2,7 @@
 import { type NodeRecord, readRecord } from '../../../packages/shared/src/api/record.ts';
 import { jest } from '@jest/globals';
 import type { V1Job } from '@kubernetes/client-node';
-import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import {
-  CHECK_LABEL,
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  GROUP,
-  JOB_OF_ANNOTATION,
-} from '../../../packages/shared/src/api/names.ts';
+import { CHECK_LABEL, JOB_OF_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
 import { type AuditedRequest, auditPosition, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
@@ -33,6 +25,7 @@ import {
   hook,
   jobsOfChecks,
 } from '../../framework/controller/checks.ts';
+import { CONFIG_PATH, configure } from '../../framework/controller/configuration.ts';
 import {
   createQuota,
   deleteQuota,
@@ -47,7 +40,6 @@ import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(180_000);
 
-const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 const checks = { ...NO_CHECKS, namespace: CHECKS_NAMESPACE, serviceAccount: 'brupop-checks' };
 const LIMIT = { limitMs: 60_000, pauseMs: 100 };
 
@@ -76,7 +68,7 @@ afterEach(async () => {
   await agents.stop();
   await Promise.all(replicas.splice(0).map((replica) => replica.stop()));
   await deleteMembers(cluster, names.splice(0));
-  await cluster.api.delete(`${configs}/${CONFIG_NAME}`);
+  await cluster.api.delete(CONFIG_PATH);
   for (const { metadata } of await jobsOfChecks(cluster)) await deleteJob(cluster, metadata?.name ?? '');
   await eventually(async () => {
     if ((await jobsOfChecks(cluster)).length > 0) throw new Error('there are still Jobs');
@@ -89,17 +81,6 @@ async function start(more: Partial<typeof checks> = {}): Promise<Replica> {
   const replica = await startReplica(cluster, serviceAccountDir, { checks: { ...checks, ...more } });
   replicas.push(replica);
   return replica;
-}
-
-async function configure(spec: BrupopConfigSpec): Promise<void> {
-  const body = {
-    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
-    kind: 'BrupopConfig',
-    metadata: { name: CONFIG_NAME },
-    spec,
-  };
-  const path = `${configs}/${CONFIG_NAME}?fieldManager=user&force=true`;
-  await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
 }
 
 async function member(name: string): Promise<void> {
@@ -147,7 +128,7 @@ async function untilJobRuns(check: string): Promise<V1Job> {
 describe('the Jobs of an update', () => {
   it('run once each, before the drain and after the update, and leave nothing behind', async () => {
     const smoke = { name: 'smoke', when: ['Before', 'After'] as const, job: { cronJob: 'smoke' } };
-    await configure({
+    await configure(cluster, {
       health: { checks: [{ ...smoke, when: [...smoke.when] }] },
       hooks: { before: [hook('in', 'standby')], after: [hook('out', 'back')] },
     });
@@ -161,7 +142,7 @@ describe('the Jobs of an update', () => {
   });
 
   it('belong to the Node, and have the account, the limits and the environment of their check', async () => {
-    await configure({ hooks: { before: [hook('in', 'slow', { timeout: '5m' })] } });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow', { timeout: '5m' })] } });
     await member('one');
     await start();
     const { metadata, spec } = await untilJobRuns('in');
@@ -182,7 +163,7 @@ describe('the Jobs of an update', () => {
   });
 
   it('are not created again by a controller that takes over while one runs', async () => {
-    await configure({ hooks: { before: [hook('in', 'slow')] } });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow')] } });
     await member('handed');
     const first = await start();
     await untilJobRuns('in');
@@ -196,11 +177,11 @@ describe('the Jobs of an update', () => {
   });
 
   it('are stopped when a user interrupts the update', async () => {
-    await configure({ hooks: { before: [hook('in', 'slow')] } });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow')] } });
     await member('paused');
     await start();
     await untilJobRuns('in');
-    await configure({ hooks: { before: [hook('in', 'slow')] }, paused: true, pauseMode: 'Interrupt' });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow')] }, paused: true, pauseMode: 'Interrupt' });
     await eventually(async () => {
       expect(await stateOf('paused')).toBe('Idle');
       expect(await jobsOfChecks(cluster)).toEqual([]);
@@ -210,7 +191,7 @@ describe('the Jobs of an update', () => {
 
 describe('a node is not drained', () => {
   it('when the Job of a check fails, and waits with its reason; the Job stays for an hour', async () => {
-    await configure({ health: { checks: [{ name: 'smoke', when: ['Before'], job: { cronJob: 'broken' } }] } });
+    await configure(cluster, { health: { checks: [{ name: 'smoke', when: ['Before'], job: { cronJob: 'broken' } }] } });
     await member('kept');
     await start();
     await eventually(async () => expect(await waitingFor('kept')).toMatch(/^CheckFailed until /u), LIMIT);
@@ -221,7 +202,7 @@ describe('a node is not drained', () => {
   });
 
   it('when a Job is deleted before its result is known', async () => {
-    await configure({ hooks: { before: [hook('in', 'slow')] } });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow')] } });
     await member('gone');
     await start();
     const { metadata } = await untilJobRuns('in');
@@ -231,12 +212,12 @@ describe('a node is not drained', () => {
   });
 
   it('when a hook does not end in time, unless it says to proceed', async () => {
-    await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10s' })] } });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow', { timeout: '10s' })] } });
     await member('late');
     await start();
     await eventually(async () => expect(await waitingFor('late')).toMatch(/^HookFailed until /u), LIMIT);
     expect(await versionOf('late')).toBe(oldVersion);
-    await configure({ hooks: { before: [hook('in', 'slow', { timeout: '10s', onTimeout: 'Proceed' })] } });
+    await configure(cluster, { hooks: { before: [hook('in', 'slow', { timeout: '10s', onTimeout: 'Proceed' })] } });
     await member('later');
     await untilUpdated('later');
   });
@@ -249,7 +230,9 @@ describe('a node is not drained', () => {
         await refuse(cluster);
         try {
           await untilRefused(cluster, reason);
-          await configure({ hooks: { before: [hook('timeout', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
+          await configure(cluster, {
+            hooks: { before: [hook('timeout', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] },
+          });
           const name = what.toLowerCase().replaceAll(' ', '-');
           await member(name);
           await start();
@@ -267,7 +250,9 @@ describe('a node is not drained', () => {
     );
 
     it('since its account is missing', async () => {
-      await configure({ hooks: { before: [hook('timeout', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] } });
+      await configure(cluster, {
+        hooks: { before: [hook('timeout', 'slow', { timeout: '10m', onTimeout: 'Proceed' })] },
+      });
       await member('no-account');
       await start({ serviceAccount: 'missing' });
       await eventually(async () => expect(await waitingFor('no-account')).toMatch(/^HookFailed until /u), LIMIT);
@@ -280,7 +265,7 @@ describe('a node is not drained', () => {
       await refuse(cluster);
       try {
         await untilRefused(cluster, reason);
-        await configure({ hooks: { before: [hook('in', 'smoke', { timeout: '10m' })] } });
+        await configure(cluster, { hooks: { before: [hook('in', 'smoke', { timeout: '10m' })] } });
         const name = what.replaceAll(' ', '-');
         await member(name);
         await start();
@@ -302,7 +287,7 @@ describe('a node is not drained', () => {
     it('and allows none for a minute, with the reason of Kubernetes', async () => {
       await createQuota(cluster, 'count/jobs.batch');
       try {
-        await configure({ hooks });
+        await configure(cluster, { hooks });
         await member('counted');
         await start();
         await eventually(async () => expect(await waitingFor('counted')).toMatch(/^HookFailed until /u), {
@@ -319,7 +304,7 @@ describe('a node is not drained', () => {
     it('but is drained when there is room meanwhile', async () => {
       await createQuota(cluster, 'count/jobs.batch');
       try {
-        await configure({ hooks });
+        await configure(cluster, { hooks });
         await member('roomy');
         await start();
         await eventually(async () => expect((await requestsFor('create')).length).toBeGreaterThan(1), LIMIT);
@@ -332,7 +317,7 @@ describe('a node is not drained', () => {
   });
 
   it('and does not start while there is no such CronJob', async () => {
-    await configure({ hooks: { after: [hook('out', 'misspelt')] } });
+    await configure(cluster, { hooks: { after: [hook('out', 'misspelt')] } });
     await member('misled');
     await start();
     await eventually(async () => expect(await waitingFor('misled')).toBe('CheckNotPassed'), LIMIT);
@@ -342,7 +327,7 @@ describe('a node is not drained', () => {
 });
 
 it('a Job that fails after the update fails the version, and freezes it if the budget allows none', async () => {
-  await configure({
+  await configure(cluster, {
     health: { checks: [{ name: 'smoke', when: ['After'], job: { cronJob: 'broken' } }] },
     rollout: { failureBudget: 0 },
   });
@@ -359,7 +344,7 @@ it('a Job that fails after the update fails the version, and freezes it if the b
 });
 
 it('a hook after the update that fails is told by an Event, and the update has succeeded', async () => {
-  await configure({ hooks: { after: [hook('out', 'broken'), hook('more', 'back')] } });
+  await configure(cluster, { hooks: { after: [hook('out', 'broken'), hook('more', 'back')] } });
   await member('told');
   await start();
   await untilUpdated('told');

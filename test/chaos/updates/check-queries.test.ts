@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import {
@@ -14,6 +13,7 @@ import {
   playAgents,
   readShadow,
 } from '../../framework/controller/agents.ts';
+import { configure, HEALTHY_AT_ONCE } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -48,14 +48,7 @@ beforeAll(async () => {
   const checks = { ...NO_CHECKS, prometheus, alertmanager };
   replica = await startReplica(cluster, serviceAccountDir, { checks });
   agents = playAgents(cluster);
-  const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}?fieldManager=user&force=true`;
-  const body = {
-    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
-    kind: 'BrupopConfig',
-    metadata: { name: CONFIG_NAME },
-    spec: { monitoring: { healthyFor: '0s' }, ...config },
-  };
-  await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
+  await configure(cluster, { ...HEALTHY_AT_ONCE, ...config });
 }, OBTAIN_LIMIT_MS);
 
 afterEach(async () => await deleteMembers(cluster, names.splice(0)));

@@ -12,13 +12,7 @@ import type { CoreV1EventList, V1Deployment, V1RoleBinding, V2HorizontalPodAutos
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import { targetKey } from '../../../packages/shared/src/api/config-dependents.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import {
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  GROUP,
-  IGNORE_SCALING_ANNOTATION,
-} from '../../../packages/shared/src/api/names.ts';
+import { IGNORE_SCALING_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { restore } from '../../../packages/controller/src/main.ts';
 import { type ControllerConfig, readConfig } from '../../../packages/controller/src/config.ts';
@@ -26,6 +20,7 @@ import { releaseNamespace } from '../../framework/chart.ts';
 import { CUT_OFF_ANNOTATION } from '../../framework/control-plane/node-leases.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { CONFIG_PATH, configure, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import {
   dependentsByLevel,
@@ -47,7 +42,6 @@ import { recordingLogger } from '../../framework/recording-logger.ts';
 
 jest.setTimeout(420_000);
 
-const CONFIG = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
 const HPA = `/apis/autoscaling/v2/namespaces/${NAMESPACE}/horizontalpodautoscalers/descheduler`;
 const BINDING = `/apis/rbac.authorization.k8s.io/v1/namespaces/${NAMESPACE}/rolebindings/brupop-controller-dependents`;
 /** Six of them in one zone. */
@@ -70,7 +64,7 @@ beforeAll(async () => {
   serviceAccountDir = await installWithTargets(cluster);
   for (const [index, name] of NODES.entries())
     await createNode(cluster, { name, zone: index < 4 ? 'a' : 'b', labels: { team: 'a' } });
-  await configure(SILENT);
+  await configure(cluster, SILENT);
   targets = await ScaledTargets.deploy(cluster);
   await cluster.api.create(HPA.replace('/descheduler', ''), {
     apiVersion: 'autoscaling/v2',
@@ -89,7 +83,7 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  await configure(SILENT);
+  await configure(cluster, SILENT);
   replica = await start();
 });
 
@@ -105,12 +99,6 @@ afterAll(async () => {
 
 const start = async (settings: Partial<ControllerConfig> = {}): Promise<Replica> =>
   await startReplica(cluster, serviceAccountDir, { dependents: TARGETS, ...settings });
-
-async function configure(spec: BrupopConfigSpec): Promise<void> {
-  const kind = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
-  const body = { ...kind, metadata: { name: CONFIG_NAME }, spec };
-  await cluster.api.request('PATCH', `${CONFIG}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
-}
 
 /** Exactly these nodes stop renewing their Leases. */
 async function cut(names: readonly string[]): Promise<void> {
@@ -140,7 +128,7 @@ async function told(): Promise<string[]> {
 }
 
 async function status(): Promise<BrupopConfig['status']> {
-  return (await cluster.api.get<BrupopConfig>(CONFIG)).status;
+  return (await readBrupopConfig(cluster)).status;
 }
 
 const reasonOf = async (): Promise<string | undefined> =>
@@ -315,9 +303,9 @@ it('what users let the operator ignore comes back during the loss, and goes down
 it('an entry that is removed, and the deletion of the configuration, bring dependents back during the loss', async () => {
   await cut(MOST);
   await untilDown();
-  await configure({ connectivity: { nodeMonitorGracePeriod: '24s', dependents: DEPENDENTS.slice(1) } });
+  await configure(cluster, { connectivity: { nodeMonitorGracePeriod: '24s', dependents: DEPENDENTS.slice(1) } });
   await eventually(async () => expect(await scales()).toEqual(['1', ...DOWN.slice(1)]), LOSS);
-  await cluster.api.delete(CONFIG);
+  await cluster.api.delete(CONFIG_PATH);
   await eventually(async () => expect(await scales()).toEqual(UP), LOSS);
 });
 

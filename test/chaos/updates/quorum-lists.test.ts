@@ -4,10 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
-import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import { auditPosition, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
@@ -29,6 +27,7 @@ import {
   hook,
   jobsOfChecks,
 } from '../../framework/controller/checks.ts';
+import { CONFIG_PATH, configure, HEALTHY_AT_ONCE, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -39,9 +38,9 @@ import { createMembers, DATABASES, staticQuorum } from '../../framework/fleet/st
 
 jest.setTimeout(180_000);
 
-const CONFIGS = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 const CHECKS = { ...NO_CHECKS, namespace: CHECKS_NAMESPACE, serviceAccount: 'brupop-checks' };
 const LIMIT = { limitMs: 90_000, pauseMs: 50 };
+const ALL_AT_ONCE = { concurrency: { maxUpdating: '100%', controlPlane: 'Ignored' }, ...HEALTHY_AT_ONCE } as const;
 /** Of the members, not of the pods on one node. */
 const LISTS = { verbs: ['list'], path: new RegExp(`/namespaces/${DATABASES}/pods$`, 'u') } as const;
 
@@ -67,7 +66,7 @@ afterEach(async () => {
   await agents?.stop();
   await replica?.stop();
   await deleteMembers(cluster, names.splice(0));
-  await cluster.api.delete(`${CONFIGS}/${CONFIG_NAME}`);
+  await cluster.api.delete(CONFIG_PATH);
 });
 
 afterAll(async () => {
@@ -90,25 +89,13 @@ async function worldOf(set: string, more: BrupopConfigSpec = {}): Promise<World>
   names.push(...voters, worker);
   for (const name of [...voters, worker]) await createMember(cluster, name);
   await createMembers({ cluster }, set, voters);
-  await configure({ quorums: [staticQuorum(set, 3)], ...more });
+  await configure(cluster, { ...ALL_AT_ONCE, quorums: [staticQuorum(set, 3)], ...more });
   replica = await startReplica(api, dir, { checks: CHECKS });
   return { replica, voters, worker };
 }
 
-async function configure(spec: BrupopConfigSpec): Promise<void> {
-  const concurrency = { maxUpdating: '100%', controlPlane: 'Ignored' };
-  const body = {
-    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
-    kind: 'BrupopConfig',
-    metadata: { name: CONFIG_NAME },
-    spec: { concurrency, monitoring: { healthyFor: '0s' }, ...spec },
-  };
-  const path = `${CONFIGS}/${CONFIG_NAME}?fieldManager=user&force=true`;
-  await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
-}
-
 async function quorumsOf(): Promise<readonly object[] | undefined> {
-  return (await cluster.api.get<BrupopConfig>(`${CONFIGS}/${CONFIG_NAME}`)).status?.quorums;
+  return (await readBrupopConfig(cluster)).status?.quorums;
 }
 
 /** As the metric has it; empty: the members are not known. */
@@ -257,7 +244,7 @@ it('the status and the metric have the members that are there and those that are
     {},
   ]);
 
-  await configure({ quorums: [staticQuorum(set, 3)] });
+  await configure(cluster, { ...ALL_AT_ONCE, quorums: [staticQuorum(set, 3)] });
   await untilCounted(`${pod} is not Ready`);
   // Its own member is away already, and those of the others are there.
   await eventually(async () => expect(await stateOf(third)).toBe('StagedAndPerformedUpdate'));
@@ -278,6 +265,6 @@ it('the status and the metric have the members that are there and those that are
   expect((await quorumsOf())?.[0]).not.toHaveProperty('message');
   // No node asks any more.
   await eventually(async () => expect(await counted(world, set)).toEqual({}));
-  await configure({});
+  await configure(cluster, ALL_AT_ONCE);
   await eventually(async () => expect(await quorumsOf()).toBeUndefined());
 });

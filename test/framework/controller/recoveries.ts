@@ -2,16 +2,16 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
+import { CONFIG_NAME, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import { type AuditedRequest, auditPosition, operatorRequests } from '../audit.ts';
 import { releaseNamespace } from '../chart.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/start.ts';
 import { eventually } from '../eventually.ts';
+import { CONFIG_PATH, configure, HEALTHY_AT_ONCE, readBrupopConfig } from './configuration.ts';
 import { createOutage, type DeploymentOptions, type Outage } from './crashing.ts';
 import { installForController } from './installation.ts';
 import { type Replica, startReplica } from './replica.ts';
 
-const CONFIGS = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 /** The only namespace of the chart's value recovery.namespaces. */
 export const SHOP = 'shop';
 
@@ -43,7 +43,7 @@ export class Recoveries {
   /** Stops the controllers and deletes the configuration. */
   async end(): Promise<void> {
     await Promise.all(this.#replicas.splice(0).map((replica) => replica.stop()));
-    await this.cluster.api.delete(`${CONFIGS}/${CONFIG_NAME}`);
+    await this.cluster.api.delete(CONFIG_PATH);
   }
 
   async startReplica(): Promise<Replica> {
@@ -53,14 +53,11 @@ export class Recoveries {
   }
 
   async configure(spec: BrupopConfigSpec): Promise<void> {
-    const resource = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
-    const body = { ...resource, metadata: { name: CONFIG_NAME }, spec: { monitoring: { healthyFor: '0s' }, ...spec } };
-    const path = `${CONFIGS}/${CONFIG_NAME}?fieldManager=user&force=true`;
-    await this.cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
+    await configure(this.cluster, { ...HEALTHY_AT_ONCE, ...spec });
   }
 
   async status(): Promise<BrupopConfig['status']> {
-    return (await this.cluster.api.get<BrupopConfig>(`${CONFIGS}/${CONFIG_NAME}`)).status;
+    return (await readBrupopConfig(this.cluster)).status;
   }
 
   /** Waits for this reason of the condition RecoveryReady, and returns its message. */
@@ -79,7 +76,7 @@ export class Recoveries {
   async record(recovery: readonly object[]): Promise<void> {
     const resource = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
     const body = { ...resource, metadata: { name: CONFIG_NAME }, status: { recovery } };
-    const path = `${CONFIGS}/${CONFIG_NAME}/status?fieldManager=brupop-controller-recovery`;
+    const path = `${CONFIG_PATH}/status?fieldManager=brupop-controller-recovery`;
     await this.cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
   }
 

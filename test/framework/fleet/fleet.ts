@@ -18,6 +18,7 @@ import { createKubeClient, type KubeClient } from '../../../packages/shared/src/
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { shadowPath } from '../apiserver/shadow.ts';
 import type { Connection } from '../control-plane/connection.ts';
+import { configure, HEALTHY_AT_ONCE } from '../controller/configuration.ts';
 import { eventually } from '../eventually.ts';
 import type { Call, HostDurations } from '../host/host.ts';
 import { imageFromDockerfile } from '../kubelet/image.ts';
@@ -191,15 +192,7 @@ export class Fleet {
 
   /** Creates or changes the BrupopConfig. Without `monitoring`, updates succeed as soon as their node is healthy. */
   async configure(spec: BrupopConfigSpec): Promise<void> {
-    const path = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
-    const body = {
-      apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
-      kind: 'BrupopConfig',
-      metadata: { name: 'cluster' },
-      spec: { monitoring: { healthyFor: '0s' }, ...spec },
-    };
-    const { api } = this.#options.cluster;
-    await api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
+    await configure(this.#options.cluster, { ...HEALTHY_AT_ONCE, ...spec });
   }
 
   /** Publishes versions to all hosts, or to some. */

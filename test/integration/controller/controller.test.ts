@@ -2,12 +2,8 @@ import { readRecord } from '../../../packages/shared/src/api/record.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Node } from '@kubernetes/client-node';
-import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import {
   AGENT,
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
@@ -33,6 +29,7 @@ import {
   report,
   shadowsPath,
 } from '../../framework/controller/agents.ts';
+import { CONFIG_PATH, configure, HEALTHY_AT_ONCE, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { EVENTS_OF_AN_UPDATE, transitionsOf } from '../../framework/controller/transitions.ts';
@@ -40,7 +37,6 @@ import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
 
-const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
 const failed = { errorCode: 'RolledBack', message: 'the host runs 1.20.0 again', operation: 'Reboot' } as const;
 
 let cluster: ControlPlane;
@@ -54,12 +50,12 @@ beforeAll(async () => {
   await createWorkload(cluster, releaseNamespace, 'DaemonSet', AGENT);
 });
 
-beforeEach(async () => await configure({}));
+beforeEach(async () => await configure(cluster, HEALTHY_AT_ONCE));
 
 afterEach(async () => {
   await Promise.all(replicas.splice(0).map((replica) => replica.stop()));
   await deleteMembers(cluster, names.splice(0));
-  await cluster.api.delete(`${configs}/${CONFIG_NAME}`);
+  await cluster.api.delete(CONFIG_PATH);
 });
 
 afterAll(async () => {
@@ -77,13 +73,6 @@ async function members(prefix: string, count: number): Promise<string[]> {
   names.push(...made);
   await Promise.all(made.map((name) => createMember(cluster, name)));
   return made;
-}
-
-async function configure(spec: BrupopConfig['spec']): Promise<void> {
-  const resource = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig' };
-  const body = { ...resource, metadata: { name: CONFIG_NAME }, spec: { monitoring: { healthyFor: '0s' }, ...spec } };
-  const path = `${configs}/${CONFIG_NAME}?fieldManager=user&force=true`;
-  await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
 }
 
 async function progressing(name: string): Promise<Condition | undefined> {
@@ -146,7 +135,7 @@ describe('a controller', () => {
   });
 
   it('starts as many nodes as the configuration allows, and reports the state of the fleet in its status', async () => {
-    await configure({ concurrency: { maxUpdating: '50%' } });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, concurrency: { maxUpdating: '50%' } });
     const fleet = await members('half', 4);
     const agents = playAgents(cluster);
     await start();
@@ -154,7 +143,7 @@ describe('a controller', () => {
     await agents.stop();
     expect(agents.mostUnderWay()).toBe(2);
     await eventually(async () => {
-      const { status, metadata } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
+      const { status, metadata } = await readBrupopConfig(cluster);
       expect(status?.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
       expect(status?.confirmedGeneration).toBe(metadata.generation);
       expect(status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join(', ')).toBe(
@@ -168,7 +157,7 @@ describe('a controller', () => {
     const [first = '', second = ''] = await members('paused', 2);
     await start();
     const generation = await waitForState(first, 'StagedAndPerformedUpdate');
-    await configure({ paused: true, pauseReason: 'change freeze' });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: true, pauseReason: 'change freeze' });
     expect((await waitFor(second, 'Paused'))?.message).toContain('change freeze');
 
     await report(cluster, first, { current_state: 'StagedAndPerformedUpdate', observedGeneration: generation });
@@ -177,18 +166,18 @@ describe('a controller', () => {
     await waitFor(first, 'UpToDate');
     expect((await readShadow(cluster, second)).spec.state).toBe('Idle');
     await eventually(async () => {
-      const { status } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
+      const { status } = await readBrupopConfig(cluster);
       const paused = status?.conditions?.find(({ type }) => type === 'Paused');
       expect([paused?.status, paused?.message]).toEqual(['True', 'change freeze']);
     });
 
-    await configure({ paused: false });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: false });
     await waitFor(second, 'UpToDate');
     await agents.stop();
   });
 
   it('applies a changed monitoring period to a node that is being monitored', async () => {
-    await configure({ monitoring: { healthyFor: '1h' } });
+    await configure(cluster, { monitoring: { healthyFor: '1h' } });
     const [name = ''] = await members('monitored', 1);
     const agents = playAgents(cluster);
     await start();
@@ -196,7 +185,7 @@ describe('a controller', () => {
     await sleep(1_000);
     expect(await waitForState(name, 'MonitoringUpdate')).toBe(generation);
 
-    await configure({ monitoring: { healthyFor: '1s' } });
+    await configure(cluster, { monitoring: { healthyFor: '1s' } });
     await waitForState(name, 'Idle');
     await waitFor(name, 'UpToDate');
     await agents.stop();
@@ -316,7 +305,7 @@ describe('a controller', () => {
 
   it('restores a node that an idle agent does not restore', async () => {
     const [name = ''] = await members('leftover', 1);
-    await configure({ paused: true });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: true });
     await mark(name, true);
     await start();
     // The shadow was never updating, so the 30 seconds that the agent has are over.
@@ -344,7 +333,7 @@ describe('a controller', () => {
 
   it('recreates a shadow that a user deletes, and deletes that of a node without the label', async () => {
     const [name = ''] = await members('deleted', 1);
-    await configure({ paused: true });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: true });
     await start();
     await waitFor(name, 'Paused');
     const { metadata } = await readShadow(cluster, name);
@@ -361,7 +350,7 @@ describe('a controller', () => {
 
   it('restores the node of an agent that does not answer, once its pod is gone and although another one poses as it', async () => {
     const [name = ''] = await members('silent', 1);
-    await configure({ paused: true });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: true });
     await mark(name, true);
     const [pod, forged] = [await agentPod(name), await agentPod(name, { uid: 'forged' })];
     // The spec went to Idle ten minutes ago, and the agent has not confirmed it.
@@ -379,7 +368,7 @@ describe('a controller', () => {
 
   it('keeps a cordon that a user sets after removing that of the operator', async () => {
     const [name = ''] = await members('recordoned', 1);
-    await configure({ paused: true });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: true });
     await mark(name, true);
     await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: null } });
     await start();
@@ -387,7 +376,7 @@ describe('a controller', () => {
       expect((await nodeOf(name)).metadata?.annotations).not.toHaveProperty([CORDONED_ANNOTATION]);
     });
     await cluster.api.patch(`/api/v1/nodes/${name}`, { spec: { unschedulable: true } });
-    await configure({ paused: false });
+    await configure(cluster, { ...HEALTHY_AT_ONCE, paused: false });
     await waitFor(name, 'CordonedExternally');
     expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
   });
@@ -461,7 +450,7 @@ describe('a controller', () => {
     const [leader, other] = [await start(), await start()];
     await waitFor(name, 'UpToDate');
     await eventually(async () => {
-      const { status } = await cluster.api.get<BrupopConfig>(`${configs}/${CONFIG_NAME}`);
+      const { status } = await readBrupopConfig(cluster);
       expect(status?.nodes?.upToDate).toBe(1);
     });
     await eventually(async () => expect(await leader.isLeader()).not.toBe(await other.isLeader()));

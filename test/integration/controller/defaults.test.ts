@@ -2,19 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
-import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, playAgents, readShadow } from '../../framework/controller/agents.ts';
+import { configure, HEALTHY_AT_ONCE, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { otherRelease } from '../../framework/controller/other-release.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
-
-const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
 
 let cluster: ControlPlane;
 let serviceAccountDir = '';
@@ -38,27 +34,17 @@ async function start(release?: Parameters<typeof startReplica>[3]): Promise<void
   running = await startReplica(cluster, serviceAccountDir, {}, release);
 }
 
-async function configure(spec: BrupopConfigSpec): Promise<void> {
-  const body = {
-    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
-    kind: 'BrupopConfig',
-    metadata: { name: CONFIG_NAME },
-    spec: { monitoring: { healthyFor: '0s' }, ...spec },
-  };
-  await cluster.api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
-}
-
 /** Until the spec as it is now is in effect; answers what is in force. */
 async function untilInForce(): Promise<unknown> {
   return await eventually(async () => {
-    const { metadata, status } = await cluster.api.get<BrupopConfig>(path);
+    const { metadata, status } = await readBrupopConfig(cluster);
     if (status?.confirmedGeneration !== metadata.generation) throw new Error('the spec is not in effect yet');
     return status?.inForce?.spec['concurrency'];
   });
 }
 
 async function pendingChanges(): Promise<string | undefined> {
-  const { status } = await cluster.api.get<BrupopConfig>(path);
+  const { status } = await readBrupopConfig(cluster);
   return status?.conditions?.find(({ type }) => type === 'PendingChanges')?.message;
 }
 
@@ -76,7 +62,7 @@ async function mostAtOnce(prefix: string): Promise<number> {
 }
 
 test('a release with other defaults changes nothing until the configuration is changed', async () => {
-  await configure({ order: 'Name' });
+  await configure(cluster, { ...HEALTHY_AT_ONCE, order: 'Name' });
   await start();
   expect(await untilInForce()).toMatchObject({ maxUpdating: 1 });
   expect(await mostAtOnce('first')).toBe(1);
@@ -88,7 +74,7 @@ test('a release with other defaults changes nothing until the configuration is c
     /^This release has other defaults\..* spec\.concurrency\.maxUpdating from 1 to 3/u,
   );
 
-  await configure({ order: 'Random' });
+  await configure(cluster, { ...HEALTHY_AT_ONCE, order: 'Random' });
   expect(await untilInForce()).toMatchObject({ maxUpdating: 3 });
   expect(await pendingChanges()).toBe('The next change of the spec changes nothing else');
   expect(await mostAtOnce('third')).toBe(3);

@@ -3,14 +3,9 @@ import { recordText } from '../../../packages/shared/src/api/record.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { CoreV1EventList, V1Node, V1Taint } from '@kubernetes/client-node';
-import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-config.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import {
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
   CORDONED_ANNOTATION,
-  GROUP,
   OUT_OF_SERVICE_ANNOTATION,
   OUT_OF_SERVICE_TAINT,
   shadowName,
@@ -20,6 +15,7 @@ import { CUT_OFF_ANNOTATION } from '../../framework/control-plane/node-leases.ts
 import { setNodeBooted, setNodeUnreachable } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { createMember, deleteMembers, newVersion, readShadow, shadowsPath } from '../../framework/controller/agents.ts';
+import { configure, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -28,7 +24,6 @@ jest.setTimeout(120_000);
 
 const NAME = 'away';
 const NODE = `/api/v1/nodes/${NAME}`;
-const CONFIG = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
 const OURS = { key: OUT_OF_SERVICE_TAINT, value: 'brupop', effect: 'NoExecute' };
 const OF_A_USER = { key: OUT_OF_SERVICE_TAINT, value: 'nodeshutdown', effect: 'NoExecute' };
 const OTHER = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' };
@@ -51,17 +46,6 @@ afterEach(async () => {
 afterAll(async () => {
   await cluster.stop();
 });
-
-async function configure(spec: BrupopConfigSpec): Promise<void> {
-  const body = {
-    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
-    kind: 'BrupopConfig',
-    metadata: { name: CONFIG_NAME },
-    spec,
-  };
-  const path = `${CONFIG}?fieldManager=user&force=true`;
-  await cluster.api.request('PATCH', path, body, 'application/apply-patch+yaml');
-}
 
 const minutesAgo = (minutes: number): Date => new Date(Date.now() - minutes * 60_000);
 
@@ -140,7 +124,7 @@ async function eventsOf(): Promise<string[]> {
 
 describe('a controller whose node does not return from its reboot', () => {
   it('says so in condition, Event, metric and status, and taints no node by default', async () => {
-    await configure({});
+    await configure(cluster, {});
     await loseNode([OTHER]);
     await start();
     await eventually(async () => {
@@ -148,7 +132,7 @@ describe('a controller whose node does not return from its reboot', () => {
       expect(status?.conditions?.[0]?.message).toMatch(/^The node is lost: .* have not reported since 20/u);
       expect(await eventsOf()).toEqual(['NodeLost']);
       expect(await replica.metrics()).toMatch(/^brupop_lost_nodes 1$/m);
-      const { status: fleet } = await cluster.api.get<BrupopConfig>(CONFIG);
+      const { status: fleet } = await readBrupopConfig(cluster);
       const degraded = fleet?.conditions?.find(({ type }) => type === 'Degraded');
       expect(degraded?.message).toContain(`lost in the reboot of their update: ${NAME}`);
     });
@@ -157,7 +141,7 @@ describe('a controller whose node does not return from its reboot', () => {
   });
 
   it('taints it beside its other taints, and removes the taint when it is Ready again', async () => {
-    await configure(TAINTS);
+    await configure(cluster, TAINTS);
     await loseNode([OTHER]);
     await start();
     await untilTainted();
@@ -169,19 +153,19 @@ describe('a controller whose node does not return from its reboot', () => {
   });
 
   it('removes its taint when the configuration says Report, also after a change of the leader', async () => {
-    await configure(TAINTS);
+    await configure(cluster, TAINTS);
     await loseNode([OTHER]);
     await start();
     await untilTainted();
     await replica.stop();
-    await configure({ lostNode: { after: '5m' } });
+    await configure(cluster, { lostNode: { after: '5m' } });
     await start();
     await untilNotTainted();
     await eventually(async () => expect(await eventsOf()).toContain('OutOfServiceEnded'));
   });
 
   it('removes its taint when the node is no longer managed', async () => {
-    await configure(TAINTS);
+    await configure(cluster, TAINTS);
     await loseNode([OTHER]);
     await start();
     await untilTainted();
@@ -191,7 +175,7 @@ describe('a controller whose node does not return from its reboot', () => {
   });
 
   it('leaves the taint of a user alone, before and after the node returns', async () => {
-    await configure(TAINTS);
+    await configure(cluster, TAINTS);
     await loseNode([OTHER, OF_A_USER]);
     await start();
     await eventually(async () => expect(await eventsOf()).toEqual(['NodeLost']));

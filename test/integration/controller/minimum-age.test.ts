@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import type { BrupopConfig, VersionStatus } from '../../../packages/shared/src/api/brupop-config.ts';
-import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP } from '../../../packages/shared/src/api/names.ts';
+import type { VersionStatus } from '../../../packages/shared/src/api/brupop-config.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import {
   createMember,
@@ -12,13 +10,13 @@ import {
   readShadow,
   report,
 } from '../../framework/controller/agents.ts';
+import { configure, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(120_000);
 
-const path = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}/${CONFIG_NAME}`;
 const [liar, second, third] = ['age-0', 'age-1', 'age-2'] as const;
 const nodes = [liar, second, third];
 
@@ -38,23 +36,13 @@ afterAll(async () => {
   await cluster.stop();
 });
 
-async function configure(spec: BrupopConfigSpec): Promise<void> {
-  const body = {
-    apiVersion: `${GROUP}/${CONFIG_VERSION}`,
-    kind: 'BrupopConfig',
-    metadata: { name: CONFIG_NAME },
-    spec,
-  };
-  await cluster.api.request('PATCH', `${path}?fieldManager=user&force=true`, body, 'application/apply-patch+yaml');
-}
-
 /** The host of a node offers a version, as its agent says. */
 async function offers(node: string, version: string): Promise<void> {
   await report(cluster, node, { target_version: version });
 }
 
 async function versionStatus(): Promise<VersionStatus | undefined> {
-  const { status } = await cluster.api.get<BrupopConfig>(path);
+  const { status } = await readBrupopConfig(cluster);
   return status?.versions?.find(({ version }) => version === newVersion);
 }
 
@@ -79,7 +67,7 @@ async function untilWaitingFor(node: string, expected: RegExp): Promise<void> {
 const wholeSeconds = (ms: number): number => ms - (ms % 1000);
 
 it('counts the age of a version from a second node, and anew after only one is offered it', async () => {
-  await configure({ versions: { minimumAge: '2s' } });
+  await configure(cluster, { versions: { minimumAge: '2s' } });
   await offers(liar, newVersion);
   expect(await untilOffered(1)).toBeUndefined();
   await sleep(5_000);
@@ -87,7 +75,7 @@ it('counts the age of a version from a second node, and anew after only one is o
   await untilWaitingFor(liar, /^MinimumAgeNotReached$/u);
   expect((await readShadow(cluster, liar)).spec.state).toBe('Idle');
 
-  await configure({ versions: { minimumAge: '24h' } });
+  await configure(cluster, { versions: { minimumAge: '24h' } });
   const confirmed = wholeSeconds(Date.now());
   await offers(second, newVersion);
   const first = Date.parse((await untilOffered(2)) ?? '');
@@ -104,7 +92,7 @@ it('counts the age of a version from a second node, and anew after only one is o
   expect(again).toBeGreaterThan(first);
   expect(restarted).toBeGreaterThanOrEqual(again);
 
-  await configure({ versions: { minimumAge: '2s' } });
+  await configure(cluster, { versions: { minimumAge: '2s' } });
   const started = await eventually(async () => {
     const { spec } = await readShadow(cluster, liar);
     expect([spec.state, spec.version]).toEqual(['StagedAndPerformedUpdate', newVersion]);
