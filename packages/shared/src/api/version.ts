@@ -27,7 +27,7 @@ export function isVersion(text: string): boolean {
  * are no versions, such as `latest`, are compared as they are. An absent version equals nothing.
  */
 export function sameVersion(a: string | null | undefined, b: string | null | undefined): boolean {
-  return a != null && b != null && releaseOf(a) === releaseOf(b);
+  return a != null && b != null && (a === b || releaseOf(a) === releaseOf(b));
 }
 
 /** Returns the version without a leading `v` and build metadata; any other text is returned as it is. */

@@ -29,10 +29,12 @@ import { msAfter, msBefore } from './jobs.ts';
 
 /** Returns the latest of the times that are readable and not in the future, or undefined. */
 export function latestTime(texts: readonly (string | null | undefined)[], now: number): number | undefined {
-  const times = texts
-    .map((text) => parseTime(text))
-    .filter((time): time is number => time !== undefined && time <= now + CLOCK_TOLERANCE_MS);
-  return times.length === 0 ? undefined : Math.max(...times);
+  let latest: number | undefined;
+  for (const text of texts) {
+    const time = parseTime(text);
+    if (time !== undefined && time <= now + CLOCK_TOLERANCE_MS) latest = Math.max(latest ?? time, time);
+  }
+  return latest;
 }
 
 /** Returns when the spec's state was set; undefined if missing, unreadable or in the future. */
@@ -117,6 +119,7 @@ export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: nu
  * actor has removed it, and owns what it sets there later.
  */
 export function orphanedAnnotations(node: NodeView): string[] {
+  if (!ownedByUs(node)) return [];
   const { labels = {}, annotations = {} } = node.metadata;
   const there: Readonly<Record<string, boolean>> = {
     [CORDONED_ANNOTATION]: node.unschedulable,
