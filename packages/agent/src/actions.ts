@@ -145,24 +145,29 @@ function referTo(shadow: AgentShadow | undefined): SpecReference {
 }
 
 /** Stops a call that was decided too long ago, as after SIGSTOP and SIGCONT. */
-function guardOf({ decidedMs, clock }: Execution): Guard {
+function guardOf({ decidedMs, clock }: Pick<Execution, 'decidedMs' | 'clock'>): Guard {
   return () => {
     const ageMs = clock.monotonic() - decidedMs;
     if (ageMs > LIMITS.decisionFresh) throw new StaleDecisionError(`the observation is ${Math.round(ageMs)} ms old`);
   };
 }
 
-/** Compares right before the change: a user may have changed the settings, and the host cannot compare. */
+/**
+ * Compares right before the change: a user may have changed the settings, and the host cannot compare. The time that the
+ * host takes for its answer does not count against the decision.
+ */
 async function configure(
   { changes, expected }: Action & { readonly do: 'configure' },
   execution: Execution,
 ): Promise<void> {
-  const { host, signal } = execution;
+  const { host, clock, signal } = execution;
   const keys = [...changes.keys()];
+  guardOf(execution)();
   const live = expected && (await host.settings(keys, signal));
+  const readMs = clock.monotonic();
   if (keys.some((key) => live?.get(key) !== expected?.get(key)))
     throw new StaleDecisionError('the settings of the host have changed');
-  await host.changeSettings(changes, signal, guardOf(execution));
+  await host.changeSettings(changes, signal, guardOf({ clock, decidedMs: readMs }));
 }
 
 async function reboot(execution: Execution): Promise<void> {

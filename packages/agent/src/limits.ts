@@ -27,6 +27,8 @@ export const LIMITS = {
   settings: HOST_SETTINGS_LIMIT_MS,
   /** One call of the host API. */
   hostCall: 10 * SECOND,
+  /** The call that deletes a transaction which has failed; the process may be about to end. */
+  transactionDeleted: 5 * SECOND,
   /** Shortest and longest pause between two polls of a running host command. */
   pollFirst: 10,
   pollLongest: SECOND,
@@ -46,7 +48,7 @@ export const LIMITS = {
   specFresh: 60 * SECOND,
   /** A decision is sent to the host within this time or made again. */
   decisionFresh: 2 * SECOND,
-  /** A finished drain is valid for this time; then another pass runs. */
+  /** A finished drain is valid for observations that begin within this time; then another pass runs. */
   drainFresh: 5 * SECOND,
   /** The reboot call is repeated after this time: inhibitors delay a reboot for up to 5 min. */
   rebootAgain: 6 * MINUTE,

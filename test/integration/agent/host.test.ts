@@ -19,6 +19,7 @@ import {
   updaterSettings,
   type UpdaterSettings,
 } from '../../../packages/shared/src/testing/settings.ts';
+import { eventually } from '../../framework/eventually.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
 import type { UpdateCommand } from '../../../packages/agent/src/limits.ts';
 
@@ -232,6 +233,14 @@ describe('the settings of the host', () => {
     expect(host.settings.transactions).toEqual([]);
   });
 
+  it('are not refused by a host that cannot store them just now, such as on a full disk', async () => {
+    const change = new Map([['settings.motd', '"hi"']]);
+    await host.faults.set({ api: { answer: 'error', path: '/settings', times: 1 } });
+    await expect(client.classify(change, signal)).rejects.toThrow('PATCH /settings: 500 Data store error');
+    expect((await client.classify(change, signal)).get('settings.motd')).toMatchObject({ class: 'Live' });
+    expect(host.settings.transactions).toEqual([]);
+  });
+
   it('are read, and changed separately, in a transaction of their own', async () => {
     expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
     host.settings.patch('default', '{"motd":"another client has not committed yet"}');
@@ -264,6 +273,17 @@ describe('the settings of the host', () => {
     await expect(change({ versionLock: '1.0' })).rejects.toThrow(/PATCH \/settings: 400 .*'1.0'/);
     await host.faults.set({ api: { answer: 'error', path: '/tx/commit_and_apply', times: 1 } });
     expect(await kindOf(change({ versionLock: OLD }))).toBe('answer');
+    expect(host.settings.transactions).toEqual([]);
+    expect(await read()).toMatchObject({ versionLock: 'latest' });
+  });
+
+  it('leave no transaction behind when the process is to end before they are committed', async () => {
+    const end = new AbortController();
+    await host.faults.set({ api: { answer: 'hang', path: '/tx/commit_and_apply' } });
+    const changed = client.changeSettings(updaterLeaves({ versionLock: OLD }), end.signal);
+    await eventually(() => expect(host.history.at(-1)?.path).toBe('/tx/commit_and_apply'));
+    end.abort(new Error('SIGTERM'));
+    await expect(changed).rejects.toThrow('/tx/commit_and_apply');
     expect(host.settings.transactions).toEqual([]);
     expect(await read()).toMatchObject({ versionLock: 'latest' });
   });

@@ -219,8 +219,16 @@ const cases: Cases = {
     { ...reboot, update: AVAILABLE, last: step('Stage', { state: 'Succeeded' }) },
     'report ErrorReset, Drain Failed StagedImageLost',
   ],
-  'reboot: an image that is lost during the drain is not activated': [
+  'reboot: an image whose prepare a refresh hides is written again before it is activated': [
     { ...reboot, update: update('Staged', record('refresh')), last: step('Drain'), attempt: empty },
+    'prepare',
+  ],
+  'reboot: and nothing is written before the step is on record': [
+    { ...reboot, update: update('Staged', record('refresh')), last: step('Stage', { state: 'Succeeded' }) },
+    'report StagedAndPerformedUpdate, Drain Processing',
+  ],
+  'reboot: an image that is lost during the drain is not activated': [
+    { ...reboot, update: update('Staged', record('deactivate')), last: step('Drain'), attempt: empty },
     'report ErrorReset, Drain Failed StagedImageLost',
   ],
   'reboot: an activation by another actor is not trusted': [

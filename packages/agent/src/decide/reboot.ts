@@ -11,7 +11,7 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
-import { describeStatus, isActivated, isStaged } from '../host/host.ts';
+import { describeStatus, isActivated, isHidden, isStaged } from '../host/host.ts';
 import type { SettingsPlan } from '../settings/plan.ts';
 import { LIMITS, SETTINGS_TRIES, stepLimit } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
@@ -139,6 +139,10 @@ function requireImage(c: AnsweredContext, version: string, step: LastOperation |
   const isThere =
     status !== undefined && (isStaged(status, version) || (mayBeActive(step) && isActivated(status, version)));
   if (isThere) return undefined;
+  if (status !== undefined && isHidden(status, version))
+    return step === undefined
+      ? begin(c, 'Drain', version, 'StagedAndPerformedUpdate')
+      : runCommand(c, 'prepare', `another actor has checked for updates: ${version} is written again`, { version });
   const found = status === undefined ? 'no update status' : describeStatus(status);
   return failStep(c, version, 'StagedImageLost', `expected ${version} to be staged by its prepare, found ${found}`);
 }
@@ -156,7 +160,8 @@ function drain(c: AnsweredContext, version: string, step: LastOperation | undefi
   if (first !== undefined) return first;
   if (excludedUntil === undefined) return { do: 'exclude', reason: 'load balancers remove the node first' };
   if (excludedUntil > seen.nowMs) return waitForLoadBalancers(c, step, excludedUntil);
-  if (drainedAt !== undefined && seen.nowMs - drainedAt <= LIMITS.drainFresh) return undefined;
+  // However long the host takes to answer: another pass would not make it faster.
+  if (drainedAt !== undefined && seen.startedMs - drainedAt <= LIMITS.drainFresh) return undefined;
   if (drainNotBefore > seen.nowMs) return wait(seen, 'pausing between two drain passes', drainNotBefore);
   return { do: 'drain', reason: 'the node must be empty before the update is activated' };
 }

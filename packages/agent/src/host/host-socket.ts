@@ -113,7 +113,7 @@ export class HostSocket implements Host {
       });
       return undefined;
     } catch (error) {
-      if (!(error instanceof HostError) || error.kind !== 'answer') throw error;
+      if (!(error instanceof HostError) || !refusesValue(error)) throw error;
       return { class: 'Refused', reason: shorten(error.message, 250) };
     }
   }
@@ -131,8 +131,10 @@ export class HostSocket implements Host {
     try {
       await change(of);
     } catch (error) {
-      // A transaction that cannot be deleted has no effect and ends with the next boot.
-      await this.#call({ ...of, method: 'DELETE', path: '/tx' }).catch(() => undefined);
+      // Also while the process ends. One that cannot be deleted has no effect and ends with the next boot.
+      const { signal: always } = new AbortController();
+      const limitMs = LIMITS.transactionDeleted;
+      await this.#call({ ...of, method: 'DELETE', path: '/tx', limitMs, signal: always }).catch(() => undefined);
       throw error;
     }
   }
@@ -190,6 +192,11 @@ function bodyOf(changes: Leaves): string {
   }
 }
 
+/** A server error, as of a full disk or a data store in lockdown, says nothing about the value. */
+function refusesValue({ kind, status = 400 }: HostError): boolean {
+  return kind === 'answer' && status < 500;
+}
+
 function isRefused(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code;
   return code === 'ECONNREFUSED' || code === 'ENOENT';
@@ -226,7 +233,8 @@ const TEXTS: readonly (readonly [status: number, prefix: string, kind: HostError
 /** Returns the body of a successful answer. Throws HostError for any other. */
 export function takeBody(call: string, answer: Answer): string {
   if (answer.status >= 200 && answer.status < 300) return answer.body;
-  throw new HostError(kindOf(answer), `${call}: ${answer.status} ${shorten(answer.body, 500)}`);
+  const { status } = answer;
+  throw new HostError(kindOf(answer), `${call}: ${status} ${shorten(answer.body, 500)}`, { status });
 }
 
 function kindOf({ status, body }: Answer): HostErrorKind {

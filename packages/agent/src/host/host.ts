@@ -63,6 +63,13 @@ export function isStaged(status: UpdateStatus, version: string): boolean {
   return latest?.type === 'prepare' && latest.succeeded && sameVersion(writtenVersion(latest), version);
 }
 
+/** True when a refresh of another actor may hide the record of the prepare that wrote `version`. */
+export function isHidden(status: UpdateStatus, version: string): boolean {
+  const { state, staged, latestCommand } = status;
+  const isThere = state === 'Staged' && sameVersion(staged?.version, version);
+  return isThere && latestCommand?.type === 'refresh' && isOffered(status, version);
+}
+
 export function isActivated(status: UpdateStatus, version: string): boolean {
   return status.state === 'Ready' && sameVersion(status.staged?.version, version) && status.staged?.nextToBoot === true;
 }
@@ -104,11 +111,18 @@ export class HostError extends Error {
   readonly kind: HostErrorKind;
   /** Since when the host has not answered, monotonic milliseconds. Absent: since this call. */
   readonly sinceMs: number | undefined;
+  /** Of the answer; absent: there was none, or it could not be read. */
+  readonly status: number | undefined;
 
-  constructor(kind: HostErrorKind, message: string, options: ErrorOptions & { sinceMs?: number } = {}) {
+  constructor(
+    kind: HostErrorKind,
+    message: string,
+    options: ErrorOptions & { readonly sinceMs?: number; readonly status?: number } = {},
+  ) {
     super(message, options);
     this.kind = kind;
     this.sinceMs = options.sinceMs;
+    this.status = options.status;
   }
 }
 

@@ -42,7 +42,9 @@ export type HostView =
 export interface Observation extends ShadowView {
   /** Epoch milliseconds; may jump. */
   readonly wallMs: number;
-  /** Monotonic milliseconds. */
+  /** When the host was asked, monotonic milliseconds. */
+  readonly startedMs: number;
+  /** When it had answered, monotonic milliseconds. */
   readonly nowMs: number;
   readonly bootID: string;
   readonly uptimeMs: number;
@@ -59,12 +61,13 @@ export async function observe(
   shadow: () => ShadowView,
   signal: AbortSignal,
 ): Promise<Observation> {
+  const startedMs = clock.monotonic();
   const bootID = await host.bootID();
   const view = await viewHost(host, shadow().shadow, signal);
   signal.throwIfAborted();
   const newest = shadow();
   const seen = { ...newest, host: forShadow(view, newest.shadow), bootID, uptimeMs: host.uptimeMs() };
-  return { ...seen, wallMs: clock.now(), nowMs: clock.monotonic() };
+  return { ...seen, wallMs: clock.now(), startedMs, nowMs: clock.monotonic() };
 }
 
 async function viewHost(host: SecretHost, shadow: AgentShadow | undefined, signal: AbortSignal): Promise<HostView> {

@@ -28,6 +28,7 @@ function seen({ settings, status: known, nowMs = NOW, specAgeMs = 0, bootID = BO
     specAgeMs,
     apiUnreachableMs: 0,
     wallMs: WALL,
+    startedMs: nowMs,
     nowMs,
     bootID: BOOT,
     uptimeMs: 0,

@@ -15,6 +15,7 @@ function reported(next: LastOperation, before: LastOperation, tracker = new Trac
     specAgeMs: 0,
     apiUnreachableMs: 0,
     wallMs: WALL,
+    startedMs: NOW,
     nowMs: NOW,
     bootID: 'boot-2',
     uptimeMs: 0,

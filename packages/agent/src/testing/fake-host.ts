@@ -1,5 +1,5 @@
 import { type Pin, updaterLeaves, type UpdaterSettings } from '@brupop/shared/testing/settings';
-import type { Host, HostError, UpdateStatus } from '../host/host.ts';
+import type { Guard, Host, HostError, UpdateStatus } from '../host/host.ts';
 import type { SettingClass, Classified, Leaves } from '@brupop/shared/api/settings';
 import type { UpdateCommand } from '../limits.ts';
 import { type CommandEnd, HostModel, type RunningCommand } from './host-model.ts';
@@ -13,6 +13,8 @@ export type HostCall = 'version' | 'updateStatus' | 'settings' | 'classify' | 'c
 export class FakeHost implements Host {
   boots = 1;
   lockedLooks = 0;
+  /** Before each answer. */
+  delay: () => Promise<void> = async () => undefined;
   /** Whether a change of the settings is applied at once, or never. */
   applies = true;
   /** Whether `reboot` was called since the latest boot. */
@@ -102,19 +104,23 @@ export class FakeHost implements Host {
   }
 
   async version(_signal: AbortSignal): Promise<string> {
+    await this.delay();
     this.#throwNext('version');
     return this.#model.updates.partitions.running;
   }
 
   async updateStatus(): Promise<UpdateStatus> {
+    await this.delay();
     this.#throwNext('updateStatus');
     if (this.#looks > 0) this.#looks -= 1;
     else this.#finish();
     return this.#model.status();
   }
 
-  async start(command: UpdateCommand): Promise<void> {
+  async start(command: UpdateCommand, _signal?: AbortSignal, guard?: Guard): Promise<void> {
+    guard?.();
     this.calls.push(command);
+    await this.delay();
     this.#throwNext(command);
     const end = this.#ends.get(command)?.shift();
     this.#running = this.#model.start(command, end);
@@ -130,16 +136,20 @@ export class FakeHost implements Host {
   async settings(keys: readonly string[]): Promise<Leaves> {
     this.#reads += 1;
     this.#onSettings(this.#reads);
+    await this.delay();
     this.#throwNext('settings');
     return this.#model.settings(keys);
   }
 
   async classify(changes: Leaves): Promise<ReadonlyMap<string, Classified>> {
+    await this.delay();
     this.#throwNext('classify');
     return new Map([...changes.keys()].map((key) => [key, { class: this.classOf(key), reason: `${key} is known` }]));
   }
 
-  async changeSettings(changes: Leaves): Promise<void> {
+  async changeSettings(changes: Leaves, _signal?: AbortSignal, guard?: Guard): Promise<void> {
+    guard?.();
+    await this.delay();
     this.calls.push(`configure ${[...changes.values()].map((value) => String(JSON.parse(value))).join(' ')}`);
     this.#throwNext('configure');
     this.#model.storeSettings(new Map([...changes].map(([key, value]) => [key, this.normalize(value)])));
@@ -150,8 +160,10 @@ export class FakeHost implements Host {
     return 3_600_000;
   }
 
-  async reboot(): Promise<void> {
+  async reboot(_signal?: AbortSignal, guard?: Guard): Promise<void> {
+    guard?.();
     this.calls.push('reboot');
+    await this.delay();
     this.#throwNext('reboot');
     this.rebootAsked = true;
   }

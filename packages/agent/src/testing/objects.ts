@@ -133,6 +133,7 @@ function observation(c: Case): Observation {
     specAgeMs: c.specAgeMs ?? 0,
     apiUnreachableMs: c.apiUnreachableMs ?? 0,
     wallMs: WALL,
+    startedMs: NOW,
     nowMs: NOW,
     bootID: BOOT,
     uptimeMs: UPTIME,
