@@ -280,6 +280,18 @@ it('a pod whose DaemonSet is gone is evicted', async () => {
   }
 });
 
+it.each(['a%b', '..', '/x', 'x/y'])(
+  'a pod that refers to a DaemonSet and a claim which cannot exist, as %s, is evicted with the others',
+  async (name) => {
+    const owner = { apiVersion: 'apps/v1', kind: 'DaemonSet', name, uid: '0b9d1f8e-9f5c-4b1a-b1f5-6f1f4f0c11aa' };
+    await node.pod({ ready: false, ownerReferences: [{ ...owner, controller: true }] });
+    await node.pod({ ready: false, claim: name });
+    await node.pod();
+    const { done, remaining } = await node.drain();
+    expect({ done, remaining }).toEqual({ done: true, remaining: 0 });
+  },
+);
+
 /** Times of pods, drains and cordons are in whole seconds. */
 async function untilNextSecond(): Promise<void> {
   const now = Date.now();

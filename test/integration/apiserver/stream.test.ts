@@ -7,6 +7,7 @@ import type { Stream } from '../../framework/apiserver/agent-client.ts';
 import { type Agent, createAgent, createAgentPod } from '../../framework/apiserver/cluster.ts';
 import { ensureShadow, idleStatus, shadowPath, wantState } from '../../framework/apiserver/shadow.ts';
 import { useFreshApiservers } from '../../framework/apiserver/suite.ts';
+import { openWire } from '../../framework/apiserver/wire.ts';
 import { eventually } from '../../framework/eventually.ts';
 
 jest.setTimeout(60_000);
@@ -124,6 +125,34 @@ describe('a shadow stream', () => {
     await suite.cluster.api.delete(path, { gracePeriodSeconds: 0 });
     await stream.closed;
     expect(types(stream)).toEqual(['deleted', 'end']);
+  });
+
+  it('ends at once when its pod was deleted while the body of the call was on its way', async () => {
+    const wire = await openWire(suite.apiserver);
+    const head = [
+      `GET /v1/nodes/${agent.node}/shadow/stream HTTP/1.1`,
+      'host: apiserver',
+      `authorization: Bearer ${agent.token}`,
+      'content-type: application/json',
+      'content-length: 1',
+      'connection: close',
+    ];
+    let received = '';
+    wire.socket.on('data', (chunk: Buffer) => (received += chunk.toString()));
+    wire.socket.write(`${head.join('\r\n')}\r\n\r\n`);
+    await eventually(async () =>
+      expect(await suite.apiserver.metrics()).toMatch(
+        /^brupop_apiserver_authentications_total\{result="Reviewed"\} 1$/m,
+      ),
+    );
+    const path = `/api/v1/namespaces/${suite.namespace}/pods/${agent.pod}`;
+    await suite.cluster.api.delete(path, { gracePeriodSeconds: 0 });
+    const stream = await suite.apiserver.client.stream(agent).catch(() => undefined);
+    await stream?.closed;
+    wire.socket.write('1');
+    await wire.closed;
+    expect(received).toContain('{"type":"end","reason":"the pod is deleted"}');
+    expect(received).not.toContain('"type":"shadow"');
   });
 
   it('ends when a watch has received nothing for two minutes, and is served again once it has', async () => {

@@ -2,8 +2,9 @@
  * Checks a service-account token against the keys that the cluster publishes, so that a forged
  * token costs no TokenReview.
  *
- * - A token that one of these keys has signed is `verified`.
- * - A token that names a key which the key set does not list is returned as not verified:
+ * - A token that one of these keys has signed is `verified`, whatever its issuer: during a change of the issuer
+ *   kube-apiserver accepts those of the former one, and publishes the new one only.
+ * - A token of the published issuer that names a key which the key set does not list is returned as not verified:
  *   kube-apiserver may know more keys than it publishes, or another replica of it may already sign
  *   with a new one. Only a TokenReview can decide.
  * - Every other token is rejected.
@@ -124,7 +125,6 @@ export class TokenVerifier {
     const { clock, namespace } = this.#options;
     const options: JWTVerifyOptions = {
       algorithms: ALGORITHMS,
-      issuer: this.#issuer,
       audience: TOKEN_AUDIENCE,
       subject: `system:serviceaccount:${namespace}:${AGENT}`,
       requiredClaims: ['exp'],
@@ -138,7 +138,8 @@ export class TokenVerifier {
     } catch (error) {
       if (!this.#isUnlisted(error, token)) throw error;
     }
-    const { payload } = UnsecuredJWT.decode(`${UNSECURED}.${token.split('.')[1]}.`, options);
+    const ofIssuer = { ...options, issuer: this.#issuer };
+    const { payload } = UnsecuredJWT.decode(`${UNSECURED}.${token.split('.')[1]}.`, ofIssuer);
     return { ...agentOf(payload, namespace, clock.now()), verified: false };
   }
 

@@ -12,11 +12,12 @@ import {
   MAX_CHARS_OF_NODE,
   MAX_PODS_OF_NODE,
   podKey,
+  referenceIn,
   slimPod,
 } from '@brupop/shared/drain/pods';
 import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
-import { corePath, groupPath } from '@brupop/shared/kube/paths';
+import { canBeName, corePath, groupPath } from '@brupop/shared/kube/paths';
 import { charsOf, type List, readList } from '@brupop/shared/kube/list';
 import { Reflector, type StoreLimits } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -156,9 +157,9 @@ export class DrainView {
     const unknown = [...inQuestion].filter((key) => !this.#daemonSets.has(key));
     const { client, signal } = this.#context;
     const learn = async (key: string): Promise<void> => {
-      const [namespace = '', name = ''] = key.split('/');
-      const found = await client.find(groupPath('apps/v1', 'daemonsets', { namespace, name }), signal);
-      this.#daemonSets.set(key, found !== undefined);
+      const { namespace, name } = referenceIn(key);
+      const path = groupPath('apps/v1', 'daemonsets', { namespace, name });
+      this.#daemonSets.set(key, canBeName(name) && (await client.find(path, signal)) !== undefined);
     };
     await forEachOf(unknown, learn);
   }

@@ -52,3 +52,15 @@ it('asks for none of more claims than a node has, and names the namespace that h
   });
   expect(claims.asked).toEqual([]);
 });
+
+it('asks for no claim and no volume that cannot exist: such a request would be refused, and the drain with it', async () => {
+  const claims = new Claims();
+  const volumes = new Volumes(claims as unknown as KubeClient);
+  const pods = podsWith(1, ['a%b', '..', '.', '/x', 'x/y', '']);
+  await volumes.learnClaims(pods, signal);
+  expect(claims.asked).toEqual([]);
+  claims.find = async <T>(): Promise<T> => ({ spec: { volumeName: 'a%b' } }) as T;
+  const [pod = aPod('p')] = podsWith(1, ['wrong']);
+  await volumes.learnClaims([pod], signal);
+  expect(volumes.known(pod)).toEqual([]);
+});

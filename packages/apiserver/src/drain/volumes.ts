@@ -1,8 +1,8 @@
 /** What a drain must know of volumes: which PersistentVolumes pods use, and which are attached where. */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
-import type { DrainPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, referenceIn } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { corePath, groupPath } from '@brupop/shared/kube/paths';
+import { canBeName, corePath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { ApiError } from '../errors.ts';
@@ -63,11 +63,12 @@ export class Volumes {
   }
 
   async #learnClaim(key: string, signal: AbortSignal): Promise<void> {
-    const [namespace = '', name = ''] = key.split('/');
+    const { namespace, name } = referenceIn(key);
     const path = corePath('persistentvolumeclaims', { namespace, name });
-    const { volumeName = '' } = (await this.#client.find<Claim>(path, signal))?.spec ?? {};
+    const claim = canBeName(name) ? await this.#client.find<Claim>(path, signal) : undefined;
+    const { volumeName = '' } = claim?.spec ?? {};
     // Anyone may write a claim that names a volume that does not exist; names of existing volumes are short.
-    this.#volumes.set(key, volumeName.length > MAX_NAME ? '' : volumeName);
+    this.#volumes.set(key, volumeName.length <= MAX_NAME && canBeName(volumeName) ? volumeName : '');
   }
 
   /** Looks up what `nameOnNode` returns for these volumes. */

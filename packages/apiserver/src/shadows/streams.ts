@@ -25,10 +25,11 @@ const GROUPS = 10;
 const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
 /** How long a client may take to receive the end of a stream. */
 const END_LIMIT_MS = 2_000;
+const POD_DELETED = 'the pod is deleted';
 
 export interface StreamHubOptions {
   readonly shadows: Pick<Reflector<SlimShadow>, 'get' | 'subscribe'>;
-  readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
+  readonly pods: Pick<Reflector<AgentPod>, 'get' | 'subscribe'>;
   readonly namespace: string;
   readonly clock: Clock;
   /** Called with 1 or -1 when the stream of an agent of this build opens or closes. */
@@ -76,7 +77,7 @@ export class StreamHub {
 
   /** Opens a stream with the cached shadow or else `found`. An older one of the same pod ends. */
   open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined, agentBuild = ''): void {
-    const { shadows, namespace, clock, count } = this.#options;
+    const { shadows, pods, namespace, clock, count } = this.#options;
     const name = shadowName(identity.node);
     const group = this.#groups[this.#opened % GROUPS];
     this.#opened += 1;
@@ -93,7 +94,9 @@ export class StreamHub {
       if (ofNode.get(identity.podUID) === stream) ofNode.delete(identity.podUID);
       if (ofNode.size === 0 && this.#streams.get(name) === ofNode) this.#streams.delete(name);
     });
-    stream.show(shadows.get(name, namespace) ?? found);
+    // It may have been deleted since the call was authenticated.
+    if (pods.get(identity.podName, namespace)?.metadata.uid !== identity.podUID) stream.end(POD_DELETED);
+    else stream.show(shadows.get(name, namespace) ?? found);
   }
 
   #send(name: string, shadow: SlimShadow | undefined): void {
@@ -105,7 +108,7 @@ export class StreamHub {
   }
 
   #podDeleted(podUID: string): void {
-    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end('the pod is deleted');
+    for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end(POD_DELETED);
   }
 
   #beat(signal: AbortSignal): void {

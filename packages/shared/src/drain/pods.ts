@@ -224,6 +224,12 @@ export function podKey(pod: KubernetesObject): string {
   return `${pod.metadata.namespace ?? ''}/${pod.metadata.name}`;
 }
 
+/** What `namespace/name` refers to. The name may be any text, since anyone may write a reference. */
+export function referenceIn(key: string): { readonly namespace: string; readonly name: string } {
+  const at = key.indexOf('/');
+  return { namespace: key.slice(0, at), name: key.slice(at + 1) };
+}
+
 /** True for a pod that the API server has marked for deletion. */
 export function isTerminating({ metadata }: KubernetesObject): boolean {
   return metadata.deletionTimestamp !== undefined;

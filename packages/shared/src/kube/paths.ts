@@ -15,6 +15,14 @@ export function corePath(resource: string, at: ObjectPath = {}): string {
   return `/api/v1${tail(resource, at)}`;
 }
 
+/**
+ * False for a name that no object can have (IsValidPathSegmentName of Kubernetes). References to other objects are not
+ * checked by the API server: a request for such a name is refused, or asks for something else.
+ */
+export function canBeName(text: string): boolean {
+  return text !== '' && text !== '.' && text !== '..' && !/[/%]/u.test(text);
+}
+
 /** For example `groupPath('policy/v1', 'poddisruptionbudgets')`. */
 export function groupPath(groupVersion: string, resource: string, at: ObjectPath = {}): string {
   return `/apis/${groupVersion}${tail(resource, at)}`;
