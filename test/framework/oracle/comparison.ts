@@ -18,16 +18,179 @@ export interface Fault {
   readonly replace: string;
 }
 
-/** What has changed on purpose since the planner was frozen, as changes of its text. */
-const WANTED: readonly Fault[] = [
+/** A difference that is wanted, and what it changes in the text of the planner. */
+interface Wanted {
+  readonly what: string;
+  readonly changes: readonly Fault[];
+}
+
+/** What has changed on purpose since the planner was frozen. */
+const WANTED: readonly Wanted[] = [
   {
-    find: /remove the annotations update-seconds and deferred-after-seconds \(brupop\.bottlerocket\.aws\/\) from their BottlerocketShadows/u,
-    replace:
-      'remove the annotation brupop.bottlerocket.aws/record from their BottlerocketShadows while these nodes are at rest',
+    what: 'the advice after WindowTooShort names the one annotation that is left',
+    changes: [
+      {
+        find: /remove the annotations update-seconds and deferred-after-seconds \(brupop\.bottlerocket\.aws\/\) from their BottlerocketShadows/u,
+        replace:
+          'remove the annotation brupop.bottlerocket.aws/record from their BottlerocketShadows while these nodes are at rest',
+      },
+    ],
+  },
+  {
+    what: 'a pin to an older version has canaries and approvals',
+    changes: [
+      {
+        find: /function runs\(\{ shadow: shadow2 \}, version2\) \{[^}]*\}/u,
+        replace: `function runs({ shadow: shadow2, policy }, version2) {
+          const running = shadow2.status?.current_version;
+          return running === void 0 || isAtOrBeyond(running, version2, policy.versions);
+        }
+        function isAtOrBeyond(running, version2, { pin }) {
+          return sameVersion(running, version2) || isLater(running, version2) && !sameVersion(pin, version2);
+        }`,
+      },
+      {
+        find: /if \(needed === 0\)\s+return `(spec\.rollout\.canary\.nodeSelector of BrupopConfig "cluster" selects no node [^`]*)`;/u,
+        replace:
+          'if (needed === 0) return hasSelector ? `$1` : `No node can be a canary for ${version2}, so no node starts`;',
+      },
+    ],
+  },
+  {
+    what: 'a reboot for settings is no canary, and no success of a version',
+    changes: [
+      {
+        find: /if \(isRollingBack\(shadow2\)\) return succeeded2;/u,
+        replace: 'if (isRollingBack(shadow2) || isReboot(shadow2)) return succeeded2;',
+      },
+      {
+        find: /function success\(\{ metadata: \{ annotations = \{\} \} \}\) \{[^}]*?\.split\("="\);/u,
+        replace: `function latestUpdate({ metadata: { annotations = {} } }) {
+          const succeeded = annotations[UPDATE_SUCCEEDED_ANNOTATION];
+          const at = (text) => (text ?? "").split("=")[1];
+          const isOfSettings = succeeded === void 0 || at(annotations[SETTINGS_REBOOTED_ANNOTATION]) === at(succeeded);
+          return isOfSettings ? annotations["updated"] : succeeded;
+        }
+        function success(shadow2) {
+          const [version2 = "", time2] = (latestUpdate(shadow2) ?? "").split("=");`,
+      },
+      {
+        find: /\.\.\.without2\(shadow2, UPDATE_SUCCEEDED_ANNOTATION\)\n\s+\};\n\}\nfunction endedByConfig2/u,
+        replace: `...without2(shadow2, UPDATE_SUCCEEDED_ANNOTATION),
+          ...sameVersion(shadow2.status?.current_version, spec.version) && latestUpdate(shadow2) !== void 0
+            ? { updated: latestUpdate(shadow2) } : without2(shadow2, "updated")
+        };
+        }
+        function endedByConfig2`,
+      },
+      { find: /var ANNOTATIONS2 = \[\n\s+BLOCKED_DRAINS_ANNOTATION,/u, replace: '$& "updated",' },
+      {
+        find: /const ended = UNTIL_REVERTED\.filter\(\(name\) => name !== FAILED_ATTEMPTS_ANNOTATION \|\| !isOther\);/u,
+        replace: `const kept = [FAILED_ATTEMPTS_ANNOTATION, UNSUCCESSFUL_ATTEMPTS_ANNOTATION];
+          const ended = UNTIL_REVERTED.filter((name) => !kept.includes(name) || !isOther);`,
+      },
+    ],
+  },
+  {
+    what: 'a node that did not boot a version does not try it again after a reboot for settings',
+    changes: [
+      {
+        find: /if \(failures\(shadow2\) === 0\) return undone\(input\);/u,
+        replace: 'if (failures(shadow2) === 0) return neverAgain(input) ?? undone(input);',
+      },
+      {
+        find: /const forGood = blocked2\(input, recovery2\);/u,
+        replace: 'const forGood = blocked2(input, recovery2) ?? neverAgain(input);',
+      },
+      {
+        find: /var notRolledBack = /u,
+        replace: `function neverAgain({ name, shadow: shadow2, version: version2 }) {
+          const failed = recordedFailure(name, shadow2);
+          const rebooted = (shadow2.metadata.annotations?.[SETTINGS_REBOOTED_ANNOTATION] ?? "").split("=")[1];
+          if (failed === void 0 || !((parseTime(rebooted) ?? -Infinity) >= failed.since)) return void 0;
+          if (!sameVersion(failed.version, version2) || failed.code !== "RolledBack") return void 0;
+          const found = \`The node failed with \${version2} (\${failed.code}, at \${rfc3339(failed.since)}), and does not try it again by itself\`;
+          return { reason: "ManualRetryRequired", message: \`\${found}. \${howToRetry(shadow2, version2)}\` };
+        }
+        var notRolledBack = `,
+      },
+    ],
+  },
+  {
+    what: 'a canary is healthy by the rules of its group',
+    changes: [
+      {
+        find: /of\.push\(\{ node: pair\.node, role \}\);/u,
+        replace: 'of.push({ node: pair.node, policy: pair.policy, role });',
+      },
+      {
+        find: /\.map\(\(\{ node \}\) => \(\{ name: node\.metadata\.name, from: healthyFrom\(node, policy\) \}\)\)/u,
+        replace: '.map((one) => ({ name: one.node.metadata.name, from: healthyFrom(one.node, one.policy) }))',
+      },
+      {
+        find: /\.\.\.soakOf\(before, \{ areHealthy, isAwaited \}, input\)/u,
+        replace:
+          '...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded2.map((one) => one.policy)) }, input)',
+      },
+      {
+        find: /function soakOf\(before, \{ areHealthy, isAwaited \}, /u,
+        replace: 'function soakOf(before, { areHealthy, isAwaited, policies }, ',
+      },
+      {
+        find: /checks3\.all\(probesOf\(policy, "After"\)\);\n\s+const failedCheck/u,
+        replace: 'checks3.all([...policies].flatMap((one) => probesOf(one, "After")));\n  const failedCheck',
+      },
+    ],
+  },
+  {
+    what: 'failures with an older version that is pinned count until no node has to be updated to it',
+    changes: [
+      {
+        find: /isLeftBehind\(one, versions\)\) return false;\n\s+return !isDeleted\(one\) \|\| !runsEverywhere\(one, versions\);/u,
+        replace: `isLeftBehind(one, versions, selectedOf(managedNodes, policy))) return false;
+          return !isDeleted(one) || !runsEverywhere(one, selectedOf(managedNodes, policy));`,
+      },
+      {
+        find: /function runsEverywhere\(\{ version: version2 \}, versions\) \{[^}]*\}\nfunction isLeftBehind\(\{ version: version2 \}, versions\) \{[^}]*\}/u,
+        replace: `function selectedOf(managedNodes, policy) {
+          return managedNodes.filter(({ node }) => node !== void 0 && isSelected(node, policy));
+        }
+        function runsEverywhere({ version: version2 }, selected2) {
+          const running = selected2.flatMap(({ shadow: shadow2, policy }) => {
+            const current = shadow2?.status?.current_version ?? "";
+            return current === "" ? [] : [{ current, versions: policy.versions }];
+          });
+          return running.length > 0 && running.every((one) => isAtOrBeyond(one.current, version2, one.versions));
+        }
+        function isLeftBehind({ version: version2 }, versions, selected2) {
+          if (versions.length === 0 || !versions.every((one) => isLater(one.version, version2))) return false;
+          return !selected2.some(({ policy }) => sameVersion(policy.versions.pin, version2));
+        }`,
+      },
+      {
+        find: /isLeftBehind\(known, versions\) \?/u,
+        replace: 'isLeftBehind(known, versions, selectedOf(managedNodes, policy)) ?',
+      },
+    ],
+  },
+  {
+    what: 'a node that was rebooted for settings is not said to update',
+    changes: [
+      {
+        find: /if \(shadow2\.spec\.state === "MonitoringUpdate"\) return monitored\(version2, hasReached\(shadow2\) \? unhealthy : void 0\);/u,
+        replace: `if (shadow2.spec.state === "MonitoringUpdate") {
+          const problem = hasReached(shadow2) ? unhealthy : void 0;
+          return problem === void 0 && isReboot(shadow2) ? rebooting() : monitored(version2, problem);
+        }`,
+      },
+    ],
   },
 ];
 
-const text = WANTED.reduce(planted, readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'));
+const text = WANTED.flatMap(({ changes }) => changes).reduce(
+  planted,
+  readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'),
+);
 
 /** The planner that was frozen. Throws unless `find` matches exactly once. */
 export function frozenFleet(fault?: Fault): FleetClass {

@@ -237,9 +237,12 @@ function stepCondition(
   lookUp: boolean,
 ): ProgressingCondition {
   const version = shadow.spec.version ?? '';
-  if (state === 'Proving') return monitored(version, hasReached(shadow) ? unhealthy : undefined);
-  if (unhealthy !== undefined) return staged(version, unhealthy);
   const purpose = purposeOf(shadow);
+  if (state === 'Proving') {
+    const problem = hasReached(shadow) ? unhealthy : undefined;
+    return problem === undefined && purpose === 'Settings' ? rebooting() : monitored(version, problem);
+  }
+  if (unhealthy !== undefined) return staged(version, unhealthy);
   if (purpose === 'Rollback') return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
   return purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);

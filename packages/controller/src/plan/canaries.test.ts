@@ -1,9 +1,22 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { pinned } from '@brupop/shared/testing/settings';
 import type { Evaluation } from '../cluster/checks.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { answered, viewOf } from '../testing/checks.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, type NodeParts, NOW, OLD, underWay } from '../testing/objects.ts';
+import {
+  ago,
+  aGroup,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  type NodeParts,
+  NOW,
+  OLD,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
 import { statusOf } from '../report/config-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
@@ -109,6 +122,88 @@ test('a node that failed as a canary is followed by another one', () => {
   const failed = aManagedNode('a', {}, { status: { crash_count: 1, state_transition_failure_timestamp: ago(0) } });
   const made = planned([failed, aManagedNode('b'), aManagedNode('c')], { canary: { nodes: 1 } });
   expect(started(made)).toEqual(['b']);
+});
+
+describe('a pin to an older version', () => {
+  /** Its host offers the pinned version. */
+  const newer = (name: string): ManagedNode =>
+    aManagedNode(
+      name,
+      {},
+      {
+        spec: { settings: pinned({ versionLock: OLD }) },
+        status: { current_version: NEW, target_version: OLD },
+      },
+    );
+  const planned = (nodes: readonly ManagedNode[], rollout: object): Plan =>
+    plan(aSnapshot(nodes, { versions: { pin: OLD }, concurrency: { maxUpdating: 10 }, rollout }), NOW);
+
+  it('has canaries as a newer one has', () => {
+    const made = planned([newer('a'), newer('b'), newer('c')], { canary: { nodes: 1 } });
+    expect(started(made)).toEqual(['a']);
+    expect(messageOf(made, 'b')).toBe(`1 canary must update to ${OLD} before the other nodes`);
+  });
+
+  it('needs the approval, and starts with it', () => {
+    const nodes = [newer('a'), newer('b')];
+    expect(reasons(planned(nodes, { approval: 'Required' }))).toEqual({
+      a: 'WaitingForApproval',
+      b: 'WaitingForApproval',
+    });
+    expect(started(planned(nodes, { approval: 'Required', approvedVersion: OLD }))).toEqual(['a', 'b']);
+  });
+});
+
+describe('a reboot for settings', () => {
+  const record = { startedAt: ago(30 * MINUTE), from: NEW, rebootRequestedAt: ago(25 * MINUTE) };
+  const others = [aManagedNode('b'), aManagedNode('c')];
+  const joined = { current_version: NEW, target_version: NEW };
+
+  it('is no canary, and takes the place of none', () => {
+    const spec = { ...underWay('MonitoringUpdate', MINUTE), version: NEW };
+    const made = planned([aManagedNode('a', {}, { record, spec, status: joined }), ...others], {
+      canary: { nodes: 1 },
+    });
+    expect(started(made)).toEqual(['b']);
+  });
+
+  it('is no success of the version that the node joined with', () => {
+    const success = {
+      ...record,
+      succeeded: { version: NEW, at: ago(MINUTE) },
+      settingsRebooted: { hash: 'x', at: ago(MINUTE) },
+    };
+    const made = planned([aManagedNode('a', {}, { record: success, status: joined }), ...others], {
+      canary: { nodes: 1 },
+    });
+    expect([started(made), made.canaries]).toEqual([['b'], []]);
+  });
+
+  it.each([
+    ['under way', {}],
+    ['over', { succeeded: { version: NEW, at: ago(0) }, settingsRebooted: { hash: 'x', at: ago(0) } }],
+  ])('leaves on record that the node succeeded as a canary, while it is %s', (_, more) => {
+    const before = { ...record, ...more, updated: { version: NEW, at: ago(HOUR) } };
+    const canary = aManagedNode('a', {}, { record: before, status: joined });
+    const made = planned([canary, ...others], { canary: { nodes: 1 }, soak: '30m' });
+    expect(made.canaries).toEqual([{ version: NEW, since: NOW }]);
+  });
+});
+
+describe('a canary of a group', () => {
+  const inGroup = (health: object, conditions: readonly string[]): Plan => {
+    const canary = updated('a', HOUR, { labels: { pool: 'gpu' }, conditions });
+    const snapshot = snapshotOf([canary, aManagedNode('b')], { canary: { nodes: 1 }, soak: '1h' }, completed(HOUR / 2));
+    return plan(withGroups(snapshot, [aGroup('gpu', { health })]), NOW);
+  };
+
+  it.each([
+    ['does not count', { conditions: [] }, ['DiskPressure'], []],
+    ['counts', { conditions: ['GpuBroken'] }, ['GpuBroken'], ['a']],
+  ])('is healthy by the rules of the group: a condition that %s there', (_, health, conditions, unhealthy) => {
+    const message = messageOf(inGroup(health, conditions), 'b') ?? '';
+    expect(message.includes('not healthy: a')).toBe(unhealthy.length > 0);
+  });
 });
 
 test('only nodes that the selector selects are canaries', () => {

@@ -9,20 +9,20 @@
  *     approved                   all nodes start
  *
  * A canary has succeeded when this controller has recorded so on its shadow; a node that joined with
- * the version says nothing about the update to it. When enough have, the status of the BrupopConfig
+ * the version says nothing about the update to it, nor does a reboot for settings. Its group says what healthy is. When enough have, the status of the BrupopConfig
  * records it, so that nodes which are deleted or join later do not begin again. Where every node that
  * needs the version is a canary, none goes ahead, and the approval is needed first.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
-import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
 import { purposeOf } from '../cluster/state.ts';
-import { isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
+import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
@@ -134,6 +134,8 @@ type Role = 'waiting' | 'updating' | 'late' | 'succeeded';
 
 interface Member {
   readonly node: NodeView;
+  /** That of its group, or of the configuration. */
+  readonly policy: UpdatePolicy;
   readonly role: Role;
 }
 
@@ -155,7 +157,7 @@ function phasesOf(all: PhaseInput, known: readonly CompletedCanary[]): Map<strin
     for (const { version, role } of rolesOf(pair, now)) {
       const release = releaseOf(version);
       const of = members.get(release) ?? [];
-      of.push({ node: pair.node, role });
+      of.push({ node: pair.node, policy: pair.policy, role });
       members.set(release, of);
     }
   }
@@ -174,7 +176,8 @@ function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[]
   if (status === undefined) return [];
   const succeeded = successOf(shadow);
   const purpose = purposeOf(shadow);
-  if (purpose === 'Rollback') return succeeded;
+  // A reboot for settings says nothing about a version.
+  if (purpose === 'Rollback' || purpose === 'Settings') return succeeded;
   if (purpose !== undefined) {
     return [...succeeded, { version: spec.version ?? '', role: isOverdue(shadow, policy, now) ? 'late' : 'updating' }];
   }
@@ -204,7 +207,7 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
   const eligible = usable.filter(({ node }) => isCanary(node, policy));
   const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
   const unhealthy = succeeded
-    .map(({ node }) => ({ name: node.metadata.name, from: healthyFrom(node, policy) }))
+    .map((one) => ({ name: one.node.metadata.name, from: healthyFrom(one.node, one.policy) }))
     .filter(({ from = Infinity }) => from > now);
   const isAwaited = all.some(({ role }) => role !== 'succeeded');
   const areHealthy = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
@@ -218,9 +221,16 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
     pending: [...ofRole('late'), ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting')] : [])],
     unhealthy: unhealthy.map(({ name }) => name),
     includesAll: needed > 0 && needed >= usable.length,
-    ...soakOf(before, { areHealthy, isAwaited }, input),
+    ...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded.map((one) => one.policy)) }, input),
     healthyTimes: unhealthy.map(({ from }) => from),
   };
+}
+
+interface SoakFacts {
+  readonly areHealthy: boolean;
+  readonly isAwaited: boolean;
+  /** Of the canaries that have succeeded. */
+  readonly policies: ReadonlySet<UpdatePolicy>;
 }
 
 /**
@@ -229,22 +239,22 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
  */
 function soakOf(
   before: number | undefined,
-  { areHealthy, isAwaited }: { readonly areHealthy: boolean; readonly isAwaited: boolean },
+  { areHealthy, isAwaited, policies }: SoakFacts,
   { policy, checks, isClockRight, now }: PhaseInput,
 ): Pick<Phase, 'since' | 'failedCheck'> {
   if (before !== undefined && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: undefined };
   if (!areHealthy || (before === undefined && !isAwaited)) return { since: undefined, failedCheck: undefined };
-  const found = checks.all(probesOf(policy, 'After'));
+  const found = checks.all([...policies].flatMap((one) => probesOf(one, 'After')));
   const failedCheck = problemIn(found);
   if (failedCheck !== undefined) return { since: undefined, failedCheck };
   const isKnown = found.every(({ latest }) => latest !== undefined);
   return { since: before ?? (isKnown && isClockRight ? now : undefined), failedCheck: undefined };
 }
 
-/** True for the version or a later one, and for a node that has not reported. */
-function runs({ shadow }: NodePair, version: string): boolean {
+/** True for a node that need not be updated to the version, and for one that has not reported. */
+function runs({ shadow, policy }: NodePair, version: string): boolean {
   const running = shadow.status?.current_version;
-  return running === undefined || sameVersion(running, version) || isLater(running, version);
+  return running === undefined || isAtOrBeyond(running, version, policy.versions);
 }
 
 /** Undefined: not healthy now. Where nodes with a condition are updated, it says nothing about the version. */
@@ -258,7 +268,9 @@ function healthyFrom(node: NodeView, policy: UpdatePolicy): number | undefined {
 function describe(phase: Phase, hasSelector: boolean): string {
   const { version, needed, succeeded, pending, unhealthy, failedCheck } = phase;
   if (needed === 0)
-    return `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version}, so no node starts`;
+    return hasSelector
+      ? `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version}, so no node starts`
+      : `No node can be a canary for ${version}, so no node starts`;
   const canaries = `${needed} ${needed === 1 ? 'canary' : 'canaries'}`;
   const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : '';
   const first = `${canaries}${whose} must update to ${version} before the other nodes`;

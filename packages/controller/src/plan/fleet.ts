@@ -91,7 +91,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
   const selected = managedNodes.filter(({ node }) => node !== undefined && isSelected(node, policy));
   const versions = versionsOf(selected);
-  const failed = failedNodes(snapshot, versions, now);
+  const failed = failedNodes(snapshot, selected, versions, now);
   const offeredSince = (version: string): number | undefined =>
     agesSince(version, versions, config?.status?.versions ?? [], now);
   const checks = new Checks(snapshot.checks, now);
@@ -119,7 +119,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     stuck,
     orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
     failed,
-    frozen: frozenVersions(failed, { snapshot, versions, managed: selected.length, now }),
+    frozen: frozenVersions(failed, { snapshot, versions, selected, now }),
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
     nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),

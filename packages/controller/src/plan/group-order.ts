@@ -10,13 +10,13 @@
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
-import { isLater, sameVersion } from '@brupop/shared/api/version';
+import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, skippedBy } from '../cluster/node.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
-import { isWanted } from '../policy/policy.ts';
+import { isAtOrBeyond, isWanted } from '../policy/policy.ts';
 import { success } from './facts/attempts.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import type { Blocked } from './gates/reasons.ts';
@@ -117,9 +117,7 @@ export class GroupOrder {
     if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
     const running = member.shadow.status?.current_version ?? '';
     const hasFailed = this.#input.failed.some((one) => one.name === member.name && sameVersion(one.version, running));
-    // A pin may lead to an older version.
-    const isBeyond = member.policy.versions.pin === undefined && isLater(running, version);
-    return !hasFailed && (sameVersion(running, version) || isBeyond);
+    return !hasFailed && isAtOrBeyond(running, version, member.policy.versions);
   }
 
   /** A time in the future is of a clock that was wrong. */
@@ -128,9 +126,7 @@ export class GroupOrder {
       at === undefined || at > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at];
     const successes = members.flatMap(({ shadow, policy }) => {
       const last = shadow === undefined ? undefined : success(shadow);
-      const { pin } = policy.versions;
-      const isBeyond = pin === undefined && isLater(last?.version ?? '', version);
-      return isBeyond || sameVersion(last?.version, version) ? known(last?.at) : [];
+      return last !== undefined && isAtOrBeyond(last.version, version, policy.versions) ? known(last.at) : [];
     });
     if (successes.length > 0) return Math.max(...successes);
     const joins = members.flatMap(({ node }) => known(parseTime(node?.metadata.creationTimestamp)));

@@ -11,7 +11,7 @@ import { type ShadowView, startedAt } from '../cluster/shadow.ts';
 import { hasStarted, isSettled, isUnderWay, purposeOf } from '../cluster/state.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
+import { attempts, latestUpdate, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
@@ -48,6 +48,7 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
     ...(outcome === 'Started' && { from: shadow.status?.current_version }),
     group,
     succeeded: undefined,
+    updated: sameVersion(shadow.status?.current_version, spec.version) ? latestUpdate(shadow) : undefined,
   };
 }
 
@@ -178,7 +179,7 @@ function rebooted({ spec }: Transition, shadow: ShadowView): Changes {
   const isOther = attempts(shadow, shadow.spec.version ?? '') === 0;
   return {
     ...UNTIL_REVERTED,
-    ...(isOther && { attempts: shadow.record.attempts }),
+    ...(isOther && { attempts: shadow.record.attempts, unsuccessful: shadow.record.unsuccessful }),
     settingsRebooted: { hash: hashOfSettings(requestedOf(shadow)), at: timeOf(spec) },
   };
 }

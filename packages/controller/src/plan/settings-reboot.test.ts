@@ -147,16 +147,38 @@ it('records the reboot when it succeeds, and leaves on record what other version
   });
   const [change] = planOf([done]).specs;
   expect(change).toMatchObject({ outcome: 'Succeeded', event: { message: 'Rebooted for the settings of its group' } });
-  const { failed, attempts } = done.shadow?.record ?? {};
+  const { failed, attempts, unsuccessful } = done.shadow?.record ?? {};
   expect(change?.record).toEqual({
     startedAt: ago(5 * MINUTE),
     from: OLD,
     failed,
     attempts,
+    unsuccessful,
     succeeded: { version: OLD, at: ago(0) },
     settingsRebooted: { hash, at: ago(0) },
     settingsProved: wanted.map(({ key, value }) => [key, value]),
   });
+});
+
+it('leaves on record when the node was updated to the version', () => {
+  const updated = { version: OLD, at: ago(60 * MINUTE) };
+  const [change] = planOf([atRest('a', { record: { succeeded: updated } })]).specs;
+  expect(change?.outcome).toBe('Started');
+  expect(change?.record).toMatchObject({ updated });
+  expect(change?.record.succeeded).toBeUndefined();
+});
+
+it('does not make the node try a version again that did not boot', () => {
+  const record = {
+    failed: { version: NEW, code: 'RolledBack', at: ago(60 * MINUTE) },
+    succeeded: { version: OLD, at: ago(MINUTE) },
+    settingsRebooted: { hash, at: ago(MINUTE) },
+  };
+  const made = planOf([atRest('a', { record, status: { target_version: NEW } })]);
+  expect(outcomes(made)).toEqual([]);
+  const [found] = made.conditions;
+  expect(found?.progressing.reason).toBe('ManualRetryRequired');
+  expect(found?.progressing.message).toContain(`The node failed with ${NEW} (RolledBack, at ${ago(60 * MINUTE)})`);
 });
 
 it('leaves on record that the node went back from another version', () => {

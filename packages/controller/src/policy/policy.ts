@@ -18,7 +18,7 @@ import { CONFIG_KIND } from '@brupop/shared/api/names';
 import { IGNORE_WAVES, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { Setting } from '@brupop/shared/api/shadow';
 import { type Difference, differences, problemOfShape } from '@brupop/shared/api/spec-schema';
-import { sameVersion } from '@brupop/shared/api/version';
+import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { type Calendar, calendarOf, problemOf } from './calendar.ts';
 
 export type Concurrency = SpecValues['concurrency'];
@@ -136,6 +136,11 @@ export function settingsOfVersions({ pin, ignoreWaves }: Pick<VersionSettings, '
 export function isWanted(version: string, { pin, deny }: VersionSettings): boolean {
   if (deny.some((one) => sameVersion(one, version))) return false;
   return pin === undefined || sameVersion(pin, version);
+}
+
+/** True when a node that runs `running` need not be updated to `version`; a pin may lead to an older one. */
+export function isAtOrBeyond(running: string, version: string, { pin }: Pick<VersionSettings, 'pin'>): boolean {
+  return sameVersion(running, version) || (isLater(running, version) && !sameVersion(pin, version));
 }
 
 /** The version that a node is to run: the pinned one, or what its host is offered. */

@@ -7,6 +7,7 @@
  * from its start to its success. If an update did not fit into its window, the time until it was
  * deferred is recorded.
  */
+import type { NodeRecord } from '@brupop/shared/api/record';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
@@ -37,9 +38,18 @@ export function isOutdated({ status }: ShadowView): boolean {
 }
 
 /** The version of the latest update, and when that update succeeded, epoch milliseconds. */
-export function success({ record: { succeeded } }: ShadowView): { version: string; at: number } | undefined {
-  const at = parseTime(succeeded?.at);
-  return succeeded === undefined || at === undefined ? undefined : { version: succeeded.version, at };
+export function success(shadow: ShadowView): { version: string; at: number } | undefined {
+  const latest = latestUpdate(shadow);
+  const at = parseTime(latest?.at);
+  return latest === undefined || at === undefined ? undefined : { version: latest.version, at };
+}
+
+/** The same as the record has it. A reboot for settings says nothing about a version. */
+export function latestUpdate({
+  record: { succeeded, updated, settingsRebooted },
+}: ShadowView): NodeRecord['succeeded'] {
+  const isOfSettings = succeeded === undefined || settingsRebooted?.at === succeeded.at;
+  return isOfSettings ? updated : succeeded;
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */

@@ -24,7 +24,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
-import { nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
+import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
 import { purposeOf, stateOf } from '../../cluster/state.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
 import { success } from './attempts.ts';
@@ -142,6 +142,7 @@ export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string 
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
   { managedNodes, policy, config, checks }: Snapshot,
+  selected: readonly ManagedNode[],
   versions: readonly VersionCount[],
   now: number,
 ): FailedNode[] {
@@ -152,8 +153,8 @@ export function failedNodes(
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow) || isLeftBehind(one, versions)) return false;
-    return !isDeleted(one) || !runsEverywhere(one, versions);
+    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow)) return false;
+    return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected));
   });
   const before = kept.map((one) => {
     const { name, version, code, since } = one;
@@ -178,15 +179,23 @@ function wasReplaced({ since }: FailedNode, node: NodeView | undefined): boolean
   return createdAt !== undefined && createdAt > since + CLOCK_TOLERANCE_MS;
 }
 
-/** True when all nodes run the version or a later one. */
-function runsEverywhere({ version }: Pick<FailedNode, 'version'>, versions: readonly VersionCount[]): boolean {
-  const running = versions.filter((one) => one.running > 0);
-  return running.length > 0 && !running.some((one) => isLater(version, one.version));
+/** True when no node has to be updated to the version any more. */
+function runsEverywhere({ version }: Pick<FailedNode, 'version'>, selected: readonly ManagedNode[]): boolean {
+  const running = selected.flatMap(({ shadow, policy: { versions } }) => {
+    const { current_version: current = '' } = shadow?.status ?? {};
+    return current === '' ? [] : [{ current, versions }];
+  });
+  return running.length > 0 && running.every(({ current, versions }) => isAtOrBeyond(current, version, versions));
 }
 
-/** True when all nodes run and are offered later versions. */
-function isLeftBehind({ version }: Pick<FailedNode, 'version'>, versions: readonly VersionCount[]): boolean {
-  return versions.length > 0 && versions.every((one) => isLater(one.version, version));
+/** True when all nodes run and are offered later versions, and none is pinned to the version. */
+function isLeftBehind(
+  { version }: Pick<FailedNode, 'version'>,
+  versions: readonly VersionCount[],
+  selected: readonly ManagedNode[],
+): boolean {
+  if (versions.length === 0 || !versions.every((one) => isLater(one.version, version))) return false;
+  return !selected.some(({ policy }) => sameVersion(policy.versions.pin, version));
 }
 
 /** A shadow without its Node tells until it is deleted. */
@@ -272,24 +281,24 @@ export function recorded<T extends { readonly since: string }>(
 interface FleetFacts {
   readonly snapshot: Snapshot;
   readonly versions: readonly VersionCount[];
-  /** How many nodes the configuration selects. */
-  readonly managed: number;
+  /** The nodes that the configuration selects. */
+  readonly selected: readonly ManagedNode[];
   readonly now: number;
 }
 
 /** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
 export function frozenVersions(
   failed: readonly FailedNode[],
-  { snapshot: { managedNodes, config, policy }, versions, managed, now }: FleetFacts,
+  { snapshot: { managedNodes, config, policy }, versions, selected, now }: FleetFacts,
 ): FrozenVersion[] {
   const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
-  const budget = nodesAtOnce(policy.rollout.failureBudget, managed);
+  const budget = nodesAtOnce(policy.rollout.failureBudget, selected.length);
   const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
   const frozen = [...releases.values()].flatMap((version) => {
     const known = before.find((one) => sameVersion(one.version, version));
-    if (known !== undefined) return isLeftBehind(known, versions) ? [] : [known];
+    if (known !== undefined) return isLeftBehind(known, versions, selected) ? [] : [known];
     const count = failed.filter((one) => sameVersion(one.version, version)).length;
-    return managed > 0 && count > budget ? [{ version, since: now }] : [];
+    return selected.length > 0 && count > budget ? [{ version, since: now }] : [];
   });
   const enough = Math.min(WITNESSES, managedNodes.length);
   return frozen.map(({ version, since }) => {
