@@ -9,7 +9,7 @@ const PLACE = `${GROUP},zone=~"$zone"`;
 /** Reasons for which only a user can do something; a test compares them with the controller's. */
 const ATTENTION = [
   'ManualRetryRequired|AgentNotResponding|DeadlineExceeded|Reverted|Frozen|ClockSkew|ConnectivityLost|HostSettingsNotApplied',
-  'HostLocked',
+  'UpdateCheckFailed|HostLocked',
   'VersionNotOffered|InvalidVersion|WindowTooShort|SpecWriteRejected',
 ].join('|');
 

@@ -182,6 +182,27 @@ it('reports a host without in-place updates and checks it again only at the usua
   expect(w.host.calls).toEqual(['refresh']);
 });
 
+it('reports that a host cannot check for updates, once, until a check succeeds', async () => {
+  const w = world();
+  w.host.failCommand('refresh', ...Array.from({ length: 12 }, () => ({ exit: 1, stderr: 'no route to host' })));
+  await w.pass(50 * MINUTE);
+  expect(w.status?.lastOperation).toBeUndefined();
+  w.api.calls.length = 0;
+  await w.pass(70 * MINUTE);
+  expect(w.api.calls.filter((call) => call.startsWith('report'))).toHaveLength(1);
+  expect(w.status).toMatchObject({
+    current_state: 'Idle',
+    crash_count: 0,
+    lastOperation: {
+      state: 'Failed',
+      errorCode: 'UpdateCheckFailed',
+      message: expect.stringContaining('no route') as string,
+    },
+  });
+  await w.pass(5 * 60 * MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
+});
+
 it('reports an unreadable update status, until it is readable', async () => {
   const w = world();
   const unreadable = new HostError('unreadable', '500 Update dispatcher failed');

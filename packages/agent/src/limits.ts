@@ -58,6 +58,8 @@ export const LIMITS = {
   drainWithoutPass: 30 * MINUTE,
   /** An update status that is unusable for this time is a lasting problem of the host. */
   statusUnusable: 30 * SECOND,
+  /** A host at rest that has not been able to check for updates for this time has a problem that is reported. */
+  checkFailing: 60 * MINUTE,
   /** A refresh uses the settings that were stored this long before: the host applies them late. */
   settingsApply: 1.5 * SECOND,
   /** Settings after which the apiserver is not heard from for this time are put back. */

@@ -78,6 +78,33 @@ const cases: Cases = {
     { attempt: { restored: true }, tracker: { checkError: error('RefreshFailed') } },
     'wait',
   ],
+  'idle: checks that have failed for an hour are a problem': [
+    {
+      attempt: { restored: true },
+      tracker: { checkError: error('RefreshFailed'), checkFailingSince: NOW - 60 * MINUTE },
+    },
+    'report Idle, Stage Failed UpdateCheckFailed',
+  ],
+  'idle: failing checks are not reported again': [
+    {
+      attempt: { restored: true },
+      tracker: { checkError: error('RefreshFailed'), checkFailingSince: NOW - 90 * MINUTE },
+      last: failed('UpdateCheckFailed'),
+    },
+    'wait',
+  ],
+  'idle: failing checks do not hide the failure of an update': [
+    {
+      attempt: { restored: true },
+      tracker: { checkError: error('RefreshFailed'), checkFailingSince: NOW - 90 * MINUTE },
+      last: failed('RolledBack'),
+    },
+    'wait',
+  ],
+  'idle: a lock that is held for long is a problem': [
+    { update: LOCKED, attempt: { restored: true }, tracker: { hostLockedSince: NOW - 21 * MINUTE } },
+    'report Idle, Stage Failed UpdateCheckFailed',
+  ],
   'idle: an unreadable status is reported only when it lasts': [
     { update: UNREADABLE, attempt: { restored: true }, tracker: { hostUnusableSince: NOW - 1000 } },
     'wait',

@@ -1,11 +1,11 @@
 /** Spec Idle: undo an earlier attempt, apply the host's settings, check for updates. */
-import type { OperationError } from '@brupop/shared/api/error-codes';
+import type { ErrorCode, OperationError } from '@brupop/shared/api/error-codes';
 import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { type Action, isRebootInProgress } from '../actions.ts';
 import { sameStatus } from '../apiserver/messages.ts';
-import { MAX_MESSAGE } from '../limits.ts';
+import { LIMITS, lockLimit, MAX_MESSAGE } from '../limits.ts';
 import {
   type AnsweredContext,
   type Context,
@@ -58,7 +58,7 @@ function reportIdle(c: AnsweredContext): Action | undefined {
 function closed(c: AnsweredContext): LastOperation | undefined {
   const last = c.shadow.status?.lastOperation;
   const problem = hostProblem(c);
-  if (last?.state === 'Failed' && !isHostProblem(last.errorCode)) return undone(c, last);
+  if (last?.state === 'Failed' && !isReportedProblem(last.errorCode)) return undone(c, last);
   if (last?.state === 'Failed') return withProblem(c, last, problem);
   return problem === undefined ? undone(c, last) : problemOperation(c, problem);
 }
@@ -108,7 +108,22 @@ function problemOperation({ base, seen }: AnsweredContext, { code, message }: Pr
 function hostProblem(c: AnsweredContext): Problem | undefined {
   if (c.update.kind === 'failed') return isLastingProblem(c) ? c.update : undefined;
   const { checkError } = c.tracker;
-  return isHostProblem(checkError?.code) ? checkError : undefined;
+  return isHostProblem(checkError?.code) ? checkError : failingChecks(c);
+}
+
+/** A host that cannot check for updates would otherwise seem to be up to date for ever. */
+function failingChecks({ tracker, seen, shadow: { spec } }: AnsweredContext): Problem | undefined {
+  const { checkError, checkFailingSince = Infinity, hostLockedSince = Infinity } = tracker;
+  const code = 'UpdateCheckFailed';
+  if (seen.nowMs - hostLockedSince > lockLimit(spec))
+    return { code, message: 'another process on the host does not release the update lock' };
+  const isLasting = checkError !== undefined && seen.nowMs - checkFailingSince >= LIMITS.checkFailing;
+  return isLasting ? { code, message: checkError.message } : undefined;
+}
+
+/** Such a problem is on record until it is solved; the failure of an update stays. */
+function isReportedProblem(code: ErrorCode | undefined): boolean {
+  return isHostProblem(code) || code === 'UpdateCheckFailed';
 }
 
 function checkForUpdates(c: AnsweredContext): Action {

@@ -78,6 +78,8 @@ export class Tracker {
   hostUnusableSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
+  /** Since when no check for updates has succeeded, after one that has failed. */
+  checkFailingSince: number | undefined;
   /** The spec that the apiserver rejected as outdated. */
   rejected: { readonly key: string; readonly notBefore: number; readonly times: number } | undefined;
   readonly reboots = new Reboots();
@@ -197,6 +199,7 @@ export class Tracker {
     this.settings.refreshSucceeded(startedMs);
     this.#check.succeed();
     this.checkError = undefined;
+    this.checkFailingSince = undefined;
     this.checkDueMs = this.#nextCheck(nowMs);
   }
 
@@ -256,6 +259,7 @@ export class Tracker {
   /** A problem that no retry solves is checked again at the usual interval. */
   #checkFailed(error: OperationError, nowMs: number): void {
     this.checkError = error;
+    this.checkFailingSince ??= nowMs;
     this.checkDueMs = isHostProblem(error.code) ? this.#nextCheck(nowMs) : this.#check.fail(nowMs);
   }
 }

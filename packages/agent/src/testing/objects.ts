@@ -149,6 +149,7 @@ function tracker(c: Case): TrackerView {
     hostRefusedSince: undefined,
     hostHasAnswered: true,
     hostLockedSince: undefined,
+    checkFailingSince: undefined,
     hostUnusableSince: undefined,
     checkDueMs: NOW + MINUTE,
     checkError: undefined,

@@ -8,6 +8,7 @@
  *     confirmed     Resting or Restoring: the node is up to date, or a candidate
  *     unconfirmed   the condition stays as it is until the deadline
  */
+import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -31,6 +32,7 @@ import {
   type ProgressingCondition,
   runsHooks,
   staged,
+  unchecked,
   updating,
   upToDate,
   waiting,
@@ -268,6 +270,9 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   return { ...found, phase, ...startOf(input, { change, status, version }) };
 }
 
+/** With these the host has not told what it is offered. One without in-place updates is left alone. */
+const UNCHECKED: readonly (string | undefined)[] = ['UpdateCheckFailed', 'HostStatusUnreadable'] satisfies ErrorCode[];
+
 /** A lock that no pin explains keeps a node from the versions of the fleet, unless a user leaves the node out. */
 function restingOf(
   { node, settings, policy: { versions } }: TransitionInput,
@@ -276,6 +281,9 @@ function restingOf(
   const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
   const isLocked = hostLock !== undefined && versions.pin === undefined && skippedBy(node) === undefined;
   if (isLocked) return { progressing: hostLocked(hostLock), phase: 'waiting' };
+  const { lastOperation: last } = status;
+  if (last?.state === 'Failed' && UNCHECKED.includes(last.errorCode))
+    return { progressing: unchecked(running, last), phase: 'waiting' };
   const unset = whyNotInForce(settings);
   if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
   return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };

@@ -38,6 +38,12 @@ export function hostLocked(lock: string): ProgressingCondition {
   return progressing('False', 'HostLocked', `${what}. ${next}`);
 }
 
+/** Whether the host is offered another version is not known. */
+export function unchecked(version: string, { errorCode, message = '' }: LastOperation): ProgressingCondition {
+  const what = `Runs ${version}; its host cannot check for updates (${errorCode ?? 'no error code'})`;
+  return progressing('False', 'UpdateCheckFailed', `${what}: ${message.slice(0, MAX_MESSAGE)}`);
+}
+
 /**
  * The message stays the same for the whole update, to save writes.
  * @param podsProblem - why the pods on a staged node cannot be listed

@@ -123,6 +123,31 @@ test('a host with a lock that no pin explains is not UpToDate, and its condition
   expect(news?.event?.message).toContain(`HostLocked: settings.updates.version-lock of its host is ${OLD}`);
 });
 
+test.each(['UpdateCheckFailed', 'HostStatusUnreadable'] as const)(
+  'a host that reports %s is not UpToDate, and its condition quotes it',
+  (errorCode) => {
+    const lastOperation = failure(errorCode, { version: OLD, message: 'refresh: no route to host' });
+    const made = planOf([aManagedNode('a', {}, { status: { target_version: OLD, lastOperation } })]);
+    expect([reasonOf(made), made.counts.upToDate]).toEqual(['UpdateCheckFailed', 0]);
+    expect(made.conditions[0]?.progressing.message).toBe(
+      `Runs ${OLD}; its host cannot check for updates (${errorCode}): refresh: no route to host`,
+    );
+  },
+);
+
+test('a host that could not check is updated to what it was offered before', () => {
+  const lastOperation = failure('UpdateCheckFailed', { version: OLD });
+  const shadow: ShadowParts = { status: { target_version: NEW, lastOperation } };
+  expect(planOf([aManagedNode('a', {}, shadow)]).specs).toMatchObject([{ outcome: 'Started' }]);
+});
+
+test('a host without in-place updates is left alone', () => {
+  const lastOperation = failure('HostUnsupported', { version: OLD });
+  expect(reasonOf(planOf([aManagedNode('a', {}, { status: { target_version: OLD, lastOperation } })]))).toBe(
+    'UpToDate',
+  );
+});
+
 test('a locked host is updated to what it is offered first', () => {
   const shadow: ShadowParts = { status: { target_version: NEW, settings: { hostLock: NEW } } };
   expect(planOf([aManagedNode('a', {}, shadow)]).specs).toMatchObject([{ outcome: 'Started' }]);

@@ -20,6 +20,7 @@ export const ERROR_CODES = {
   HostBusy: 'RetrySoon',
   HostUnsupported: 'Manual',
   HostStatusUnreadable: 'Manual',
+  UpdateCheckFailed: 'RetrySoon',
   RefreshFailed: 'RetryAfterBackoff',
   VersionNotOffered: 'RetryWithOffered',
   PrepareFailed: 'RetryAfterBackoff',

@@ -53,6 +53,7 @@ export const REASONS = {
   MinimumAgeNotReached: { passes: 'time', isIntended: true },
   VersionNotOffered: { passes: 'manual', needsAttention: true, withoutTaint: true },
   HostSettingsNotApplied: { passes: 'manual', needsAttention: true },
+  UpdateCheckFailed: { passes: 'event', needsAttention: true, withoutTaint: true },
   HostLocked: { passes: 'manual', needsAttention: true, withoutTaint: true },
   ChangingSettings: { passes: 'time' },
   SettingsConflict: { passes: 'manual', withoutTaint: true },
