@@ -135,21 +135,25 @@ function rebootedEarly(c: AnsweredContext, version: string): Action | undefined 
 function requireImage(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   const { status, update } = c;
   if (update.kind === 'locked' || update.kind === 'failed')
-    return step === undefined ? begin(c, 'Drain', version, 'StagedAndPerformedUpdate') : undefined;
-  const isThere =
-    status !== undefined && (isStaged(status, version) || (mayBeActive(step) && isActivated(status, version)));
-  if (isThere) return undefined;
-  if (status !== undefined && isHidden(status, version))
-    return step === undefined
-      ? begin(c, 'Drain', version, 'StagedAndPerformedUpdate')
-      : runCommand(c, 'prepare', `another actor has checked for updates: ${version} is written again`, { version });
-  const found = status === undefined ? 'no update status' : describeStatus(status);
+    return step === undefined ? startDrain(c, version) : undefined;
+  if (status === undefined) return imageLost(c, version, 'no update status');
+  if (isStaged(status, version) || (mayBeActive(step) && isActivated(status, version))) return undefined;
+  if (!isHidden(status, version)) return imageLost(c, version, describeStatus(status));
+  if (step === undefined) return startDrain(c, version);
+  return runCommand(c, 'prepare', `another actor has checked for updates: ${version} is written again`, { version });
+}
+
+function imageLost(c: AnsweredContext, version: string, found: string): Action {
   return failStep(c, version, 'StagedImageLost', `expected ${version} to be staged by its prepare, found ${found}`);
+}
+
+function startDrain(c: AnsweredContext, version: string): Action {
+  return begin(c, 'Drain', version, 'StagedAndPerformedUpdate');
 }
 
 function beginDrain(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   return step === undefined || step.operation === 'Stage' || step.operation === 'Restore'
-    ? begin(c, 'Drain', version, 'StagedAndPerformedUpdate')
+    ? startDrain(c, version)
     : undefined;
 }
 

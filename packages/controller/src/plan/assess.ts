@@ -233,6 +233,13 @@ function updatingCondition(
   return isBlocked ? notDrained(blockedBy) : stepCondition(input, unhealthy, lookUp);
 }
 
+/** A node that was rebooted for settings runs the same version. */
+function provingCondition(shadow: ShadowView, unhealthy: string | undefined): ProgressingCondition {
+  const problem = hasReached(shadow) ? unhealthy : undefined;
+  const isForSettings = problem === undefined && purposeOf(shadow) === 'Settings';
+  return isForSettings ? rebooting() : monitored(shadow.spec.version ?? '', problem);
+}
+
 function stepCondition(
   { shadow, state, drain }: TransitionInput,
   unhealthy: string | undefined,
@@ -240,10 +247,7 @@ function stepCondition(
 ): ProgressingCondition {
   const version = shadow.spec.version ?? '';
   const purpose = purposeOf(shadow);
-  if (state === 'Proving') {
-    const problem = hasReached(shadow) ? unhealthy : undefined;
-    return problem === undefined && purpose === 'Settings' ? rebooting() : monitored(version, problem);
-  }
+  if (state === 'Proving') return provingCondition(shadow, unhealthy);
   if (unhealthy !== undefined) return staged(version, unhealthy);
   if (purpose === 'Rollback') return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
