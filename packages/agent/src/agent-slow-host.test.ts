@@ -1,4 +1,5 @@
 /** A host that answers slowly, and one that others use at the same time. */
+import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { pinned } from '@brupop/shared/testing/settings';
 import { endWorlds, IDLE, MINUTE, NEW, REBOOT, STAGE, world, type World } from './testing/world.ts';
 
@@ -51,30 +52,49 @@ it.each([2.1, 9])('sets a pin and confirms it when each answer of the host takes
   expect(w.status?.settings?.message).toBeUndefined();
 });
 
-it('writes the image again when another actor checks for updates while the node is drained', async () => {
+/** Another actor checks for updates before the last pass of the drain, which ends the drain in time. */
+async function checkedDuringDrain(): Promise<World> {
   const w = world();
   await w.pass(MINUTE);
   await w.spec(STAGE, MINUTE);
   const blocked = { pod: 'a/b', reason: 'DisruptionBudget', message: 'needs 1' } as const;
-  w.api.drains = Array.from({ length: 20 }, () => ({ done: false, evicted: 0, remaining: 1, blockedBy: [blocked] }));
-  await w.spec(REBOOT, 20_000);
+  const pass = (limitRemainingMs: number): DrainResult => ({
+    done: false,
+    evicted: 0,
+    remaining: 1,
+    blockedBy: [blocked],
+    limitRemainingMs,
+  });
+  w.api.drains = [
+    ...Array.from({ length: 5 }, () => pass(2 * MINUTE)),
+    { done: true, evicted: 1, remaining: 0, blockedBy: [], limitRemainingMs: MINUTE },
+  ];
+  await w.spec(REBOOT, 3_000);
   w.host.calls.length = 0;
   await w.host.command('refresh');
-  await w.pass(5 * MINUTE);
-  expect(w.host.calls).toEqual(['refresh', 'prepare', 'activate', 'reboot']);
+  return w;
+}
+
+it('writes the image again when another actor checks for updates while the node is drained', async () => {
+  const w = await checkedDuringDrain();
+  w.api.calls.length = 0;
+  // The download takes longer than the drain has left: it is over.
+  w.host.lockedLooks = 300;
+  for (let i = 0; i < 20 && !w.host.calls.includes('prepare'); i += 1) await w.pass(1_000);
+  w.host.lockedLooks = 0;
+  await w.pass(8 * MINUTE);
+  expect(w.api.calls.slice(0, 2)).toEqual(['drain', 'drain']);
+  expect(w.host.calls.slice(0, 4)).toEqual(['refresh', 'prepare', 'activate', 'reboot']);
   expect([w.host.rebootAsked, w.status?.crash_count]).toEqual([true, 0]);
 });
 
-it('fails, and returns the Node to service, when that image cannot be written', async () => {
-  const w = world();
-  await w.pass(MINUTE);
-  await w.spec(STAGE, MINUTE);
-  w.host.failCommand('prepare', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'no route to host' })));
-  await w.host.command('refresh');
-  await w.spec(REBOOT, 10 * MINUTE);
-  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'StagedImageLost' } });
-  expect(w.status?.lastOperation?.message).toContain('latest command prepare failed');
-  expect(w.host.rebootAsked).toBe(false);
+it('tries three times to write it, and then fails with what the host says, and returns the Node to service', async () => {
+  const w = await checkedDuringDrain();
+  w.host.failCommand('prepare', ...Array.from({ length: 9 }, () => ({ exit: 1, stderr: 'No space left on device' })));
+  await w.pass(5 * MINUTE);
+  expect(w.host.calls).toEqual(['refresh', 'prepare', 'prepare', 'prepare']);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'PrepareFailed' } });
+  expect(w.status?.lastOperation?.message).toContain('No space left on device');
   expect(w.api.calls).toContain('restore');
 });
 

@@ -148,7 +148,7 @@ export const PAUSES = {
   rebootRefused: { baseMs: 5 * SECOND, capMs: MINUTE },
   /** A drain pass that evicted nothing. */
   drain: { baseMs: 500, capMs: 10 * SECOND },
-  /** The check for updates; its cap is the check interval. */
+  /** The check for updates; its cap is the check interval, if that is shorter. */
   check: { baseMs: MINUTE, capMs: 30 * MINUTE },
   settings: { baseMs: SECOND, capMs: 5 * MINUTE },
   /** Former values that no group replaces any more, after they had to be taken back. */

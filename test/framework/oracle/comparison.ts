@@ -71,6 +71,11 @@ const WANTED: readonly Wanted[] = [
           const isOfSettings = succeeded === void 0 || at(annotations[SETTINGS_REBOOTED_ANNOTATION]) === at(succeeded);
           return isOfSettings ? annotations["updated"] : succeeded;
         }
+        function anySuccess({ metadata: { annotations = {} } }) {
+          const [version2 = "", time2] = (annotations[UPDATE_SUCCEEDED_ANNOTATION] ?? "").split("=");
+          const at2 = parseTime(time2);
+          return at2 === void 0 ? void 0 : { version: version2, at: at2 };
+        }
         function success(shadow2) {
           const [version2 = "", time2] = (latestUpdate(shadow2) ?? "").split("=");`,
       },
@@ -78,16 +83,20 @@ const WANTED: readonly Wanted[] = [
         find: /\.\.\.without2\(shadow2, UPDATE_SUCCEEDED_ANNOTATION\)\n\s+\};\n\}\nfunction endedByConfig2/u,
         replace: `...without2(shadow2, UPDATE_SUCCEEDED_ANNOTATION),
           ...sameVersion(shadow2.status?.current_version, spec.version) && latestUpdate(shadow2) !== void 0
-            ? { updated: latestUpdate(shadow2) } : without2(shadow2, "updated")
+            ? { updated: latestUpdate(shadow2) } : without2(shadow2, "updated"),
+          ...sameVersion(shadow2.status?.current_version, spec.version) && shadow2.metadata.annotations?.[FAILED_VERSION_ANNOTATION] !== void 0
+            && { hidden: shadow2.metadata.annotations[FAILED_VERSION_ANNOTATION] }
         };
         }
         function endedByConfig2`,
       },
-      { find: /var ANNOTATIONS2 = \[\n\s+BLOCKED_DRAINS_ANNOTATION,/u, replace: '$& "updated",' },
+      { find: /shadow2 && success\(shadow2\)/u, replace: 'shadow2 && anySuccess(shadow2)' },
+      { find: /var ANNOTATIONS2 = \[\n\s+BLOCKED_DRAINS_ANNOTATION,/u, replace: '$& "updated", "hidden",' },
       {
         find: /const ended = UNTIL_REVERTED\.filter\(\(name\) => name !== FAILED_ATTEMPTS_ANNOTATION \|\| !isOther\);/u,
         replace: `const kept = [FAILED_ATTEMPTS_ANNOTATION, UNSUCCESSFUL_ATTEMPTS_ANNOTATION];
-          const ended = UNTIL_REVERTED.filter((name) => !kept.includes(name) || !isOther);`,
+          const hasCount = shadow2.metadata.annotations?.[FAILED_ATTEMPTS_ANNOTATION] !== void 0;
+          const ended = UNTIL_REVERTED.filter((name) => !(isOther && hasCount && kept.includes(name)));`,
       },
     ],
   },
@@ -106,8 +115,8 @@ const WANTED: readonly Wanted[] = [
         find: /var notRolledBack = /u,
         replace: `function neverAgain({ name, shadow: shadow2, version: version2 }) {
           const failed = recordedFailure(name, shadow2);
-          const rebooted = (shadow2.metadata.annotations?.[SETTINGS_REBOOTED_ANNOTATION] ?? "").split("=")[1];
-          if (failed === void 0 || !((parseTime(rebooted) ?? -Infinity) >= failed.since)) return void 0;
+          const { hidden, [FAILED_VERSION_ANNOTATION]: known } = shadow2.metadata.annotations ?? {};
+          if (failed === void 0 || hidden !== known) return void 0;
           if (!sameVersion(failed.version, version2) || failed.code !== "RolledBack") return void 0;
           const found = \`The node failed with \${version2} (\${failed.code}, at \${rfc3339(failed.since)}), and does not try it again by itself\`;
           return { reason: "ManualRetryRequired", message: \`\${found}. \${howToRetry(shadow2, version2)}\` };

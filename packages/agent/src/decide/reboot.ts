@@ -1,7 +1,8 @@
 /**
  * Spec RebootedIntoUpdate: exclude and drain the node, set what takes effect with a boot, activate the
  * staged image, reboot into it, restore the node. Nothing is evicted, activated or rebooted for an image
- * that is not known to be staged.
+ * that is not known to be staged. If another actor hides its record during the drain, it is written again
+ * after the drain.
  *
  * If the node runs the version already, it is rebooted only for settings, once, and not without them. In
  * an update, settings that fail hold up nothing.
@@ -11,7 +12,7 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
-import { describeStatus, isActivated, isHidden, isStaged } from '../host/host.ts';
+import { describeStatus, isActivated, isHidden, isOffered, isStaged, type UpdateStatus } from '../host/host.ts';
 import type { SettingsPlan } from '../settings/plan.ts';
 import { LIMITS, SETTINGS_TRIES, stepLimit } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
@@ -138,9 +139,19 @@ function requireImage(c: AnsweredContext, version: string, step: LastOperation |
     return step === undefined ? startDrain(c, version) : undefined;
   if (status === undefined) return imageLost(c, version, 'no update status');
   if (isStaged(status, version) || (mayBeActive(step) && isActivated(status, version))) return undefined;
-  if (!isHidden(status, version)) return imageLost(c, version, describeStatus(status));
-  if (step === undefined) return startDrain(c, version);
+  if (!mayBeWritten(c, status, version)) return imageLost(c, version, describeStatus(status));
+  return step === undefined ? startDrain(c, version) : writeAgain(c, version);
+}
+
+/** Not during the drain, whose time would go on meanwhile. */
+function writeAgain(c: AnsweredContext, version: string): Action | undefined {
+  if (c.tracker.attempt.drain?.done === false) return undefined;
   return runCommand(c, 'prepare', `another actor has checked for updates: ${version} is written again`, { version });
+}
+
+/** True for an image that another actor hides, and for one that could not be written again. */
+function mayBeWritten({ tracker }: AnsweredContext, status: UpdateStatus, version: string): boolean {
+  return isHidden(status, version) || (tracker.attempt.error?.code === 'PrepareFailed' && isOffered(status, version));
 }
 
 function imageLost(c: AnsweredContext, version: string, found: string): Action {

@@ -99,7 +99,7 @@ export class Tracker {
     this.settings = new SettingsTracker(random);
     this.host = new Retry(PAUSES.host, random);
     this.api = new Retry(PAUSES.api, random);
-    this.#check = new Retry({ ...PAUSES.check, capMs: checkIntervalMs }, random);
+    this.#check = new Retry({ ...PAUSES.check, capMs: Math.min(PAUSES.check.capMs, checkIntervalMs) }, random);
     this.#commands = new Retry(PAUSES.command, random);
     this.#refusedReboots = new Retry(PAUSES.rebootRefused, random);
     this.#drains = new Retry(PAUSES.drain, random);
@@ -214,7 +214,8 @@ export class Tracker {
     // The pause counts from the start of a pass, since a pass may wait itself.
     const drainNotBefore = drain.done ? 0 : this.#drains.fail(startedMs);
     const { limitRemainingMs: leftMs } = drain;
-    const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + leftMs };
+    // A drain that is over has no limit any more, whatever delays the next step.
+    const limit = leftMs === undefined ? {} : { drainEndsAt: drain.done ? Infinity : nowMs + leftMs };
     this.#updateAttempt({ restored: false, drainError: undefined, drain, drainNotBefore, ...done, ...limit });
   }
 

@@ -18,6 +18,7 @@ import type { Reflector } from '@brupop/shared/kube/reflector';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { AgentPod } from '../auth/agent-pods.ts';
 import type { Identity } from '../auth/authenticator.ts';
+import { LruMap } from '../http/limits.ts';
 import { agentShadow, concerns, type SlimShadow } from './policy.ts';
 
 /** Streams get heartbeats in groups, so that those of thousands are spread out. */
@@ -26,10 +27,12 @@ const TICK_MS = STREAM_HEARTBEAT_MS / GROUPS;
 /** How long a client may take to receive the end of a stream. */
 const END_LIMIT_MS = 2_000;
 const POD_DELETED = 'the pod is deleted';
+/** More than a rollout of agents deletes in the seconds that a call takes. */
+const DELETED_PODS = 2_000;
 
 export interface StreamHubOptions {
   readonly shadows: Pick<Reflector<SlimShadow>, 'get' | 'subscribe'>;
-  readonly pods: Pick<Reflector<AgentPod>, 'get' | 'subscribe'>;
+  readonly pods: Pick<Reflector<AgentPod>, 'subscribe'>;
   readonly namespace: string;
   readonly clock: Clock;
   /** Called with 1 or -1 when the stream of an agent of this build opens or closes. */
@@ -43,6 +46,8 @@ export class StreamHub {
   /** By shadow name, then by pod UID. */
   readonly #streams = new Map<string, Map<string, ShadowStream>>();
   readonly #groups: readonly Set<ShadowStream>[] = Array.from({ length: GROUPS }, () => new Set());
+  /** UIDs of the latest ones: a call may have been authenticated before. */
+  readonly #deletedPods = new LruMap<true>(DELETED_PODS);
   #opened = 0;
   #tick = 0;
   #beatAt: number;
@@ -77,7 +82,7 @@ export class StreamHub {
 
   /** Opens a stream with the cached shadow or else `found`. An older one of the same pod ends. */
   open(identity: Identity, response: ServerResponse, found: SlimShadow | undefined, agentBuild = ''): void {
-    const { shadows, pods, namespace, clock, count } = this.#options;
+    const { shadows, namespace, clock, count } = this.#options;
     const name = shadowName(identity.node);
     const group = this.#groups[this.#opened % GROUPS];
     this.#opened += 1;
@@ -94,8 +99,8 @@ export class StreamHub {
       if (ofNode.get(identity.podUID) === stream) ofNode.delete(identity.podUID);
       if (ofNode.size === 0 && this.#streams.get(name) === ofNode) this.#streams.delete(name);
     });
-    // It may have been deleted since the call was authenticated.
-    if (pods.get(identity.podName, namespace)?.metadata.uid !== identity.podUID) stream.end(POD_DELETED);
+    // Since the call was authenticated. A pod that the watch has not shown yet is served.
+    if (this.#deletedPods.get(identity.podUID) !== undefined) stream.end(POD_DELETED);
     else stream.show(shadows.get(name, namespace) ?? found);
   }
 
@@ -108,6 +113,7 @@ export class StreamHub {
   }
 
   #podDeleted(podUID: string): void {
+    this.#deletedPods.set(podUID, true);
     for (const ofNode of this.#streams.values()) ofNode.get(podUID)?.end(POD_DELETED);
   }
 

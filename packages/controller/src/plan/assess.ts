@@ -277,19 +277,19 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
 /** With these the host has not told what it is offered. One without in-place updates is left alone. */
 const UNCHECKED: readonly (string | undefined)[] = ['UpdateCheckFailed', 'HostStatusUnreadable'] satisfies ErrorCode[];
 
-/** A lock that no pin explains keeps a node from the versions of the fleet, unless a user leaves the node out. */
+/** What keeps a node from the versions of the fleet counts unless it is pinned, or a user leaves it out. */
 function restingOf(
   { node, settings, policy: { versions } }: TransitionInput,
   status: ShadowStatus,
 ): Partial<Assessment> {
   const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
-  const isLocked = hostLock !== undefined && versions.pin === undefined && skippedBy(node) === undefined;
-  if (isLocked) return { progressing: hostLocked(hostLock), phase: 'waiting' };
-  const { lastOperation: last } = status;
-  if (last?.state === 'Failed' && UNCHECKED.includes(last.errorCode))
-    return { progressing: unchecked(running, last), phase: 'waiting' };
+  const isFree = versions.pin === undefined && skippedBy(node) === undefined;
+  if (hostLock !== undefined && isFree) return { progressing: hostLocked(hostLock), phase: 'waiting' };
   const unset = whyNotInForce(settings);
   if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
+  const { lastOperation: last } = status;
+  const isUnchecked = last?.state === 'Failed' && UNCHECKED.includes(last.errorCode);
+  if (isUnchecked && isFree) return { progressing: unchecked(running, last), phase: 'waiting' };
   return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
 }
 

@@ -170,8 +170,7 @@ describe('a reboot for settings', () => {
   it('is no success of the version that the node joined with', () => {
     const success = {
       ...record,
-      succeeded: { version: NEW, at: ago(MINUTE) },
-      settingsRebooted: { hash: 'x', at: ago(MINUTE) },
+      succeeded: { version: NEW, at: ago(MINUTE), isReboot: true },
     };
     const made = planned([aManagedNode('a', {}, { record: success, status: joined }), ...others], {
       canary: { nodes: 1 },
@@ -181,13 +180,19 @@ describe('a reboot for settings', () => {
 
   it.each([
     ['under way', {}],
-    ['over', { succeeded: { version: NEW, at: ago(0) }, settingsRebooted: { hash: 'x', at: ago(0) } }],
+    ['over', { succeeded: { version: NEW, at: ago(0), isReboot: true } }],
   ])('leaves on record that the node succeeded as a canary, while it is %s', (_, more) => {
     const before = { ...record, ...more, updated: { version: NEW, at: ago(HOUR) } };
     const canary = aManagedNode('a', {}, { record: before, status: joined });
     const made = planned([canary, ...others], { canary: { nodes: 1 }, soak: '30m' });
     expect(made.canaries).toEqual([{ version: NEW, since: NOW }]);
   });
+});
+
+test('a success that the release before recorded counts as it did there', () => {
+  const record = { succeeded: { version: NEW, at: ago(HOUR) }, settingsRebooted: { hash: 'x', at: ago(HOUR) } };
+  const canary = aManagedNode('a', {}, { record, status: { current_version: NEW, target_version: NEW } });
+  expect(started(planned([canary, aManagedNode('b')], { canary: { nodes: 1 } }))).toEqual(['b']);
 });
 
 describe('a canary of a group', () => {

@@ -1,4 +1,4 @@
-import { pinned } from '@brupop/shared/testing/settings';
+import { pinned, pinRecords } from '@brupop/shared/testing/settings';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -139,6 +139,20 @@ test('a host that could not check is updated to what it was offered before', () 
   const lastOperation = failure('UpdateCheckFailed', { version: OLD });
   const shadow: ShadowParts = { status: { target_version: NEW, lastOperation } };
   expect(planOf([aManagedNode('a', {}, shadow)]).specs).toMatchObject([{ outcome: 'Started' }]);
+});
+
+test('a user may leave out or pin a node whose host cannot check', () => {
+  const lastOperation = failure('UpdateCheckFailed', { version: OLD });
+  const status = { target_version: OLD, lastOperation };
+  const skipped = aManagedNode('a', { annotations: { [SKIP_ANNOTATION]: 'true' } }, { status });
+  expect(reasonOf(planOf([skipped]))).toBe('UpToDate');
+  const spec = { settings: pinned({ versionLock: OLD }) };
+  const held = aManagedNode(
+    'a',
+    {},
+    { spec, status: { ...status, settings: { records: pinRecords({ versionLock: OLD }) } } },
+  );
+  expect(reasonOf(planOf([held], { pin: OLD }))).toBe('UpToDate');
 });
 
 test('a host without in-place updates is left alone', () => {

@@ -165,8 +165,10 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
   const { managedNode } = decision;
   const waits = blocked.get(managedNode.name);
   const isChanging = decision.phase === 'upToDate' && decision.progressing?.reason === 'ChangingSettings';
-  if (waits !== undefined && isChanging)
-    return { ...decision, ...needsPodsFor(waits), progressing: waits.isUnknown === true ? undefined : waiting(waits) };
+  if (waits !== undefined) {
+    const progressing = waits.isUnknown === true ? undefined : waiting(waits);
+    return { ...decision, ...needsPodsFor(waits), ...(isChanging && { progressing }) };
+  }
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState);

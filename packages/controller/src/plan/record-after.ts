@@ -48,8 +48,14 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
     ...(outcome === 'Started' && { from: shadow.status?.current_version }),
     group,
     succeeded: undefined,
-    updated: sameVersion(shadow.status?.current_version, spec.version) ? latestUpdate(shadow) : undefined,
+    ...(sameVersion(shadow.status?.current_version, spec.version) ? beforeReboot(shadow) : { updated: undefined }),
   };
+}
+
+/** A reboot for settings neither succeeds nor fails with a version. */
+function beforeReboot(shadow: ShadowView): Changes {
+  const { failed } = shadow.record;
+  return { updated: latestUpdate(shadow), ...(failed !== undefined && { failed: { ...failed, isHidden: true } }) };
 }
 
 /** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */
@@ -177,9 +183,10 @@ function updated(transition: Transition, shadow: ShadowView): Changes {
 /** It says nothing about attempts with another version. */
 function rebooted({ spec }: Transition, shadow: ShadowView): Changes {
   const isOther = attempts(shadow, shadow.spec.version ?? '') === 0;
+  const { attempts: counted, unsuccessful: all } = shadow.record;
   return {
     ...UNTIL_REVERTED,
-    ...(isOther && { attempts: shadow.record.attempts, unsuccessful: shadow.record.unsuccessful }),
+    ...(isOther && counted !== undefined && { attempts: counted, unsuccessful: all }),
     settingsRebooted: { hash: hashOfSettings(requestedOf(shadow)), at: timeOf(spec) },
   };
 }
@@ -190,7 +197,8 @@ function settingsFailed({ spec }: Transition, shadow: ShadowView, hash: string):
 }
 
 function succeededWith({ spec }: Transition, shadow: ShadowView): Changes {
-  return { succeeded: { version: shadow.spec.version ?? '', at: timeOf(spec) } };
+  const isReboot = purposeOf(shadow) === 'Settings';
+  return { succeeded: { version: shadow.spec.version ?? '', at: timeOf(spec), ...(isReboot && { isReboot }) } };
 }
 
 function startRollback({ spec, previous = '' }: Transition, shadow: ShadowView): Changes {

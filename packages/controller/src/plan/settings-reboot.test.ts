@@ -154,7 +154,7 @@ it('records the reboot when it succeeds, and leaves on record what other version
     failed,
     attempts,
     unsuccessful,
-    succeeded: { version: OLD, at: ago(0) },
+    succeeded: { version: OLD, at: ago(0), isReboot: true },
     settingsRebooted: { hash, at: ago(0) },
     settingsProved: wanted.map(({ key, value }) => [key, value]),
   });
@@ -168,17 +168,22 @@ it('leaves on record when the node was updated to the version', () => {
   expect(change?.record.succeeded).toBeUndefined();
 });
 
-it('does not make the node try a version again that did not boot', () => {
-  const record = {
-    failed: { version: NEW, code: 'RolledBack', at: ago(60 * MINUTE) },
-    succeeded: { version: OLD, at: ago(MINUTE) },
-    settingsRebooted: { hash, at: ago(MINUTE) },
-  };
-  const made = planOf([atRest('a', { record, status: { target_version: NEW } })]);
+it('does not make the node try a version again that did not boot, from its start on', () => {
+  const failed = { version: NEW, code: 'RolledBack', at: ago(60 * MINUTE) };
+  const [change] = planOf([atRest('a', { record: { failed } })]).specs;
+  expect(change?.outcome).toBe('Started');
+  const again = atRest('a', { record: change?.record ?? {}, status: { target_version: NEW, settings: inForce } });
+  const made = planOf([again]);
   expect(outcomes(made)).toEqual([]);
   const [found] = made.conditions;
   expect(found?.progressing.reason).toBe('ManualRetryRequired');
-  expect(found?.progressing.message).toContain(`The node failed with ${NEW} (RolledBack, at ${ago(60 * MINUTE)})`);
+  expect(found?.progressing.message).toContain(`The node failed with ${NEW} (RolledBack, at ${failed.at})`);
+});
+
+it('leaves no failure of its own on record when it succeeds', () => {
+  const [change] = planOf([rebooting('MonitoringUpdate', { record: { unsuccessful: 1 } })]).specs;
+  expect(change?.outcome).toBe('Succeeded');
+  expect(change?.record.unsuccessful).toBeUndefined();
 });
 
 it('leaves on record that the node went back from another version', () => {

@@ -12,7 +12,6 @@ import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Decision } from '../plan/assess.ts';
-import { success } from '../plan/facts/attempts.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { isPrevious } from '../plan/facts/rollback.ts';
 import { isReason, type ReasonTraits, traitsOf } from '../plan/gates/reasons.ts';
@@ -64,11 +63,12 @@ function recordOf(before: BrupopConfigStatus['progress'], succeededAt: number, n
   return { lastProgressAt, countedMs: before.countedSeconds * 1000, countedFrom: parseTime(before.countedFrom) };
 }
 
-/** Going back is no progress, and a time in the future is of a clock that was wrong. */
+/** A reboot for settings is progress, going back is none, and a time in the future is of a clock that was wrong. */
 function latestSuccess(counted: readonly Decision[], now: number): number {
   const times = counted.map(({ managedNode: { shadow } }) => {
-    const { version = '', at = 0 } = (shadow && success(shadow)) ?? {};
-    return shadow === undefined || at > now || isPrevious(shadow, version) ? 0 : at;
+    const { version = '', at } = shadow?.record.succeeded ?? {};
+    const time = parseTime(at) ?? 0;
+    return shadow === undefined || time > now || isPrevious(shadow, version) ? 0 : time;
   });
   return times.reduce((a, b) => Math.max(a, b), 0);
 }

@@ -40,12 +40,15 @@ const entries = {
    * created, so that no other controller creates it again.
    */
   jobs: v.record(text(400), text(100)),
-  /** The latest update, or reboot for settings, that succeeded; absent from a start until a success. */
-  succeeded: object({ version, at: time() }),
+  /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
+  succeeded: object({ version, at: time(), isReboot: v.exactOptional(flag()) }),
   /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
   updated: object({ version, at: time() }),
-  /** The version that the node failed with, and why; absent after a success. */
-  failed: object({ version, code: text(100), at: time() }),
+  /**
+   * The version that the node failed with, and why; absent after a success. `isHidden`: a reboot for settings has started
+   * since, and the agent reports that instead.
+   */
+  failed: object({ version, code: text(100), at: time(), isHidden: v.exactOptional(flag()) }),
   /** The return from a version that failed to the previous one. */
   rollback: object({ failed: version, previous: version, since: time(), isDone: flag() }),
   /** How long the latest update took, whole seconds. */

@@ -45,11 +45,8 @@ export function success(shadow: ShadowView): { version: string; at: number } | u
 }
 
 /** The same as the record has it. A reboot for settings says nothing about a version. */
-export function latestUpdate({
-  record: { succeeded, updated, settingsRebooted },
-}: ShadowView): NodeRecord['succeeded'] {
-  const isOfSettings = succeeded === undefined || settingsRebooted?.at === succeeded.at;
-  return isOfSettings ? updated : succeeded;
+export function latestUpdate({ record: { succeeded, updated } }: ShadowView): NodeRecord['updated'] {
+  return succeeded === undefined || succeeded.isReboot === true ? updated : succeeded;
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */

@@ -3,7 +3,7 @@ import { RECORD_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures, success } from '../facts/attempts.ts';
@@ -31,9 +31,8 @@ export const backoff: Gate = (input) => {
 
 /** After a reboot for settings the agent reports that instead of the failure, which is still on record. */
 function neverAgain({ shadow, version }: GateInput): Blocked | undefined {
-  const { failed, settingsRebooted } = shadow.record;
-  const isHidden = (parseTime(settingsRebooted?.at) ?? -Infinity) >= (parseTime(failed?.at) ?? Infinity);
-  if (failed === undefined || !isHidden || !sameVersion(failed.version, version)) return undefined;
+  const { failed } = shadow.record;
+  if (failed?.isHidden !== true || !sameVersion(failed.version, version)) return undefined;
   if (!isErrorCode(failed.code) || ERROR_CODES[failed.code] !== 'NeverThisVersion') return undefined;
   const found = `The node failed with ${version} (${failed.code}, at ${failed.at}), and does not try it again by itself`;
   return { reason: 'ManualRetryRequired', message: `${found}. ${howToRetry(shadow, version)}` };
