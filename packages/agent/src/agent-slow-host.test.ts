@@ -1,7 +1,8 @@
 /** A host that answers slowly, and one that others use at the same time. */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
-import { pinned } from '@brupop/shared/testing/settings';
-import { endWorlds, IDLE, MINUTE, NEW, REBOOT, STAGE, world, type World } from './testing/world.ts';
+import { grouped, pinned } from '@brupop/shared/testing/settings';
+import { HostError } from './host/host.ts';
+import { endWorlds, IDLE, MINUTE, NEW, OLD, REBOOT, STAGE, world, type World } from './testing/world.ts';
 
 let slowed: World | undefined;
 
@@ -106,4 +107,23 @@ it('fails when another version was offered meanwhile, since only that one could 
   await w.host.command('refresh');
   await w.spec(REBOOT, MINUTE);
   expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'StagedImageLost' } });
+});
+
+it('leaves no node drained for long when its settings cannot be read any more', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.classOf = () => 'NeedsReboot';
+  const settings = grouped({ kernel: { lockdown: 'integrity' } }, 'NeedsReboot');
+  w.api.drains = [{ done: true, evicted: 1, remaining: 0, blockedBy: [], limitRemainingMs: MINUTE }];
+  await w.spec({ ...STAGE, version: OLD, settings }, 10_000);
+  w.host.onSettings = () => {
+    if (w.api.calls.includes('drain')) w.host.failCall('settings', new HostError('answer', '500'));
+  };
+  await w.spec({ ...REBOOT, version: OLD, settings }, 15 * MINUTE);
+  expect([w.status?.lastOperation?.operation, w.status?.lastOperation?.state]).toEqual(['Drain', 'Processing']);
+  w.api.calls.length = 0;
+  w.api.calls.push('drain');
+  await w.pass(15 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'DrainTimedOut' } });
+  expect(w.api.calls).toContain('restore');
 });

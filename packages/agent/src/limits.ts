@@ -50,6 +50,8 @@ export const LIMITS = {
   decisionFresh: 2 * SECOND,
   /** A finished drain is valid for observations that begin within this time; then another pass runs. */
   drainFresh: 5 * SECOND,
+  /** A drained node has to go on within this time, which is less than the controller waits after a drain. */
+  drained: 20 * MINUTE,
   /** The reboot call is repeated after this time: inhibitors delay a reboot for up to 5 min. */
   rebootAgain: 6 * MINUTE,
   /** After this time the shadow says why no drain pass could run. */

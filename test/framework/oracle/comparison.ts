@@ -85,7 +85,10 @@ const WANTED: readonly Wanted[] = [
           ...sameVersion(shadow2.status?.current_version, spec.version) && latestUpdate(shadow2) !== void 0
             ? { updated: latestUpdate(shadow2) } : without2(shadow2, "updated"),
           ...sameVersion(shadow2.status?.current_version, spec.version) && shadow2.metadata.annotations?.[FAILED_VERSION_ANNOTATION] !== void 0
-            && { hidden: shadow2.metadata.annotations[FAILED_VERSION_ANNOTATION] }
+            && { hidden: shadow2.metadata.annotations[FAILED_VERSION_ANNOTATION] },
+          ...!sameVersion(shadow2.status?.current_version, spec.version)
+            && sameVersion((shadow2.metadata.annotations?.[FAILED_VERSION_ANNOTATION] ?? "").split("=")[0], spec.version)
+            && without2(shadow2, "hidden")
         };
         }
         function endedByConfig2`,

@@ -214,8 +214,9 @@ export class Tracker {
     // The pause counts from the start of a pass, since a pass may wait itself.
     const drainNotBefore = drain.done ? 0 : this.#drains.fail(startedMs);
     const { limitRemainingMs: leftMs } = drain;
-    // A drain that is over has no limit any more, whatever delays the next step.
-    const limit = leftMs === undefined ? {} : { drainEndsAt: drain.done ? Infinity : nowMs + leftMs };
+    // The image may have to be written again after the drain.
+    const limitMs = drain.done ? Math.max(leftMs ?? 0, LIMITS.drained) : leftMs;
+    const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + (limitMs ?? 0) };
     this.#updateAttempt({ restored: false, drainError: undefined, drain, drainNotBefore, ...done, ...limit });
   }
 

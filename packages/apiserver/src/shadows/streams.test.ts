@@ -1,8 +1,9 @@
-import type { Writable } from 'node:stream';
+import type { ServerResponse } from 'node:http';
+import { PassThrough, type Writable } from 'node:stream';
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { STREAM_HEARTBEAT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { ShadowStream } from './streams.ts';
+import { ShadowStream, StreamHub, type StreamHubOptions } from './streams.ts';
 
 const shadow = (generation: number): { type: 'shadow'; shadow: AgentShadow } => ({
   type: 'shadow',
@@ -120,4 +121,31 @@ describe('a stream', () => {
     for (const { clock } of [stuck, good]) await clock.advance(2_000);
     expect([stuck.destroyed(), good.destroyed()]).toEqual([true, false]);
   });
+});
+
+it('is served again to a pod that had only left the watch with its label', async () => {
+  type Listener = (event: { type: 'Added' | 'Deleted'; object: { metadata: { uid: string } } }) => void;
+  const listeners: Listener[] = [];
+  const pods = { subscribe: (listener: Listener) => (listeners.push(listener), () => undefined) };
+  const shadows = { get: () => undefined, subscribe: () => () => undefined };
+  const clock = new FakeClock();
+  const options = { shadows, pods, namespace: 'brupop', clock, count: () => undefined, stale: () => undefined };
+  const hub = new StreamHub(options as unknown as StreamHubOptions);
+  const stop = new AbortController();
+  hub.run(stop.signal);
+  const object = { metadata: { uid: 'p' } };
+  const opened = (): string => {
+    const response = Object.assign(new PassThrough(), { writeHead: () => undefined, flushHeaders: () => undefined });
+    const identity = { node: 'node', podName: 'agent', podUID: 'p', expiresAt: clock.now() + 600_000 };
+    hub.open(identity, response as unknown as ServerResponse, undefined);
+    const first = String(response.read());
+    response.destroy();
+    return first;
+  };
+  expect(opened()).toContain('"type":"deleted"');
+  for (const listener of listeners) listener({ type: 'Deleted', object });
+  expect(opened()).toContain('"reason":"the pod is deleted"');
+  for (const listener of listeners) listener({ type: 'Added', object });
+  expect(opened()).toContain('"type":"deleted"');
+  stop.abort();
 });

@@ -71,6 +71,8 @@ export class StreamHub {
       ),
       pods.subscribe(({ type, object }) => {
         if (type === 'Deleted') this.#podDeleted(object.metadata.uid);
+        // It may have left the watch with its label only.
+        else this.#deletedPods.delete(object.metadata.uid);
       }),
     ];
     this.#beat(signal);

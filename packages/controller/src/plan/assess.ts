@@ -286,10 +286,12 @@ function restingOf(
   const isFree = versions.pin === undefined && skippedBy(node) === undefined;
   if (hostLock !== undefined && isFree) return { progressing: hostLocked(hostLock), phase: 'waiting' };
   const unset = whyNotInForce(settings);
-  if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
   const { lastOperation: last } = status;
-  const isUnchecked = last?.state === 'Failed' && UNCHECKED.includes(last.errorCode);
-  if (isUnchecked && isFree) return { progressing: unchecked(running, last), phase: 'waiting' };
+  const isUnchecked = last?.state === 'Failed' && UNCHECKED.includes(last.errorCode) && isFree;
+  // A change of settings passes, and may be the repair.
+  if (isUnchecked && unset?.reason !== 'ChangingSettings')
+    return { progressing: unchecked(running, last), phase: 'waiting' };
+  if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
   return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
 }
 

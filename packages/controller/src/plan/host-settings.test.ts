@@ -141,6 +141,13 @@ test('a host that could not check is updated to what it was offered before', () 
   expect(planOf([aManagedNode('a', {}, shadow)]).specs).toMatchObject([{ outcome: 'Started' }]);
 });
 
+test('a host that cannot check is not UpToDate either while a setting of a user stays in the place of another', () => {
+  const lastOperation = failure('UpdateCheckFailed', { version: OLD });
+  const settings = { conflicts: ['settings.motd'] };
+  const made = planOf([aManagedNode('a', {}, { status: { target_version: OLD, lastOperation, settings } })]);
+  expect([reasonOf(made), made.counts.upToDate]).toEqual(['UpdateCheckFailed', 0]);
+});
+
 test('a user may leave out or pin a node whose host cannot check', () => {
   const lastOperation = failure('UpdateCheckFailed', { version: OLD });
   const status = { target_version: OLD, lastOperation };

@@ -48,7 +48,7 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
     ...(outcome === 'Started' && { from: shadow.status?.current_version }),
     group,
     succeeded: undefined,
-    ...(sameVersion(shadow.status?.current_version, spec.version) ? beforeReboot(shadow) : { updated: undefined }),
+    ...(sameVersion(shadow.status?.current_version, spec.version) ? beforeReboot(shadow) : beforeUpdate(spec, shadow)),
   };
 }
 
@@ -56,6 +56,13 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
 function beforeReboot(shadow: ShadowView): Changes {
   const { failed } = shadow.record;
   return { updated: latestUpdate(shadow), ...(failed !== undefined && { failed: { ...failed, isHidden: true } }) };
+}
+
+/** From here on the agent reports this attempt. */
+function beforeUpdate({ version: wanted }: ShadowSpec, { record: { failed } }: ShadowView): Changes {
+  if (failed === undefined || !sameVersion(failed.version, wanted)) return { updated: undefined };
+  const { isHidden: _, ...shown } = failed;
+  return { updated: undefined, failed: shown };
 }
 
 /** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */

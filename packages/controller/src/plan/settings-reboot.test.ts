@@ -1,5 +1,5 @@
 /** Nodes that are rebooted for the settings of their group, without another version. */
-import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { RETRY_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { leavesOf } from '@brupop/shared/api/settings';
 import type { Allowed, Setting, SettingsStatus, ShadowState } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -178,6 +178,22 @@ it('does not make the node try a version again that did not boot, from its start
   const [found] = made.conditions;
   expect(found?.progressing.reason).toBe('ManualRetryRequired');
   expect(found?.progressing.message).toContain(`The node failed with ${NEW} (RolledBack, at ${failed.at})`);
+});
+
+it("lets a user's retry of that version go on after it was deferred", () => {
+  const failed = { version: NEW, code: 'RolledBack', at: ago(60 * MINUTE), isHidden: true };
+  const settings = { leaves: wanted, allow: 'None' as Allowed };
+  const status = { target_version: NEW, settings: inForce };
+  const retried = atRest('a', {
+    annotations: { [RETRY_ANNOTATION]: NEW },
+    record: { failed },
+    spec: { settings },
+    status,
+  });
+  const [change] = planOf([retried]).specs;
+  expect([change?.outcome, change?.record.failed]).toEqual(['Started', { ...failed, isHidden: undefined }]);
+  const deferred = atRest('a', { record: change?.record ?? {}, spec: { settings }, status });
+  expect(outcomes(planOf([deferred]))).toEqual([`a Started ${NEW}`]);
 });
 
 it('leaves no failure of its own on record when it succeeds', () => {
