@@ -215,8 +215,8 @@ export class Tracker {
     const drainNotBefore = drain.done ? 0 : this.#drains.fail(startedMs);
     const { limitRemainingMs: leftMs } = drain;
     // The image may have to be written again after the drain.
-    const limitMs = drain.done ? Math.max(leftMs ?? 0, LIMITS.drained) : leftMs;
-    const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + (limitMs ?? 0) };
+    const leastMs = drain.done ? LIMITS.drained : 0;
+    const limit = leftMs === undefined ? {} : { drainEndsAt: nowMs + Math.max(leftMs, leastMs) };
     this.#updateAttempt({ restored: false, drainError: undefined, drain, drainNotBefore, ...done, ...limit });
   }
 

@@ -9,7 +9,7 @@
  *     unconfirmed   the condition stays as it is until the deadline
  */
 import type { ErrorCode } from '@brupop/shared/api/error-codes';
-import type { ShadowStatus } from '@brupop/shared/api/shadow';
+import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isManaged, skippedBy } from '../cluster/node.ts';
@@ -277,6 +277,10 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
 /** With these the host has not told what it is offered. One without in-place updates is left alone. */
 const UNCHECKED: readonly (string | undefined)[] = ['UpdateCheckFailed', 'HostStatusUnreadable'] satisfies ErrorCode[];
 
+function failedCheckOf({ lastOperation: last }: ShadowStatus): LastOperation | undefined {
+  return last?.state === 'Failed' && UNCHECKED.includes(last.errorCode) ? last : undefined;
+}
+
 /** What keeps a node from the versions of the fleet counts unless it is pinned, or a user leaves it out. */
 function restingOf(
   { node, settings, policy: { versions } }: TransitionInput,
@@ -286,11 +290,10 @@ function restingOf(
   const isFree = versions.pin === undefined && skippedBy(node) === undefined;
   if (hostLock !== undefined && isFree) return { progressing: hostLocked(hostLock), phase: 'waiting' };
   const unset = whyNotInForce(settings);
-  const { lastOperation: last } = status;
-  const isUnchecked = last?.state === 'Failed' && UNCHECKED.includes(last.errorCode) && isFree;
+  const failed = isFree ? failedCheckOf(status) : undefined;
   // A change of settings passes, and may be the repair.
-  if (isUnchecked && unset?.reason !== 'ChangingSettings')
-    return { progressing: unchecked(running, last), phase: 'waiting' };
+  if (failed !== undefined && unset?.reason !== 'ChangingSettings')
+    return { progressing: unchecked(running, failed), phase: 'waiting' };
   if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
   return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
 }
