@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import type { SecretValues } from '../../../packages/shared/src/api/agent-protocol.ts';
 import { secretHash } from '../../../packages/shared/src/api/secret-settings.ts';
 import { type Agent, createAgent } from '../../framework/apiserver/cluster.ts';
@@ -12,6 +13,8 @@ import { useApiserver } from '../../framework/apiserver/suite.ts';
 const KEY = 'settings.aws.credentials';
 const VALUE = '"p4ssw0rd-1"';
 const ref = { name: 'aws', key: 'credentials' };
+
+jest.setTimeout(60_000);
 
 describe('an apiserver with a mounted Secret', () => {
   const suite = useApiserver();

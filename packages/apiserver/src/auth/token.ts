@@ -2,9 +2,8 @@
  * Checks a service-account token against the keys that the cluster publishes, so that a forged
  * token costs no TokenReview.
  *
- * - A token that one of these keys has signed is `verified`, whatever its issuer: during a change of the issuer
- *   kube-apiserver accepts those of the former one, and publishes the new one only.
- * - A token of the published issuer that names a key which the key set does not list is returned as not verified:
+ * - A token that one of these keys has signed is `verified`.
+ * - A token that names a key which the key set does not list is returned as not verified:
  *   kube-apiserver may know more keys than it publishes, or another replica of it may already sign
  *   with a new one. Only a TokenReview can decide.
  * - Every other token is rejected.
@@ -61,6 +60,7 @@ const MAX_LENGTH = 4096;
 const ALGORITHMS = ['RS256', 'ES256', 'ES384', 'ES512'];
 /** Seconds that the cluster's clock may be ahead, as in TokenReview. Expiry gets none. */
 const LEEWAY = 60;
+const MAX_ISSUERS = 3;
 const FETCH_LIMIT_MS = 10_000;
 const RELOADS = { burst: 1, perSecond: 1 / 30 };
 /** The header of a token without signature, for a check of the claims alone. */
@@ -72,7 +72,8 @@ export class TokenVerifier {
   readonly #keys: ReturnType<typeof createRemoteJWKSet>;
   readonly #reloads: TokenBucket;
   readonly #problem: RetriedProblem;
-  #issuer = '';
+  /** The published one first. Kubernetes accepts former ones too while the issuer is changed, and does not publish them. */
+  #issuers: readonly string[] = [];
   #loadError = 'no response yet';
 
   constructor(options: TokenVerifierOptions) {
@@ -125,6 +126,7 @@ export class TokenVerifier {
     const { clock, namespace } = this.#options;
     const options: JWTVerifyOptions = {
       algorithms: ALGORITHMS,
+      issuer: [...this.#issuers],
       audience: TOKEN_AUDIENCE,
       subject: `system:serviceaccount:${namespace}:${AGENT}`,
       requiredClaims: ['exp'],
@@ -138,8 +140,7 @@ export class TokenVerifier {
     } catch (error) {
       if (!this.#isUnlisted(error, token)) throw error;
     }
-    const ofIssuer = { ...options, issuer: this.#issuer };
-    const { payload } = UnsecuredJWT.decode(`${UNSECURED}.${token.split('.')[1]}.`, ofIssuer);
+    const { payload } = UnsecuredJWT.decode(`${UNSECURED}.${token.split('.')[1]}.`, options);
     return { ...agentOf(payload, namespace, clock.now()), verified: false };
   }
 
@@ -174,7 +175,7 @@ export class TokenVerifier {
       const keys = readKeys(await client.request<unknown>({ method: 'GET', path: KEYS_PATH, signal }));
       this.#problem.ended();
       log.info('read the keys of service-account tokens', { issuer, keys: keys.length });
-      this.#issuer = issuer;
+      this.#issuers = [issuer, ...this.#issuers.filter((one) => one !== issuer)].slice(0, MAX_ISSUERS);
       return Response.json({ keys });
     } catch (error) {
       this.#loadError = messageOf(error);
