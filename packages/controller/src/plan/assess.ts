@@ -246,9 +246,9 @@ function stepCondition(
   lookUp: boolean,
 ): ProgressingCondition {
   const version = shadow.spec.version ?? '';
-  const purpose = purposeOf(shadow);
   if (state === 'Proving') return provingCondition(shadow, unhealthy);
   if (unhealthy !== undefined) return staged(version, unhealthy);
+  const purpose = purposeOf(shadow);
   if (purpose === 'Rollback') return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
   return purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
@@ -274,7 +274,7 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   return { ...found, phase, ...startOf(input, { change, status, version }) };
 }
 
-/** With these the host has not told what it is offered. One without in-place updates is left alone. */
+/** With these it is not known what the host is offered. A host without in-place updates is left alone. */
 const UNCHECKED: readonly (string | undefined)[] = ['UpdateCheckFailed', 'HostStatusUnreadable'] satisfies ErrorCode[];
 
 function failedCheckOf({ lastOperation: last }: ShadowStatus): LastOperation | undefined {

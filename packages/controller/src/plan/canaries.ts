@@ -9,9 +9,10 @@
  *     approved                   all nodes start
  *
  * A canary has succeeded when this controller has recorded so on its shadow; a node that joined with
- * the version says nothing about the update to it, nor does a reboot for settings. Its group says what healthy is. When enough have, the status of the BrupopConfig
- * records it, so that nodes which are deleted or join later do not begin again. Where every node that
- * needs the version is a canary, none goes ahead, and the approval is needed first.
+ * the version says nothing about the update to it, nor does a reboot for settings. Its group says what
+ * healthy is. When enough have succeeded, the status of the BrupopConfig records it, so that nodes which
+ * are deleted or join later do not begin again. Where every node that needs the version is a canary, none
+ * goes ahead, and the approval is needed first.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
