@@ -347,6 +347,7 @@ function isOneOf(claims: readonly string[], lease: Lease | undefined): boolean {
   return claims.includes(lease?.spec?.renewTime ?? '');
 }
 
-function holderOf(lease: Lease | undefined): string {
+/** Empty: nobody holds it. */
+export function holderOf(lease: Lease | undefined): string {
   return lease?.spec?.holderIdentity ?? '';
 }

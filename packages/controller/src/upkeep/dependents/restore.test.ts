@@ -1,5 +1,6 @@
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import { KubeError } from '@brupop/shared/kube/error';
+import type { Lease } from '@brupop/shared/kube/leader-election';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { aDependent, ScaledWorld } from '../../testing/scaled-world.ts';
 import { restoreDependents } from './restore.ts';
@@ -7,15 +8,45 @@ import { restoreDependents } from './restore.ts';
 const MINUTE = 60_000;
 const THREE = [aDependent('autoscaler'), aDependent('node-repair'), aDependent('descheduler')];
 
+/** The Lease of the controllers. */
+class LeaseStore {
+  lease: Lease | undefined;
+
+  take(holderIdentity: string, leaseDurationSeconds: number, now: number): void {
+    const metadata = { name: 'brupop-controller', namespace: 'brupop', uid: 'lease', resourceVersion: '1' };
+    this.lease = { metadata, spec: { holderIdentity, leaseDurationSeconds, renewTime: new Date(now).toISOString() } };
+  }
+
+  isExpired(now: number): boolean {
+    const { renewTime = '', leaseDurationSeconds = 0 } = this.lease?.spec ?? {};
+    return now >= Date.parse(renewTime) + leaseDurationSeconds * 1_000;
+  }
+}
+
+/** Lets time pass. A controller scales to 0 whenever the Lease has expired. */
+async function besideController(world: ScaledWorld, store: LeaseStore, ms: number): Promise<void> {
+  const until = world.clock.now() + ms;
+  while (world.clock.now() < until) {
+    await world.clock.advance(1_000);
+    if (store.isExpired(world.clock.now())) await world.check();
+  }
+}
+
 /** Starts the Job. Returns how it has ended by then. */
-async function job(world: ScaledWorld, targets: readonly TargetName[] = THREE): Promise<() => string> {
+async function job(
+  world: ScaledWorld,
+  store: LeaseStore = new LeaseStore(),
+  targets: readonly TargetName[] = THREE,
+): Promise<() => string> {
   let end = 'runs';
   const stop = new AbortController();
-  // The Lease is no target, and is always free.
   const client = {
-    find: async (path: string) => (path.includes('/leases/') ? undefined : await world.find(path)),
+    find: async (path: string) => (path.includes('/leases/') ? store.lease : await world.find(path)),
     mergePatch: world.mergePatch.bind(world),
-    request: async () => await Promise.resolve(),
+    request: async ({ body }: { readonly body: Lease }) => {
+      store.lease = body;
+      await Promise.resolve();
+    },
   };
   const log = createLogger({ level: 'error', write: () => undefined });
   const options = { client: client as never, clock: world.clock, log, namespace: 'brupop', identity: 'job', targets };
@@ -49,6 +80,33 @@ it.each([500, 403])(
     expect([world.scales, end()]).toEqual([['2', '1', '3'], 'done']);
   },
 );
+
+it('no controller scales anything to 0 again while one target is still tried', async () => {
+  const world = await lostWorld();
+  const store = new LeaseStore();
+  world.failure = new KubeError(500, 'Failed', 'failed calling webhook');
+  world.failing = 'up autoscaler';
+  const end = await job(world, store);
+  await besideController(world, store, 100_000);
+  expect([world.scales, end()]).toEqual([['0 (2)', '1', '3'], 'runs']);
+  world.failure = undefined;
+  await besideController(world, store, 20_000);
+  expect([world.scales, end()]).toEqual([['2', '1', '3'], 'done']);
+});
+
+it('what a controller that led meanwhile has scaled to 0 is scaled back too', async () => {
+  const world = await lostWorld();
+  const store = new LeaseStore();
+  world.failure = new KubeError(500, 'Failed', 'failed calling webhook');
+  world.failing = 'up autoscaler';
+  const end = await job(world, store);
+  store.take('controller', 16, world.clock.now());
+  await world.pass(1_000);
+  expect(world.scales).toEqual(['0 (2)', '0 (1)', '0 (3)']);
+  world.failure = undefined;
+  await world.clock.advance(60_000);
+  expect([world.scales, end()]).toEqual([['2', '1', '3'], 'done']);
+});
 
 it('in the end it names each target that failed, and why', async () => {
   const world = await lostWorld();

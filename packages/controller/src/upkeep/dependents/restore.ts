@@ -1,14 +1,17 @@
 /**
  * What a Job of the chart does before the operator is uninstalled: it takes the Lease from the controllers, so that none
- * of them scales anything to 0 again, and scales back what is at 0. It keeps the Lease long enough for the uninstallation
- * to delete the controllers.
+ * of them scales anything to 0 again, and scales back what is at 0. It takes the Lease again and again until all are back,
+ * and so keeps it long enough for the uninstallation to delete the controllers.
+ *
+ *     a target fails                  all are tried again, after a backoff, until LIMIT_MS
+ *     another process took the Lease  it may have scaled targets to 0: all are tried again, when it no longer leads
  */
 import { LEASE_LIMITS } from '@brupop/shared/api/deadlines';
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
 import { CONTROLLER } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, isTransient } from '@brupop/shared/kube/error';
-import { claimed, type Lease, MAX_WAIT_FACTOR } from '@brupop/shared/kube/leader-election';
+import { claimed, holderOf, type Lease, MAX_WAIT_FACTOR } from '@brupop/shared/kube/leader-election';
 import { groupPath } from '@brupop/shared/kube/paths';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { type Clock, rfc3339Micro } from '@brupop/shared/runtime/clock';
@@ -29,42 +32,37 @@ export interface RestoreOptions {
 const RETRY = { baseMs: 500, capMs: 10_000 };
 /** Shorter than the deadline of the Job, so that the log says what could not be scaled back. */
 const LIMIT_MS = 200_000;
+const LOST = 'another process takes the Lease again and again';
+/** So often the Lease is taken again. */
+const RENEW_MS = 20_000;
 const GROUP_VERSION = 'coordination.k8s.io/v1';
 
 /** Throws when targets cannot be scaled back in time, with the reason of each, and the signal's reason when it aborts. */
 export async function restoreDependents(options: RestoreOptions, signal: AbortSignal): Promise<void> {
-  const { clock, log, targets } = options;
+  const { clock } = options;
   const endsAt = clock.monotonic() + LIMIT_MS;
-  await untilDone(options, 'take the Lease', signal, async () => await takeLease(options, signal));
-  log.info('no controller leads from now on; waiting for the last one', { waitMs: LEASE_LIMITS.leaseDurationMs });
-  await clock.sleep(LEASE_LIMITS.leaseDurationMs, signal);
+  const lease = new TakenLease(options);
   const retry = backoff(RETRY);
-  let failed = await restoreEach(options, targets, signal);
-  while (failed.length > 0 && clock.monotonic() < endsAt) {
+  await lease.keep(signal);
+  for (;;) {
+    const { failed, wasKept } = await restoreEach(options, lease, signal);
+    if (failed.length === 0 && wasKept) return;
+    if (clock.monotonic() >= endsAt) throw new Error(`cannot scale back: ${failed.map(({ why }) => why).join('; ') || LOST}`);
     await clock.sleep(retry.next(), signal);
-    failed = await restoreEach(
-      options,
-      failed.map(({ target }) => target),
-      signal,
-    );
   }
-  await untilDone(options, 'keep the Lease', signal, async () => await takeLease(options, signal));
-  if (failed.length > 0) throw new Error(`cannot scale back: ${failed.map(({ why }) => why).join('; ')}`);
 }
 
-interface Failed {
-  readonly target: TargetName;
-  readonly why: string;
+interface Round {
+  readonly failed: readonly { readonly target: TargetName; readonly why: string }[];
+  /** False: a controller may have led meanwhile, and have scaled to 0 again what this round has scaled back. */
+  readonly wasKept: boolean;
 }
 
-/** Tries all of them, so that one that fails keeps no other at 0. */
-async function restoreEach(
-  options: RestoreOptions,
-  targets: readonly TargetName[],
-  signal: AbortSignal,
-): Promise<Failed[]> {
-  const failed: Failed[] = [];
-  for (const target of targets) {
+/** Tries all of them, so that one that fails keeps no other at 0. Ends with a Lease that has just been taken. */
+async function restoreEach(options: RestoreOptions, lease: TakenLease, signal: AbortSignal): Promise<Round> {
+  const failed: { target: TargetName; why: string }[] = [];
+  let wasKept = true;
+  for (const target of options.targets) {
     try {
       await restore(options, target, signal);
     } catch (error) {
@@ -73,40 +71,74 @@ async function restoreEach(
       options.log.warn('cannot scale a dependent back', { error: why });
       failed.push({ target, why });
     }
+    if (lease.isDue && !(await lease.keep(signal))) wasKept = false;
   }
-  return failed;
+  return { failed, wasKept: (await lease.keep(signal)) && wasKept };
 }
 
-/** A conflict shows that the Lease is to be read again. */
-async function untilDone(
-  { clock, log }: RestoreOptions,
-  what: string,
-  signal: AbortSignal,
-  attempt: () => Promise<void>,
-): Promise<void> {
-  const retry = backoff(RETRY);
-  for (;;) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (signal.aborted || !(isTransient(error) || hasStatus(error, 409))) throw error;
-      const retryInMs = retry.next();
-      log.warn(`cannot ${what}, retrying`, { error: messageOf(error), retryInMs });
-      await clock.sleep(retryInMs, signal);
+/** The Lease of the controllers: for as long as another candidate waits at most, longer than the longest round of requests. */
+class TakenLease {
+  readonly #options: RestoreOptions;
+  #takenAt = -Infinity;
+
+  constructor(options: RestoreOptions) {
+    this.#options = options;
+  }
+
+  /** A target takes two requests, and so does the Lease: it has not expired at the next look. */
+  get isDue(): boolean {
+    return this.#options.clock.monotonic() - this.#takenAt >= RENEW_MS;
+  }
+
+  /**
+   * Takes the Lease. True: this process has held it since it took it before. Otherwise another one may have acted with
+   * it, and returns only when that has seen the change.
+   */
+  async keep(signal: AbortSignal): Promise<boolean> {
+    const { clock, log } = this.#options;
+    const wasHeld = await this.#untilTaken(signal);
+    this.#takenAt = clock.monotonic();
+    if (wasHeld) return true;
+    const waitMs = LEASE_LIMITS.leaseDurationMs;
+    log.info('no controller leads from now on; waiting for the last one', { waitMs });
+    await clock.sleep(waitMs, signal);
+    return false;
+  }
+
+  /** A conflict shows that the Lease is to be read again. Returns whether no other process held it: a response may be lost. */
+  async #untilTaken(signal: AbortSignal): Promise<boolean> {
+    const { clock, log, identity } = this.#options;
+    const retry = backoff(RETRY);
+    let wasHeld = true;
+    for (;;) {
+      try {
+        const lease = await this.#read(signal);
+        wasHeld &&= holderOf(lease) === identity;
+        await this.#write(lease, signal);
+        return wasHeld;
+      } catch (error) {
+        if (signal.aborted || !(isTransient(error) || hasStatus(error, 409))) throw error;
+        const retryInMs = retry.next();
+        log.warn('cannot take the Lease, retrying', { error: messageOf(error), retryInMs });
+        await clock.sleep(retryInMs, signal);
+      }
     }
   }
-}
 
-/** For as long as another candidate waits at most. */
-async function takeLease({ client, clock, namespace, identity }: RestoreOptions, signal: AbortSignal): Promise<void> {
-  const path = groupPath(GROUP_VERSION, 'leases', { namespace, name: CONTROLLER });
-  const lease = await client.find<Lease>(path, signal);
-  const leaseDurationMs = MAX_WAIT_FACTOR * LEASE_LIMITS.leaseDurationMs;
-  const spec = claimed(lease, { identity, leaseDurationMs }, rfc3339Micro(clock.now()));
-  const metadata = lease?.metadata ?? { name: CONTROLLER, namespace };
-  const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
-  if (lease !== undefined) await client.request({ method: 'PUT', path, body, signal });
-  else await client.request({ method: 'POST', path: groupPath(GROUP_VERSION, 'leases', { namespace }), body, signal });
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    const { client, namespace } = this.#options;
+    return await client.find<Lease>(groupPath(GROUP_VERSION, 'leases', { namespace, name: CONTROLLER }), signal);
+  }
+
+  async #write(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
+    const { client, clock, namespace, identity } = this.#options;
+    const leaseDurationMs = MAX_WAIT_FACTOR * LEASE_LIMITS.leaseDurationMs;
+    const spec = claimed(lease, { identity, leaseDurationMs }, rfc3339Micro(clock.now()));
+    const metadata = lease?.metadata ?? { name: CONTROLLER, namespace };
+    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
+    const path = groupPath(GROUP_VERSION, 'leases', lease === undefined ? { namespace } : { namespace, name: CONTROLLER });
+    await client.request({ method: lease === undefined ? 'POST' : 'PUT', path, body, signal });
+  }
 }
 
 async function restore({ client, log }: RestoreOptions, name: TargetName, signal: AbortSignal): Promise<void> {
