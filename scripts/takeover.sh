@@ -93,8 +93,12 @@ await_end() {
 
 require_rust_operator() {
   kubectl get crd "$crd" >/dev/null || die "the definition $crd does not exist; there is nothing to take over"
-  local agent others bound other
+  local agent others bound other rust
   agent=$(selected daemonset brupop-agent)
+  rust=$(kubectl get clusterrolebinding brupop-controller-role-binding --ignore-not-found \
+    -o jsonpath='{.subjects[0].namespace}')
+  [ -z "$rust" ] || [ "$rust" = "$namespace" ] ||
+    die "the Rust operator is in the namespace $rust and not in $namespace; repeat with --namespace $rust; nothing was changed"
   others=$(kubectl get deployments -A -l "$ours" --field-selector "metadata.namespace!=$namespace" \
     -o custom-columns=NAMESPACE:.metadata.namespace --no-headers --ignore-not-found | sort -u)
   # Anyone may label a Deployment of their namespace; without the bindings of the chart it is not this operator.
@@ -122,6 +126,7 @@ check() {
   cordoned | sed 's/^/  /'
   say "Helm release of the operator: $operator_release"
   say "Helm release of the definition: $(tr '\n' ' ' <<<"$crd_releases")"
+  say_other_charts
   say "stored versions of the definition: $(kubectl get crd "$crd" -o jsonpath='{.status.storedVersions[*]}')"
   say "installed beside the Rust operator, and removed by prepare: $(leftovers | tr '\n' ' ')"
 }
@@ -144,10 +149,7 @@ save_all() {
 }
 
 # Prints the version of the chart of a release: chart_version RELEASE NAMESPACE
-# Versions of dependencies are indented.
-chart_version() {
-  helm get metadata "$1" --namespace "$2" --output yaml | sed -n 's/^version: *//p' | tr -d '"'
-}
+chart_version() { chart_field version "$@"; }
 
 # save_release FILE "RELEASE NAMESPACE"; the file that names the release is the last one, so it is complete.
 save_release() {
@@ -233,6 +235,7 @@ prepare() {
   store_as_v2
   forget_crd_release
   remove_workloads
+  say_other_charts
   say_cordons
   say "Ready. Install the chart into $namespace now, at first without a controller: step 2 of docs/takeover.md"
 }

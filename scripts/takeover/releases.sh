@@ -6,13 +6,20 @@ named_by() {
   printf '%s %s\n' "$(annotation meta.helm.sh/release-name "$@")" "$(annotation meta.helm.sh/release-namespace "$@")"
 }
 
+# Prints a field of the chart of a release: chart_field FIELD RELEASE NAMESPACE
+# Fields of dependencies are indented.
+chart_field() {
+  helm get metadata "$2" --namespace "$3" --output yaml | sed -n "s/^$1: *//p" | tr -d '"'
+}
+
 # Finds what Helm has on record, as lines RELEASE NAMESPACE. The annotations of an object name the last release that took
 # it over, and not each one that would delete it. But anyone who may write Secrets in some namespace can write such a
 # record, and `helm uninstall` deletes and creates whatever it says: only the release that the Deployment names is
-# uninstalled. Of the others, only the records are deleted. The one that the definition names is the first, for the backup.
+# uninstalled, and only if it is of the operator's own chart: with one that has it as a dependency, all the rest would go.
+# Of the others, only the records are deleted. The one that the definition names is the first, for the backup.
 find_releases() {
-  operator_release= crd_releases= our_releases=
-  local records release_namespace release manifest of_controller of_crd
+  operator_release= crd_releases= our_releases= other_charts=
+  local chart records release_namespace release manifest of_controller of_crd
   command -v helm >/dev/null || return 0
   of_controller=$(named_by deployment brupop-controller-deployment)
   of_crd=$(named_by crd "$crd")
@@ -25,7 +32,13 @@ find_releases() {
     elif grep -q '^  name: brupopconfigs.brupop.bottlerocket.aws$' <<<"$manifest"; then
       [ "$release_namespace" != "$namespace" ] || our_releases="$our_releases$release $release_namespace"$'\n'
     else
-      [ "$release $release_namespace" != "$of_controller" ] || operator_release=$of_controller
+      if [ "$release $release_namespace" = "$of_controller" ]; then
+        chart=$(chart_field chart "$release" "$release_namespace")
+        case $chart in
+          bottlerocket-update-operator) operator_release=$of_controller ;;
+          *) other_charts="$other_charts$release in $release_namespace (chart $chart)"$'\n' ;;
+        esac
+      fi
       grep -q "^  name: $crd\$" <<<"$manifest" || continue
       case "$release $release_namespace" in
         "$of_crd") crd_releases=$of_crd$'\n'$crd_releases ;;
@@ -33,6 +46,12 @@ find_releases() {
       esac
     fi
   done <<<"$records"
+}
+
+# The next upgrade of such a release would create the Rust operator again.
+say_other_charts() {
+  [ -z "$other_charts" ] || say "the Rust operator is a part of this Helm release, which is not uninstalled; remove it" \
+    "from its chart before you upgrade it: ${other_charts%$'\n'}"
 }
 
 # Deletes the records of releases, and none of their objects: forget_releases LINES
