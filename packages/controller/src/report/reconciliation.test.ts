@@ -165,6 +165,7 @@ describe('a configuration with dependents and recovery', () => {
     ['TargetRequestFailed', undefined],
     ['LossUnknown', undefined],
     ['TargetNotAllowed', 'True TargetNotAllowed'],
+    ['TargetLosesVolumes', 'True TargetLosesVolumes'],
   ])('with %s: Stalled is %s', (reason, expected) => {
     expect(stalled({ dependents: { condition: isFalse(reason), dependents: [], clusterLostAt: undefined } })).toBe(
       expected,

@@ -76,7 +76,13 @@ export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | u
  * Conditions of the configuration with which nothing, or not what an entry asks for, continues before a user acts. A target
  * that does not exist is none: a tool that installs it only when the configuration is healthy would never do so.
  */
-const NEED_USER = ['InvalidConfiguration', 'ProgressDeadlineExceeded', 'TargetNotAllowed', 'NamespaceNotAllowed'];
+const NEED_USER = [
+  'InvalidConfiguration',
+  'ProgressDeadlineExceeded',
+  'TargetNotAllowed',
+  'TargetLosesVolumes',
+  'NamespaceNotAllowed',
+];
 
 export function configNeedsUser(conditions: readonly Judged[]): Judged | undefined {
   return conditions.find(({ reason }) => NEED_USER.includes(reason));

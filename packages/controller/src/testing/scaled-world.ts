@@ -39,6 +39,8 @@ export class ScaledWorld {
   readonly calls: string[] = [];
   /** What leaders log, as `LEVEL MESSAGE`. */
   readonly logged: string[] = [];
+  /** Targets with `persistentVolumeClaimRetentionPolicy.whenScaled: Delete`, from the next {@link put}. */
+  readonly losing = new Set<string>();
   /** Targets whose pods neither end nor become Ready. */
   readonly stuck = new Set<string>();
   view: DependentsView;
@@ -83,7 +85,10 @@ export class ScaledWorld {
     };
     this.#objects.set(targetPath(name), {
       metadata,
-      spec: { replicas },
+      spec: {
+        replicas,
+        ...(this.losing.has(name.target) && { persistentVolumeClaimRetentionPolicy: { whenScaled: 'Delete' } }),
+      },
       status: statusOf(metadata.generation, replicas),
     });
   }

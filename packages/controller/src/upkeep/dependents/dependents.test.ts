@@ -1,6 +1,7 @@
 import { DEPENDENT_REPLICAS_ANNOTATION, IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
 import { KubeError } from '@brupop/shared/kube/error';
 import { aDependent, configWith, ScaledWorld } from '../../testing/scaled-world.ts';
+import { targetPath } from './target.ts';
 
 const MINUTE = 60_000;
 /** Scaled down in this order, and up in the other one. */
@@ -342,4 +343,34 @@ it('at rest each target is read once in five minutes, also when the cluster chan
 it('without dependents nothing is read and nothing is reported', async () => {
   const world = new ScaledWorld([]);
   expect([await world.check(), world.calls, world.leader.report]).toEqual([undefined, [], undefined]);
+});
+
+it('a StatefulSet whose volumes would be deleted with its pods is not scaled, and named', async () => {
+  const world = new ScaledWorld(THREE, [2, 1, 3]);
+  world.losing.add('node-repair');
+  world.put(REPAIR, 1);
+  await world.check();
+  expect(condition(world)).toBe('False TargetLosesVolumes');
+  world.lose(true);
+  expect(await world.pass(MINUTE)).toEqual(['down autoscaler', 'down descheduler']);
+  expect([world.scales, condition(world)]).toEqual([['0 (2)', '1', '0 (3)'], 'False TargetLosesVolumes']);
+});
+
+it('the number of a target whose record another actor removes is told', async () => {
+  const world = await lostWorld();
+  const { report } = world.leader;
+  world.configure(THREE, {
+    config: configWith({ dependents: typeof report === 'object' ? [...report.dependents] : [] }),
+  });
+  world.events.length = 0;
+  // As `kubectl rollout undo` does.
+  const metadata = { annotations: { [DEPENDENT_REPLICAS_ANNOTATION]: null } };
+  await world.mergePatch(targetPath(AUTOSCALER), { metadata });
+  await world.pass(MINUTE);
+  expect(world.events.map(({ reason, message }) => `${reason}: ${message}`)).toEqual([
+    expect.stringMatching(
+      /^DependentRecordRemoved: .*kube-system\/autoscaler, which the operator had scaled from 2 to 0\./u,
+    ),
+  ]);
+  expect(world.logged.filter((line) => line.startsWith('warn dependent stays at 0'))).toHaveLength(1);
 });

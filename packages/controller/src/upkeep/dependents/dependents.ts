@@ -204,6 +204,7 @@ export class Dependents {
       found: problem !== undefined && typeof found !== 'string' ? 'Failed' : found,
       problem,
       replicas: recordedOf(found) ?? (isUnknown(found) ? before?.replicas : undefined),
+      lostRecord: isAtZero(found) ? before?.replicas : undefined,
     };
   }
 
@@ -240,6 +241,11 @@ function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
 
 function recordedOf(found: Shown['found']): number | undefined {
   return typeof found !== 'string' && found.state === 'Down' ? found.restored : undefined;
+}
+
+/** By another actor: the operator removes the record only with the request that scales back. */
+function isAtZero(found: Shown['found']): boolean {
+  return typeof found !== 'string' && found.state === 'Up' && found.replicas === 0;
 }
 
 function isUnknown(found: Shown['found']): boolean {

@@ -57,6 +57,6 @@ function wantedOf(
   if (!loss.lost) return 'Up';
   // What users want may be what has the mistake.
   if (problem !== undefined) return 'Stay';
-  if (dependent === undefined || (typeof found !== 'string' && found.isIgnored)) return 'Up';
+  if (dependent === undefined || (typeof found !== 'string' && (found.isIgnored || found.losesVolumes))) return 'Up';
   return 'Down';
 }

@@ -1,6 +1,6 @@
 /** Events on the BrupopConfig, and log lines, of what happens to dependents. */
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
-import { CONFIG_NAME } from '@brupop/shared/api/names';
+import { CONFIG_NAME, DEPENDENT_REPLICAS_ANNOTATION } from '@brupop/shared/api/names';
 import type { Events } from '@brupop/shared/kube/events';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { CONFIG_OBJECT } from '../../apply/config-events.ts';
@@ -13,7 +13,7 @@ type Config = DependentsView['config'];
 
 export class Notices {
   readonly #options: { readonly events: Pick<Events, 'record'>; readonly log: Logger };
-  /** Of targets that another actor has scaled back. */
+  /** Of targets that another actor has scaled back, or of which it has removed the record. */
   #told: ReadonlySet<string> = new Set();
 
   constructor({ events, log }: { readonly events: Pick<Events, 'record'>; readonly log: Logger }) {
@@ -34,20 +34,40 @@ export class Notices {
     }
   }
 
-  /** Each that another actor has scaled back is told once; another leader tells the same, with the same name. */
+  /** What another actor has done to each is told once; another leader tells the same, with the same name. */
   seen(shown: readonly Shown[], config: Config): void {
     const told = new Set<string>();
-    for (const { found, ...name } of shown) {
-      if (!isByOthers(found)) continue;
-      const { uid, generation, replicas } = found;
-      const key = `${uid}/${generation}`;
+    for (const { found, lostRecord, ...name } of shown) {
+      if (typeof found === 'string' || !(isByOthers(found) || lostRecord !== undefined)) continue;
+      const key = `${found.uid}/${found.generation}`;
       told.add(key);
       if (this.#told.has(key)) continue;
-      this.#options.log.warn('dependent scaled back by another actor', { target: targetKey(name), replicas });
-      const message = describeOthers([name]);
-      this.#record('DependentScaledByOthers', name, found, { config, message, key: String(generation) });
+      if (lostRecord === undefined) this.#scaledByOthers(name, found, config);
+      else this.#recordRemoved(name, found, { config, replicas: lostRecord });
     }
     this.#told = told;
+  }
+
+  #scaledByOthers(name: TargetName, found: Target, config: Config): void {
+    this.#options.log.warn('dependent scaled back by another actor', {
+      target: targetKey(name),
+      replicas: found.replicas,
+    });
+    const message = describeOthers([name]);
+    this.#record('DependentScaledByOthers', name, found, { config, message, key: String(found.generation) });
+  }
+
+  #recordRemoved(
+    name: TargetName,
+    found: Target,
+    { config, replicas }: { readonly config: Config; readonly replicas: number },
+  ): void {
+    const key = targetKey(name);
+    this.#options.log.warn('dependent stays at 0: another actor has removed its annotation', { target: key, replicas });
+    const message =
+      `Another actor has removed the annotation ${DEPENDENT_REPLICAS_ANNOTATION} of ${key}, which the operator had scaled from ` +
+      `${replicas} to 0. It stays at 0 until somebody scales it`;
+    this.#record('DependentRecordRemoved', name, found, { config, message, key: found.resourceVersion });
   }
 
   forget(): void {

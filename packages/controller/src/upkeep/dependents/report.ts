@@ -15,11 +15,17 @@ export const DEPENDENT_REASONS = [
   'TargetNotFound',
   'TargetNotAllowed',
   'TargetRequestFailed',
+  'TargetLosesVolumes',
   'LossUnknown',
 ] as const;
 type Reason = (typeof DEPENDENT_REASONS)[number];
 /** `docs/runbook.md` explains each. */
-export const DEPENDENT_EVENTS = ['DependentScaledDown', 'DependentScaledUp', 'DependentScaledByOthers'] as const;
+export const DEPENDENT_EVENTS = [
+  'DependentScaledDown',
+  'DependentScaledUp',
+  'DependentScaledByOthers',
+  'DependentRecordRemoved',
+] as const;
 
 export interface Shown extends TargetName {
   /** Undefined when its entry was removed. */
@@ -30,6 +36,8 @@ export interface Shown extends TargetName {
   readonly problem?: string | undefined;
   /** Recorded, of one that is Down, or was when it was last read. */
   readonly replicas?: number | undefined;
+  /** Of one that was Down with this number, and is at 0 without its record. */
+  readonly lostRecord?: number | undefined;
 }
 
 export function isByOthers(found: Shown['found']): found is Target {
@@ -71,6 +79,13 @@ function problemOf(shown: readonly Shown[]): { readonly reason: Reason; readonly
       `${targetKey(denied)}: expected a target of the value dependents.targets of the chart, found one that it does not have; ` +
       'add it, so that the controller has the right to scale it';
     return { reason: 'TargetNotAllowed', message };
+  }
+  const losing = shown.find(({ name, found }) => name !== undefined && typeof found !== 'string' && found.losesVolumes);
+  if (losing !== undefined) {
+    const message =
+      `${targetKey(losing)}: expected persistentVolumeClaimRetentionPolicy.whenScaled: Retain, found Delete, with which Kubernetes ` +
+      'deletes its volumes when it is scaled to 0; it is not scaled';
+    return { reason: 'TargetLosesVolumes', message };
   }
   const missing = shown.find(({ found, isOptional }) => found === 'NotFound' && !isOptional);
   if (missing === undefined) return undefined;

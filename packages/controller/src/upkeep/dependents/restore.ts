@@ -47,7 +47,8 @@ export async function restoreDependents(options: RestoreOptions, signal: AbortSi
   for (;;) {
     const { failed, wasKept } = await restoreEach(options, lease, signal);
     if (failed.length === 0 && wasKept) return;
-    if (clock.monotonic() >= endsAt) throw new Error(`cannot scale back: ${failed.map(({ why }) => why).join('; ') || LOST}`);
+    if (clock.monotonic() >= endsAt)
+      throw new Error(`cannot scale back: ${failed.map(({ why }) => why).join('; ') || LOST}`);
     await clock.sleep(retry.next(), signal);
   }
 }
@@ -136,7 +137,11 @@ class TakenLease {
     const spec = claimed(lease, { identity, leaseDurationMs }, rfc3339Micro(clock.now()));
     const metadata = lease?.metadata ?? { name: CONTROLLER, namespace };
     const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
-    const path = groupPath(GROUP_VERSION, 'leases', lease === undefined ? { namespace } : { namespace, name: CONTROLLER });
+    const path = groupPath(
+      GROUP_VERSION,
+      'leases',
+      lease === undefined ? { namespace } : { namespace, name: CONTROLLER },
+    );
     await client.request({ method: lease === undefined ? 'POST' : 'PUT', path, body, signal });
   }
 }

@@ -8,7 +8,8 @@
  *     Down -- another actor scales it back --------> ScaledByOthers
  *     ScaledByOthers -- no record -----------------> Up
  *
- * A target that its users have scaled to 0 is Up: there is nothing to record, and nothing to restore.
+ * A target that its users have scaled to 0 is Up: there is nothing to record, and nothing to restore. So is one that is at 0 and
+ * whose record another actor has removed.
  */
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import type { ObjectMeta } from '@brupop/shared/api/meta';
@@ -19,7 +20,10 @@ import { groupPath } from '@brupop/shared/kube/paths';
 /** apps/v1 Deployment or StatefulSet, as far as it is read. */
 export interface RawTarget {
   readonly metadata: ObjectMeta;
-  readonly spec?: { readonly replicas?: number };
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly persistentVolumeClaimRetentionPolicy?: { readonly whenScaled?: string };
+  };
   readonly status?: {
     readonly observedGeneration?: number;
     readonly replicas?: number;
@@ -37,6 +41,8 @@ export interface Target {
   readonly restored: number;
   /** Users want that it is not kept at 0. */
   readonly isIgnored: boolean;
+  /** Kubernetes would delete the claims of its pods, and their data, if it were scaled to 0. */
+  readonly losesVolumes: boolean;
   /** Its pods are as its replicas say: none is left, or all are Ready. */
   readonly isSettled: boolean;
 }
@@ -51,7 +57,7 @@ export function targetPath({ kind, namespace, target }: TargetName): string {
 
 export function readTarget({ metadata, spec, status = {} }: RawTarget): Target {
   const { uid, resourceVersion, generation = 0, annotations = {} } = metadata;
-  const { replicas = 1 } = spec ?? {};
+  const { replicas = 1, persistentVolumeClaimRetentionPolicy: retention } = spec ?? {};
   const record = annotations[DEPENDENT_REPLICAS_ANNOTATION];
   return {
     state: stateOf(record, replicas),
@@ -61,6 +67,7 @@ export function readTarget({ metadata, spec, status = {} }: RawTarget): Target {
     replicas,
     restored: record === undefined || replicas > 0 ? replicas : recordedReplicas(record),
     isIgnored: annotations[IGNORE_SCALING_ANNOTATION] === 'true',
+    losesVolumes: retention?.whenScaled === 'Delete',
     isSettled: isSettled(status, generation, replicas),
   };
 }
