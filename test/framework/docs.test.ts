@@ -365,12 +365,14 @@ describe('the values of the chart', () => {
   const schema = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as ValueSchema;
   const defaults: unknown = parse(readFileSync(join(chartDir, 'values.yaml'), 'utf8'));
 
-  /** `global` is Helm's own. A definition counts as one value. */
+  /** `global` is Helm's own, and `enabled` is for a chart around this one. A definition counts as one value. */
   function values({ properties = {} }: ValueSchema, path: readonly string[] = []): [string, object][] {
     return Object.entries(properties).flatMap(([name, value]): [string, object][] => {
       const here = [...path, name];
       if (value.properties !== undefined) return values(value, here);
-      return name === 'global' ? [] : [[here.join('.'), { type: typeOf(value), default: at(defaults, here) }]];
+      return here.join('.') === 'enabled' || name === 'global'
+        ? []
+        : [[here.join('.'), { type: typeOf(value), default: at(defaults, here) }]];
     });
   }
 

@@ -27,7 +27,7 @@ or apiserver. All three have values of the same shape.
 {{/* Labels of an object of a component. */}}
 {{- define "brupop.labels" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/part-of: {{ .root.Chart.Name }}
@@ -39,7 +39,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }
 {{- define "brupop.podMetadata" -}}
 labels:
   app.kubernetes.io/name: {{ .root.Chart.Name }}
-  app.kubernetes.io/instance: {{ .root.Release.Name }}
+  app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
   app.kubernetes.io/component: {{ .component }}
   {{- include "brupop.selector" . | nindent 2 }}
   {{- /* Behind a proxy all agents would have one address, and the limits of the API server are per address. */}}
@@ -144,7 +144,7 @@ apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   name: {{ $.component }}
-  namespace: {{ $.root.Release.Namespace }}
+  namespace: {{ $.root.Release.Namespace | quote }}
   labels:
     {{- include "brupop.labels" $ | nindent 4 }}
 spec:
@@ -164,7 +164,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ .component }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "brupop.labels" . | nindent 4 }}
   {{- with .values.serviceAccountAnnotations }}
@@ -182,7 +182,7 @@ metadata:
   {{- with .kubernetesCIDRs }}
   to:
     {{- range . }}
-    - ipBlock: { cidr: {{ . }} }
+    - ipBlock: { cidr: {{ . | quote }} }
     {{- end }}
   {{- end }}
 {{- end -}}

@@ -32,6 +32,11 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   ],
   'a token of Prometheus in place of its Secret': ['checks: { prometheus: { token: x } }', 'token'],
   'no port of Prometheus': ['networkPolicy: { checksPorts: [] }', '/networkPolicy/checksPorts'],
+  'ports of Prometheus that are none': [
+    'networkPolicy: { checksPorts: null }\nchecks: { prometheus: { url: "http://prometheus:9090" } }',
+    'checksPorts',
+  ],
+  'no user of the agent': ['agent: { runAsUser: null }', 'runAsUser'],
   'a misspelt value of a component': ['agent: { updateCheckIntervalSecond: 60 }', 'updateCheckIntervalSecond'],
   'a value of another component': ['controller: { maxConnections: 100 }', 'maxConnections'],
   'a value at the wrong depth': ['replicas: 2', 'replicas'],

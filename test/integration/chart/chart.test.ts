@@ -316,7 +316,8 @@ describe('the controller', () => {
 
   it('may scale dependents by their names alone, and before an uninstallation a Job scales them back', async () => {
     const targets = (list: readonly object[]): string[] => ['--set-json', `dependents.targets=${JSON.stringify(list)}`];
-    const rendered = await renderChart(cluster, ...targets(DEPENDENTS));
+    const labels = ['--set', 'controller.podLabels.team=platform,controller.podAnnotations.cost=none'];
+    const rendered = await renderChart(cluster, ...targets(DEPENDENTS), ...labels);
     expect(find(rendered, 'Role', 'brupop-controller-dependents')).toMatchObject({
       metadata: { namespace: 'kube-system' },
       rules: [
@@ -329,6 +330,10 @@ describe('the controller', () => {
     const job = find(rendered, 'Job', 'brupop-restore-dependents');
     expect(job.metadata.annotations).toMatchObject({ 'helm.sh/hook': 'pre-delete' });
     expect(envOf(podOf(job))).toMatchObject({ DEPENDENTS: listed, RESTORE_DEPENDENTS: 'true' });
+    expect(podOf(job)).toMatchObject({
+      labels: { team: 'platform', [COMPONENT_LABEL]: 'brupop-restore-dependents' },
+      annotations: { cost: 'none' },
+    });
     const own = { kind: 'Deployment', namespace: releaseNamespace, name: CONTROLLER };
     await expect(renderChart(cluster, ...targets([own]))).rejects.toThrow(/cannot scale itself back/u);
   });

@@ -51,6 +51,10 @@ describe('the network policies', () => {
     expect(policyOf(await renderChart(cluster, ...enabled, ...narrow), component).egress).toEqual([
       { ports: [{ port: 6443 }], to: [{ ipBlock: { cidr: 'fd00::/64' } }] },
     ]);
+    const any = ['--set', 'networkPolicy.kubernetesCIDRs={::/0,::1/128}'];
+    expect(policyOf(await renderChart(cluster, ...enabled, ...any), component).egress).toMatchObject([
+      { to: [{ ipBlock: { cidr: '::/0' } }, { ipBlock: { cidr: '::1/128' } }] },
+    ]);
   });
 
   it('let the controller call Prometheus and Alertmanager if it has their URLs, and DNS for their names', async () => {

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { AGENT } from '@brupop/shared/api/names';
 import { wrongValues } from '../../framework/chart/wrong-values.ts';
-import { find, podOf, renderChart } from '../../framework/chart.ts';
+import { find, helm, podOf, renderChart, type Rendered } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
+import { chartDir } from '../../framework/crds.ts';
 
 const cluster = connectSharedControlPlane();
 const folder = mkdtempSync(join(tmpdir(), 'brupop-values-'));
@@ -26,6 +27,21 @@ describe('a values file is rejected that has', () => {
     expect(message).toContain("don't meet the specifications of the schema");
     expect(message).toContain(named);
   });
+});
+
+it('a chart that has this one as a part may have a condition for it', async () => {
+  expect(await renderChart(cluster, '--set', 'enabled=true')).toEqual(await renderChart(cluster));
+});
+
+it('a namespace and a release of digits alone stay texts', async () => {
+  const args = ['template', '2024', chartDir, '--namespace', '2025', '--set', 'networkPolicy.enabled=true'];
+  const objects = parseAllDocuments(await helm(cluster, ...args)).flatMap(
+    (one) => (one.toJS() as Rendered | null) ?? [],
+  );
+  const found = (read: (one: Rendered['metadata']) => unknown): Set<unknown> =>
+    new Set(objects.map(({ metadata }) => read(metadata)));
+  expect(found(({ namespace }) => namespace)).toEqual(new Set([undefined, 'default', 'kube-node-lease', '2025']));
+  expect(found(({ labels }) => labels?.['app.kubernetes.io/instance'])).toEqual(new Set([undefined, '2024']));
 });
 
 interface GitOpsObject {
