@@ -254,6 +254,35 @@ describe('prepare', () => {
     });
   });
 
+  it('changes nothing with another namespace than that of the Rust operator', async () => {
+    await withRustOperator(4, [], async (setup) => {
+      const wrong = `${takeover(setup, 'prepare')} --namespace default`;
+      await expect(runCommands(setup, wrong)).rejects.toThrow(
+        `is in the namespace ${releaseNamespace} and not in default`,
+      );
+      await expect(runCommands(setup, wrong)).rejects.toThrow('nothing was changed');
+      expect(await versionsOf(setup)).toEqual(['v2', 'v1']);
+      expect(await deploymentsOf(setup)).toContain('brupop-controller-deployment');
+    });
+  });
+
+  it('removes the Rust operator from a larger release, and nothing else of it', async () => {
+    await withRustOperator(4, [], async (setup) => {
+      const chart = join(setup.folder, 'cluster-addons');
+      mkdirSync(join(chart, 'templates'), { recursive: true });
+      writeFileSync(join(chart, 'Chart.yaml'), 'apiVersion: v2\nname: cluster-addons\nversion: 1.0.0\n');
+      writeFileSync(join(chart, 'templates/other.yaml'), 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n');
+      cpSync(join(rustOperator, 'operator'), join(chart, 'charts/bottlerocket-update-operator'), { recursive: true });
+      await helm(setup, 'uninstall', 'brupop', '--namespace', 'default');
+      await helm(setup, 'install', 'addons', chart, '--namespace', 'default');
+      expect(await runCommands(setup, takeover(setup, 'check'))).toContain('addons in default (chart cluster-addons)');
+      expect(await prepare(setup)).toContain('addons in default (chart cluster-addons)');
+      expect(await deploymentsOf(setup)).toEqual([]);
+      expect(await helm(setup, 'list', '--namespace', 'default', '--short')).toBe('addons\n');
+      await setup.api.get('/api/v1/namespaces/default/configmaps/other');
+    });
+  });
+
   it('adopts only the cordons that the steps under way made', async () => {
     const nodes = ['rust', 'staged', 'before', 'kubectl', 'done', 'late'];
     await withRustOperator(4, nodes, async (setup) => {
