@@ -113,10 +113,13 @@ it('the others wait until the first has been Ready with it for a minute, and the
   expect(written(planOf(half, { spec: AT_ONCE }))).toEqual(['c']);
 });
 
-it('a Node whose write is rejected is tried last, and keeps no slot from the others', () => {
+it.each([
+  ['whose write is rejected', { rejection: 'denied' }],
+  ['that another writer changes back', { rejection: undefined, isChangedBack: true }],
+])('a Node %s is tried last, and keeps no slot from the others', (_, found) => {
   const nodes = ['a', 'b', 'c'].map((name) => waiting(name));
   const uid = nodes[0]?.node?.metadata.uid ?? '';
-  const metadataNotes = new Map([[uid, { conflicts: [], rejection: 'denied', checkAt: NOW + MINUTE }]]);
+  const metadataNotes = new Map([[uid, { conflicts: [], ...found, checkAt: NOW + MINUTE }]]);
   const world = { snapshot: { metadataNotes } };
   expect(written(planOf(nodes, world))).toEqual(['b']);
   expect(written(planOf([...nodes.slice(0, 1), tainted('b', MINUTE), waiting('c')], world))).toEqual(['c']);

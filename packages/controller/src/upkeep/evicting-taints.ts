@@ -9,8 +9,9 @@
  * with a mistake in the configuration or the group, on a node that updates, or on one that a user has left out. A node that
  * has just got such a taint holds an update slot for TAINT_PROVING_MS (`facts/slots.ts`). It does not matter why a node is
  * to get the taint: an edited group, another selector or precedence, a label of the Node, or a removed taint. A Node whose
- * write was rejected is tried after all others, and one that is not Ready after those that are. If the first one goes off,
- * another one is tried after UNREADY_COUNTS_MS; if that one does too, no more. One that a user leaves out does not count.
+ * write was rejected, or that another writer changes back, is tried after all others, and one that is not Ready after those
+ * that are. If the first one goes off, another one is tried after UNREADY_COUNTS_MS; if that one does too, no more. One that
+ * a user leaves out does not count.
  */
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { namesOf } from '@brupop/shared/runtime/errors';
@@ -73,10 +74,11 @@ export function withoutEvictions(
   return { ...metadata, changes, byGroup, lookUps, times: [...metadata.times, ...times] };
 }
 
-/** A node that is off proves nothing. */
+/** A node that does not get or keep the taints, or is off, proves nothing. */
 function inOrder(a: MetadataChange, b: MetadataChange): number {
   const byName = a.node.metadata.name < b.node.metadata.name ? -1 : 1;
-  return Number(a.isRejected) - Number(b.isRejected) || Number(b.node.ready) - Number(a.node.ready) || byName;
+  const byKept = Number(a.isRejected || a.isChangedBack) - Number(b.isRejected || b.isChangedBack);
+  return byKept || Number(b.node.ready) - Number(a.node.ready) || byName;
 }
 
 interface Waits {

@@ -21,6 +21,8 @@ export interface MetadataChange extends Pick<MetadataInput, 'wanted' | 'known'> 
   readonly evicts: boolean;
   /** The latest write of this Node was rejected. */
   readonly isRejected: boolean;
+  /** Another writer changes this Node back again and again. */
+  readonly isChangedBack: boolean;
   /** Another Node has what the group gives. */
   readonly isOnOthers: boolean;
 }
@@ -140,8 +142,8 @@ function judge(
   const isNew = (taint: NodeTaint): boolean =>
     taint.effect === 'NoExecute' && !node.taints.some((one) => isSameTaint(one, taint));
   const evicts = writes.some((write) => write.kind === 'Taints' && write.taints.some(isNew));
-  const isRejected = note?.rejection !== undefined;
-  return { change: { node, wanted, known, groups, evicts, isRejected }, conflicts, isDue, note };
+  const [isRejected, isChangedBack] = [note?.rejection !== undefined, note?.isChangedBack === true];
+  return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
 }
 
 function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonly Judged[]): GroupMetadata {
@@ -150,7 +152,7 @@ function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonl
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
   const pending = judged.filter(({ change }) => change.groups.includes(group));
   const rejected = pending.find(({ note }) => note?.rejection !== undefined);
-  const changedBack = pending.filter(({ note }) => note?.isChangedBack === true);
+  const changedBack = pending.filter(({ change }) => change.isChangedBack);
   return {
     isRecorded: rendered?.generation === generation && isHeld,
     pending: pending.map(({ change }) => change.node.metadata.name),
