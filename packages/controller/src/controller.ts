@@ -124,7 +124,7 @@ export class Controller {
     await writeOutOfService(context, next.outOfService);
     const moreTaints = await writeTaints(context, next.taints);
     const metadataInMs = await writers.metadata.write(next.metadata.changes);
-    await writers.groups.finalize(next.metadata);
+    const finalizersInMs = await writers.groups.finalize(next.metadata);
     const conditions = next.conditions.filter(
       ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
     );
@@ -141,6 +141,7 @@ export class Controller {
       configInMs,
       groupsInMs,
       metadataInMs,
+      finalizersInMs,
       planInMs,
       sweepInMs,
       writer.nextTryMs(),

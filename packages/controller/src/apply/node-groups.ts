@@ -12,7 +12,7 @@ import {
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { crPath } from '@brupop/shared/kube/paths';
 import { groupStatusOf } from '../report/group-status.ts';
-import type { GroupFinalizer, NodeMetadataPlan } from '../upkeep/node-metadata.ts';
+import { type GroupFinalizer, type NodeMetadataPlan, REMOVAL_LIMIT_MS } from '../upkeep/node-metadata.ts';
 import type { GroupRollout } from '../report/rollout.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';
@@ -41,11 +41,14 @@ interface Written {
 
 export class NodeGroupWriter {
   readonly #context: ApplyContext;
+  /** When this process became the leader, on the monotonic clock. */
+  readonly #startedAt: number;
   /** By UID; the watch may be behind. */
   readonly #written = new Map<string, Written>();
 
   constructor(context: ApplyContext) {
     this.#context = context;
+    this.#startedAt = context.clock.monotonic();
   }
 
   /** Returns after how many milliseconds there is more to write, or undefined. */
@@ -66,9 +69,18 @@ export class NodeGroupWriter {
     return delays.length === 0 ? undefined : Math.min(...delays);
   }
 
-  async finalize({ finalizers, leftBehind }: Pick<NodeMetadataPlan, 'finalizers' | 'leftBehind'>): Promise<void> {
-    const { writer } = this.#context;
-    await forEachOf([...finalizers], async ([object, change]) => {
+  /**
+   * A group ends with something left only when this leader has had its time to remove it, since there may have been no
+   * leader when it was deleted. Returns after how many milliseconds that is, or undefined.
+   */
+  async finalize({
+    finalizers,
+    leftBehind,
+  }: Pick<NodeMetadataPlan, 'finalizers' | 'leftBehind'>): Promise<number | undefined> {
+    const { clock, writer } = this.#context;
+    const waitMs = this.#startedAt + REMOVAL_LIMIT_MS - clock.monotonic();
+    const due = [...finalizers].filter(([object]) => waitMs <= 0 || !leftBehind.has(object));
+    await forEachOf(due, async ([object, change]) => {
       const key = `finalizer/${object.metadata.uid}`;
       await writer.once(key, async () => {
         const isWritten = await writer.attempt('group_finalizer', key, () => this.#setFinalizer(object, change));
@@ -76,6 +88,7 @@ export class NodeGroupWriter {
         if (isWritten && nodes !== undefined) this.#tellLeftBehind(object, nodes);
       });
     });
+    return due.length < finalizers.size ? waitMs : undefined;
   }
 
   async #setFinalizer({ metadata }: BottlerocketNodeGroup, change: GroupFinalizer): Promise<void> {

@@ -42,6 +42,7 @@ interface Parts {
   readonly hasApplied?: boolean;
   readonly note?: MetadataNote;
   readonly isCurrent?: boolean;
+  readonly clockSkewMs?: number;
 }
 
 function snapshotOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false, note }: Parts = {}): Snapshot {
@@ -53,8 +54,8 @@ function snapshotOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false
   return { ...withGroups(aSnapshot(nodes), isAlive ? [of] : []), groupObjects: [of], metadataNotes: notes };
 }
 
-function planOf(of: BottlerocketNodeGroup, { isCurrent = true, ...parts }: Parts = {}) {
-  const snapshot = snapshotOf(of, parts);
+function planOf(of: BottlerocketNodeGroup, { isCurrent = true, clockSkewMs = 0, ...parts }: Parts = {}) {
+  const snapshot = { ...snapshotOf(of, parts), clockSkewMs };
   const { changes, byGroup, finalizers, leftBehind } = nodeMetadataOf(snapshot, isCurrent, NOW);
   return {
     written: changes.map(({ node: { metadata } }) => metadata.name),
@@ -98,6 +99,12 @@ describe('a deleted group', () => {
       finalizers: [],
     });
     expect(planOf(group(deleted(MINUTE)))).toMatchObject({ written: [], finalizers: ['Remove'], leftBehind: [] });
+  });
+
+  it('does not end by a wrong clock while something is left', () => {
+    const left = { labels: LABELS, hasApplied: true, clockSkewMs: 11 * MINUTE };
+    expect(planOf(group(deleted(11 * MINUTE)), left)).toMatchObject({ written: ['a'], finalizers: [], leftBehind: [] });
+    expect(planOf(group(deleted(11 * MINUTE)), { clockSkewMs: 11 * MINUTE }).finalizers).toEqual(['Remove']);
   });
 
   it('ends after ten minutes in any case, and names the Nodes where something is left', () => {

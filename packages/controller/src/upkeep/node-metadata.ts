@@ -2,6 +2,7 @@
  * The Nodes whose labels, annotations or taints are not as the groups say, and what is told of them in the conditions of each
  * group. `apply/node-metadata.ts` reads each of these Nodes, and writes what differs then.
  */
+import { isClockWrong } from '@brupop/shared/api/deadlines';
 import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
 import { readRendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
@@ -55,7 +56,7 @@ export interface NodeMetadataPlan {
   readonly lookUps?: readonly NodeView[];
 }
 
-/** How long a deleted group may take to be removed from its Nodes. */
+/** How long a deleted group may take to be removed from its Nodes. Each leader has this long. */
 export const REMOVAL_LIMIT_MS = 10 * 60_000;
 
 interface Judged {
@@ -78,7 +79,7 @@ export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: numb
     return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
   const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, judged)]));
-  const finalizers = finalizersOf(groupObjects, byGroup, now);
+  const finalizers = finalizersOf(snapshot, byGroup, now);
   const isLeft = (group: BottlerocketNodeGroup): boolean => (byGroup.get(group.metadata.name)?.pending.length ?? 0) > 0;
   const given = new Set(judged.filter(hasAll).map(({ change }) => change.wanted?.group));
   const due = judged.filter(({ isDue }) => isDue).map(({ change }) => change);
@@ -165,18 +166,18 @@ function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonl
 }
 
 function finalizersOf(
-  objects: readonly BottlerocketNodeGroup[],
+  { groupObjects, clockSkewMs }: Snapshot,
   byGroup: ReadonlyMap<string, GroupMetadata>,
   now: number,
 ): ReadonlyMap<BottlerocketNodeGroup, GroupFinalizer> {
   const isNeeded = ({ metadata, status }: BottlerocketNodeGroup): boolean => {
     const isPending = (byGroup.get(metadata.name)?.pending.length ?? 0) > 0;
     const ends = removalEnds(metadata.deletionTimestamp);
-    if (ends !== undefined) return isPending && now < ends;
+    if (ends !== undefined) return isPending && (now < ends || isClockWrong(clockSkewMs));
     return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata.generation);
   };
   return new Map(
-    objects.flatMap((object): [BottlerocketNodeGroup, GroupFinalizer][] => {
+    groupObjects.flatMap((object): [BottlerocketNodeGroup, GroupFinalizer][] => {
       const { finalizers = [], deletionTimestamp } = object.metadata;
       const [has, needs] = [finalizers.includes(NODE_METADATA_FINALIZER), isNeeded(object)];
       // The API server refuses new finalizers of an object that is being deleted.
