@@ -39,6 +39,8 @@ export interface RecoveryState {
   readonly requests: readonly number[];
   /** By UID, of pods whose eviction was refused. */
   readonly refused: ReadonlyMap<string, Refusal>;
+  /** By namespace, of those in which evictions are forbidden. */
+  readonly forbidden: ReadonlyMap<string, Prohibition>;
 }
 
 interface Refusal {
@@ -46,7 +48,14 @@ interface Refusal {
   readonly retryAt: number;
 }
 
-export const CLOSED: RecoveryState = { recoveries: [], requests: [], refused: new Map() };
+interface Prohibition {
+  /** Of the latest eviction that was forbidden. */
+  readonly scope: Scope;
+  /** Of the first one: each names its pod. */
+  readonly message: string;
+}
+
+export const CLOSED: RecoveryState = { recoveries: [], requests: [], refused: new Map(), forbidden: new Map() };
 
 /** What former leaders have recorded, in whole seconds. Each eviction may have been requested as late as they may send it. */
 export function resumed(recoveries: readonly Recovery[]): RecoveryState {
@@ -115,7 +124,9 @@ export function current(state: RecoveryState, isWanted: (scope: Scope) => boolea
   const isRecent = ({ pods }: Recovery): boolean => [...pods.values()].some((at) => at > now - MINUTE_MS);
   const recoveries = state.recoveries.filter((one) => (one.until > now || isRecent(one)) && isWanted(one));
   const requests = state.requests.filter((at) => at > now - MINUTE_MS);
-  return { recoveries, requests, refused: recoveries.length === 0 ? new Map() : state.refused };
+  const open = new Set(openIn({ ...state, recoveries }, now).map(keyOf));
+  const forbidden = new Map([...state.forbidden].filter(([, { scope }]) => open.has(keyOf(scope))));
+  return { recoveries, requests, refused: recoveries.length === 0 ? new Map() : state.refused, forbidden };
 }
 
 /** Takes the pods that are gone out of the record. `found`: the UIDs of all pods of the scope, as just listed. */
@@ -186,6 +197,18 @@ export function refuse(state: RecoveryState, eviction: Eviction, retryAfterMs: n
   const count = (state.refused.get(uid)?.count ?? 0) + 1;
   const retryAt = now + Math.min(RETRY.capMs, Math.max(retryAfterMs, delayAfter(count, RETRY)));
   return { ...forget(state, eviction), refused: new Map(state.refused).set(uid, { count, retryAt }) };
+}
+
+/** RBAC or admission forbids the eviction: told until one is accepted in the namespace, or the window closes. */
+export function forbid(state: RecoveryState, { scope, pod }: Eviction, message: string): RecoveryState {
+  const first = state.forbidden.get(pod.namespace)?.message ?? message;
+  return { ...state, forbidden: new Map(state.forbidden).set(pod.namespace, { scope, message: first }) };
+}
+
+/** kube-apiserver has accepted the eviction. */
+export function accept(state: RecoveryState, { pod }: Eviction): RecoveryState {
+  const forbidden = new Map([...state.forbidden].filter(([namespace]) => namespace !== pod.namespace));
+  return { ...state, forbidden };
 }
 
 /** Nothing was requested for the pod. */

@@ -5,7 +5,7 @@ import type { Events } from '@brupop/shared/kube/events';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../../metrics.ts';
-import { type Eviction, forget, FRESH_MS, keyOf, type RecoveryState, refuse } from './decide.ts';
+import { accept, type Eviction, forbid, forget, FRESH_MS, keyOf, type RecoveryState, refuse } from './decide.ts';
 import type { CrashingPod } from './pods.ts';
 
 /** `docs/runbook.md` explains each. */
@@ -57,9 +57,13 @@ export class RecoveryEvictor {
     const level = state.refused.has(uid) ? 'debug' : 'info';
     const [pod, after] = [`${namespace}/${name}`, keyOf(eviction.scope)];
     log[level]('requested the eviction of a pod in CrashLoopBackOff', { pod, after, result, message });
-    if (outcome.kind === 'accepted') this.#recordEvent(eviction, after);
+    if (outcome.kind === 'accepted') {
+      this.#recordEvent(eviction, after);
+      return accept(state, eviction);
+    }
     if (outcome.kind !== 'blocked' || outcome.isUnknown === true) return state;
-    return refuse(state, eviction, outcome.retryAfterMs, clock.now());
+    const next = refuse(state, eviction, outcome.retryAfterMs, clock.now());
+    return outcome.block.reason === 'Forbidden' ? forbid(next, eviction, outcome.block.message) : next;
   }
 
   #recordEvent({ pod: { uid, name, namespace } }: Eviction, after: string): void {

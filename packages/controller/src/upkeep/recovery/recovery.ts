@@ -255,7 +255,8 @@ export class Recovery {
     const pending = this.#pending.all.map(({ scope }) => scope);
     const recoveredNow = new Set([...pending, ...openIn(this.#state, clock.now())].map(keyOf));
     const left = pending.filter((scope) => !hasSpace(this.#state, scope)).map(keyOf);
-    const now = { recovered: [...recoveredNow], obstacle, left, lostNodes: this.#lostNodes };
+    const { forbidden } = this.#state;
+    const now = { recovered: [...recoveredNow], obstacle, left, forbidden, lostNodes: this.#lostNodes };
     const report = config && reportOf({ services, restartsNodes, namespaces, staleForMs, problem, ...now });
     if (isDeepStrictEqual(report, this.#report)) return;
     this.#report = report;

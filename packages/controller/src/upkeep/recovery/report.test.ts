@@ -10,6 +10,7 @@ const seen = {
   recovered: [],
   obstacle: undefined,
   left: [],
+  forbidden: new Map(),
   lostNodes: [],
 };
 
@@ -46,6 +47,12 @@ it.each([
     { ...seen, recovered: ['Service postgres', 'Service redis'], left: ['Service redis'] },
     'EvictionsBlocked',
     'Service redis: too many recoveries at once, more than 50',
+  ],
+  [
+    'a namespace in which evictions are forbidden',
+    { ...seen, recovered: ['Service postgres'], forbidden: new Map([['shop', { message: 'no right' }]]) },
+    'EvictionsBlocked',
+    'Evictions in shop are forbidden after the recovery of Service postgres: no right',
   ],
   [
     'nodes that have lost the control plane',

@@ -32,6 +32,8 @@ interface Seen {
   readonly obstacle: string | undefined;
   /** What has recovered and gets no window, since there are too many. */
   readonly left: readonly string[];
+  /** By namespace in which evictions are forbidden: what the API server says. */
+  readonly forbidden: ReadonlyMap<string, { readonly message: string }>;
   /** Nodes that have lost the control plane, of pods that would be evicted. */
   readonly lostNodes: readonly string[];
 }
@@ -68,13 +70,19 @@ export function reportOf(seen: Seen): RecoveryReport | undefined {
   return { status: 'True', reason: 'AsConfigured', message: `Pods are evicted after a recovery${watched}` };
 }
 
-/** Why nothing is evicted although something has recovered. */
-function whyBlocked({ recovered, obstacle, left, lostNodes }: Seen): string | undefined {
+/** Why pods are not evicted although something has recovered. */
+function whyBlocked({ recovered, obstacle, left, forbidden, lostNodes }: Seen): string | undefined {
   if (recovered.length === 0) return undefined;
   const names = someOf(recovered);
   if (obstacle !== undefined) return `No pod is evicted after the recovery of ${names}: ${obstacle}`;
   if (left.length > 0)
     return `No pod is evicted after the recovery of ${someOf(left)}: too many recoveries at once, more than ${MAX_RECOVERIES}`;
+  const [first] = forbidden.values();
+  if (first !== undefined)
+    return (
+      `Evictions in ${someOf([...forbidden.keys()])} are forbidden after the recovery of ${names}: ${first.message}. If the ` +
+      'Role brupop-controller-recovery is missing there, run helm upgrade; if admission denies them, change its rule'
+    );
   if (lostNodes.length === 0) return undefined;
   return `The pods on ${someOf(lostNodes)} are not evicted after the recovery of ${names}: connectivity is lost there`;
 }

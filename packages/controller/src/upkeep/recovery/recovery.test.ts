@@ -1,0 +1,107 @@
+/** The loop, with a client that responds from memory. What is evicted is up to `decide.test.ts`. */
+import { type KubeClient, KubeError, type KubeRequest } from '@brupop/shared/kube/client';
+import type { Listener } from '@brupop/shared/kube/reflector';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { createRegistry } from '@brupop/shared/runtime/metrics';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { UpkeepView } from '../../cluster/upkeep-view.ts';
+import { createMetrics } from '../../metrics.ts';
+import { aShadow, aSnapshot, underWay } from '../../testing/objects.ts';
+import { Recovery } from './recovery.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'api', uid: 'rs', controller: true };
+const crashing = (name: string) => ({
+  metadata: { name, uid: name, namespace: 'shop', ownerReferences: [owner] },
+  spec: { nodeName: 'node-a' },
+  status: { containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }] },
+});
+
+/** A leader, on whose node-a pods in CrashLoopBackOff wait until they are evicted. */
+async function lead() {
+  const clock = new FakeClock();
+  const log = createLogger({ write: () => undefined });
+  const { config, policy } = aSnapshot([], { recovery: { updatedNodes: 'Restart', watchFor: '5m' } });
+  const world = { pods: ['api-0', 'api-1'], mayEvict: true, obstacle: undefined as string | undefined };
+  const request = async ({ method, path }: KubeRequest): Promise<unknown> => {
+    const items = path === '/api/v1/pods' ? world.pods.map(crashing) : [];
+    if (method === 'GET') return { metadata: { resourceVersion: '1' }, items };
+    if (!world.mayEvict) throw new KubeError(403, 'Forbidden', `no right to POST ${path}`);
+    world.pods = world.pods.filter((name) => !path.includes(name));
+    return {};
+  };
+  const applied: unknown[] = [];
+  const apply = async (_: string, body: unknown): Promise<unknown> => applied.push(body);
+  let listener: Listener<ShadowView> = () => undefined;
+  const upkeep = {
+    config,
+    policy,
+    get obstacle() {
+      return world.obstacle;
+    },
+    isLost: () => false,
+    monitored: () => [],
+    onConfig: () => () => undefined,
+    onShadow: (one: Listener<ShadowView>) => {
+      listener = one;
+      return () => undefined;
+    },
+  };
+  const recovery = new Recovery({
+    client: { request, apply } as unknown as KubeClient,
+    clock,
+    log,
+    upkeep: upkeep as unknown as UpkeepView,
+    metrics: createMetrics(createRegistry('test')),
+    events: { record: () => undefined },
+    namespace: 'brupop',
+    recoveryNamespaces: ['shop'],
+    onReport: () => undefined,
+  });
+  const stop = new AbortController();
+  const running = recovery.run(stop.signal);
+  await clock.advance(SECOND);
+  const succeeds = async (): Promise<void> => {
+    const record = { succeeded: { version: '1.21.0', at: '2026-11-22T10:00:00Z' } };
+    listener({ type: 'Modified', old: aShadow({ spec: underWay('MonitoringUpdate') }), object: aShadow({ record }) });
+    await clock.advance(SECOND);
+  };
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await clock.advance(MINUTE);
+    await running;
+  };
+  return { clock, world, applied, recovery, succeeds, end };
+}
+
+describe('while evictions are forbidden in the namespace', () => {
+  it('the report says so, until one is accepted there', async () => {
+    const { clock, world, recovery, succeeds, end } = await lead();
+    world.mayEvict = false;
+    await succeeds();
+    const text = 'Evictions in shop are forbidden after the recovery of Node node-a: no right to POST';
+    const message = expect.stringContaining(text) as string;
+    expect(recovery.report).toMatchObject({ status: 'False', reason: 'EvictionsBlocked', message });
+    world.mayEvict = true;
+    await clock.advance(20 * SECOND);
+    expect(world.pods).toEqual([]);
+    expect(recovery.report).toMatchObject({ status: 'True', reason: 'AsConfigured' });
+    await end();
+  });
+
+  it('the report says the same, until the window closes', async () => {
+    const { clock, world, recovery, succeeds, end } = await lead();
+    world.mayEvict = false;
+    await succeeds();
+    const { report } = recovery;
+    await clock.advance(4 * MINUTE);
+    expect(report).toMatchObject({ reason: 'EvictionsBlocked' });
+    expect(recovery.report).toEqual(report);
+    await clock.advance(MINUTE + 10 * SECOND);
+    expect(recovery.report).toMatchObject({ status: 'True', reason: 'AsConfigured' });
+    await end();
+  });
+});
