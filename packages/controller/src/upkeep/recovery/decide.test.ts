@@ -1,8 +1,9 @@
 import { MAX_RECORDED_PODS, MAX_RECOVERIES } from '@brupop/shared/api/config-recovery';
+import type { Instant } from '@brupop/shared/runtime/clock';
 import {
-  choose,
+  choose as chooseAt,
   CLOSED,
-  current,
+  current as currentAt,
   type Eviction,
   forget,
   isFirst,
@@ -24,6 +25,12 @@ const WATCH_FOR = 5 * MINUTE;
 const scope = { kind: 'Service', name: 'etcd' } as const;
 const always = (): boolean => true;
 
+/** The same on both clocks, as long as none is set. */
+const instant = (ms: number): Instant => ({ wall: ms, monotonic: ms });
+const choose = (state: RecoveryState, found: readonly Eviction[], perMinute: number, now: number) =>
+  chooseAt(state, found, perMinute, instant(now));
+const current = (state: RecoveryState, isWanted: (one: Scope) => boolean, now: number): RecoveryState =>
+  currentAt(state, isWanted, instant(now));
 const crashing = (...uids: string[]): Eviction[] => crashingOf(scope, ...uids);
 const crashingOf = (of: Scope, ...uids: string[]): Eviction[] =>
   uids.map((uid) => ({ scope: of, pod: { uid, name: uid, namespace: 'shop', node: 'node-1' }, listedAt: 0 }));
@@ -148,6 +155,14 @@ describe('evictions', () => {
     }
   });
 
+  it('are at most ten a minute also when the clock is set forward', () => {
+    const { state } = choose(open, crashing(...many(20)), 10, 0);
+    const stepped = { wall: 62 * SECOND, monotonic: SECOND };
+    const next = currentAt(state, always, stepped);
+    expect(chooseAt(next, crashing('a'), 10, stepped).evictions).toEqual([]);
+    expect(nextRequestAt(next, 10, stepped.monotonic)).toBe(MINUTE);
+  });
+
   it('may be requested again a minute after the oldest of the last ten', () => {
     const { state } = choose(open, crashing(...many(20)), 10, 7 * SECOND);
     expect(nextRequestAt(state, 10, 8 * SECOND)).toBe(67 * SECOND);
@@ -159,7 +174,7 @@ describe('evictions', () => {
     const sent = requested(state, 0, 3 * SECOND);
     for (const [before, untilMs] of [
       [sent, 3 * SECOND],
-      [resumed(sent.recoveries), 16 * SECOND],
+      [resumed(sent.recoveries, instant(3 * SECOND)), 16 * SECOND],
     ] as const) {
       expect(choose(before, crashing('c'), 2, untilMs + MINUTE - 1).evictions).toEqual([]);
       expect(choose(before, crashing('c'), 2, untilMs + MINUTE).evictions).toHaveLength(1);

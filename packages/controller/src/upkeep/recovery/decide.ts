@@ -16,6 +16,7 @@
  */
 import { MAX_RECORDED_PODS, MAX_RECOVERIES, type RecoveryKind } from '@brupop/shared/api/config-recovery';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
+import type { Instant } from '@brupop/shared/runtime/clock';
 import type { CrashingPod } from './pods.ts';
 
 export interface Scope {
@@ -35,7 +36,7 @@ export interface Recovery extends Scope {
 
 export interface RecoveryState {
   readonly recoveries: readonly Recovery[];
-  /** Of the last minute. */
+  /** Of the last minute, on the monotonic clock, milliseconds: a step of the other one must not end the minute. */
   readonly requests: readonly number[];
   /** By UID, of pods whose eviction was refused. */
   readonly refused: ReadonlyMap<string, Refusal>;
@@ -58,9 +59,10 @@ interface Prohibition {
 export const CLOSED: RecoveryState = { recoveries: [], requests: [], refused: new Map(), forbidden: new Map() };
 
 /** What former leaders have recorded, in whole seconds. Each eviction may have been requested as late as they may send it. */
-export function resumed(recoveries: readonly Recovery[]): RecoveryState {
+export function resumed(recoveries: readonly Recovery[], now: Instant): RecoveryState {
   const recordedAt = recoveries.flatMap(({ pods }) => [...pods.values()]);
-  return { ...CLOSED, recoveries, requests: recordedAt.map((at) => at + SECOND_MS + FRESH_MS) };
+  const requests = recordedAt.map((at) => now.monotonic - (now.wall - at) + SECOND_MS + FRESH_MS);
+  return { ...CLOSED, recoveries, requests };
 }
 
 export interface Eviction {
@@ -120,11 +122,11 @@ export function openIn({ recoveries }: RecoveryState, now: number): readonly Rec
 }
 
 /** Forgets the windows that have ended, and those that are no longer asked for, and what no longer counts. */
-export function current(state: RecoveryState, isWanted: (scope: Scope) => boolean, now: number): RecoveryState {
-  const isRecent = ({ pods }: Recovery): boolean => [...pods.values()].some((at) => at > now - MINUTE_MS);
-  const recoveries = state.recoveries.filter((one) => (one.until > now || isRecent(one)) && isWanted(one));
-  const requests = state.requests.filter((at) => at > now - MINUTE_MS);
-  const open = new Set(openIn({ ...state, recoveries }, now).map(keyOf));
+export function current(state: RecoveryState, isWanted: (scope: Scope) => boolean, now: Instant): RecoveryState {
+  const isRecent = ({ pods }: Recovery): boolean => [...pods.values()].some((at) => at > now.wall - MINUTE_MS);
+  const recoveries = state.recoveries.filter((one) => (one.until > now.wall || isRecent(one)) && isWanted(one));
+  const requests = state.requests.filter((at) => at > now.monotonic - MINUTE_MS);
+  const open = new Set(openIn({ ...state, recoveries }, now.wall).map(keyOf));
   const forbidden = new Map([...state.forbidden].filter(([, { scope }]) => open.has(keyOf(scope))));
   return { recoveries, requests, refused: recoveries.length === 0 ? new Map() : state.refused, forbidden };
 }
@@ -145,12 +147,14 @@ export function choose(
   state: RecoveryState,
   crashing: readonly Eviction[],
   maxPerMinute: number,
-  now: number,
+  now: Instant,
 ): { readonly state: RecoveryState; readonly evictions: readonly Eviction[] } {
   const known = new Set(state.recoveries.flatMap(({ pods }) => [...pods.keys()]));
-  const left = Math.max(0, maxPerMinute - state.requests.filter((at) => at > now - MINUTE_MS).length);
-  const space = new Map(openIn(state, now).map((one) => [keyOf(one), MAX_RECORDED_PODS - one.pods.size]));
-  const due = crashing.filter(({ pod: { uid } }) => !known.has(uid) && (state.refused.get(uid)?.retryAt ?? 0) <= now);
+  const left = Math.max(0, maxPerMinute - state.requests.filter((at) => at > now.monotonic - MINUTE_MS).length);
+  const space = new Map(openIn(state, now.wall).map((one) => [keyOf(one), MAX_RECORDED_PODS - one.pods.size]));
+  const due = crashing.filter(
+    ({ pod: { uid } }) => !known.has(uid) && (state.refused.get(uid)?.retryAt ?? 0) <= now.wall,
+  );
   const evictions: Eviction[] = [];
   for (const one of inTurn(due, state)) {
     const room = space.get(keyOf(one.scope)) ?? 0;
@@ -177,16 +181,16 @@ function inTurn(due: readonly Eviction[], { recoveries, refused }: RecoveryState
   return turns.toSorted((a, b) => a.turn - b.turn).map(({ eviction }) => eviction);
 }
 
-function recorded(state: RecoveryState, { scope, pod }: Eviction, now: number): RecoveryState {
+function recorded(state: RecoveryState, { scope, pod }: Eviction, { wall, monotonic }: Instant): RecoveryState {
   const next = changed(state, scope, (one) => ({
     ...one,
     evicted: one.evicted + 1,
-    pods: new Map(one.pods).set(pod.uid, now),
+    pods: new Map(one.pods).set(pod.uid, wall),
   }));
-  return { ...next, requests: [...next.requests, now] };
+  return { ...next, requests: [...next.requests, monotonic] };
 }
 
-/** The evictions that were chosen at `chosenAt` have been requested by now. */
+/** The evictions that were chosen at `chosenAt` have been requested by now, both on the monotonic clock. */
 export function requested(state: RecoveryState, chosenAt: number, now: number): RecoveryState {
   return { ...state, requests: state.requests.map((at) => (at >= chosenAt ? Math.max(at, now) : at)) };
 }
@@ -220,7 +224,7 @@ export function forget(state: RecoveryState, { scope, pod }: Eviction): Recovery
   }));
 }
 
-/** When the next eviction may be requested, epoch milliseconds. */
+/** When the next eviction may be requested, on the monotonic clock as `now`, milliseconds. */
 export function nextRequestAt({ requests }: RecoveryState, maxPerMinute: number, now: number): number {
   const recent = requests.filter((at) => at > now - MINUTE_MS).toSorted((a, b) => a - b);
   const oldest = recent.at(-maxPerMinute);

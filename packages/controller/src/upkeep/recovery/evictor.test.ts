@@ -1,4 +1,5 @@
 import { KubeError, type KubeRequest } from '@brupop/shared/kube/client';
+import { instantOf } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
@@ -35,7 +36,7 @@ async function run(
     events: { record: () => undefined },
   });
   const open = recovered(CLOSED, scope, 300_000, clock.now());
-  const { state, evictions } = choose(open, pods, 10, clock.now());
+  const { state, evictions } = choose(open, pods, 10, instantOf(clock));
   const after = await evictor.evict(state, evictions, mayEvict, never);
   return { requests, after, recorded: recordedIn(after), now: clock.now() };
 }
@@ -95,8 +96,8 @@ it('a pod whose budget refuses the eviction is no longer on record, and is reque
     },
   );
   expect(recorded).toEqual([]);
-  expect(choose(after, crashing, 10, now + 9_999).evictions).toEqual([]);
-  expect(choose(after, crashing, 10, now + 10_000).evictions).toHaveLength(3);
+  expect(choose(after, crashing, 10, { wall: now + 9_999, monotonic: 9_999 }).evictions).toEqual([]);
+  expect(choose(after, crashing, 10, { wall: now + 10_000, monotonic: 10_000 }).evictions).toHaveLength(3);
 });
 
 it('a pod whose eviction got no response stays on record', async () => {

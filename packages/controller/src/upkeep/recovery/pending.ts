@@ -2,7 +2,7 @@ import { keyOf, type Scope } from './decide.ts';
 
 export interface PendingRecovery {
   readonly scope: Scope;
-  /** When it has recovered, epoch milliseconds. */
+  /** When it has recovered, on the monotonic clock: the other one may be set back before the window opens. */
   readonly at: number;
 }
 
@@ -28,7 +28,7 @@ export class PendingRecoveries {
     return all;
   }
 
-  /** An obstacle may outlast a window. */
+  /** An obstacle may outlast a window. `time` is on the monotonic clock, milliseconds. */
   forgetBefore(time: number): void {
     for (const [key, { at }] of this.#pending) if (at <= time) this.#pending.delete(key);
   }

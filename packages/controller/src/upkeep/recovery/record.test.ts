@@ -32,7 +32,8 @@ const extended = (state: RecoveryState, at: number): readonly Recovery[] =>
   recovered(state, db, WATCH_FOR, at).recoveries;
 const withPod = (uid: string, now = 0): readonly Recovery[] => {
   const pod = { uid, name: uid, namespace: 'shop', node: 'node-1' };
-  return choose({ ...CLOSED, recoveries: open }, [{ scope: db, pod, listedAt: 0 }], 10, now).state.recoveries;
+  return choose({ ...CLOSED, recoveries: open }, [{ scope: db, pod, listedAt: 0 }], 10, { wall: now, monotonic: now })
+    .state.recoveries;
 };
 
 it('a later end is written half a minute after the last write', async () => {

@@ -1,6 +1,7 @@
 /** The loop, with a client that responds from memory. What is evicted is up to `decide.test.ts`. */
 import { type KubeClient, KubeError, type KubeRequest } from '@brupop/shared/kube/client';
 import type { Listener } from '@brupop/shared/kube/reflector';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
@@ -30,7 +31,7 @@ async function lead() {
     const items = path === '/api/v1/pods' ? world.pods.map(crashing) : [];
     if (method === 'GET') return { metadata: { resourceVersion: '1' }, items };
     if (!world.mayEvict) throw new KubeError(403, 'Forbidden', `no right to POST ${path}`);
-    world.pods = world.pods.filter((name) => !path.includes(name));
+    world.pods = world.pods.filter((name) => !path.includes(`/${name}/`));
     return {};
   };
   const applied: unknown[] = [];
@@ -104,4 +105,33 @@ describe('while evictions are forbidden in the namespace', () => {
     expect(recovery.report).toMatchObject({ status: 'True', reason: 'AsConfigured' });
     await end();
   });
+});
+
+it('a window ends after watchFor, also if the clock was an hour ahead when the node succeeded', async () => {
+  const { clock, world, applied, succeeds, end } = await lead();
+  const from = clock.now();
+  world.obstacle = 'the clock of this node is wrong';
+  clock.step(60 * MINUTE);
+  await succeeds();
+  clock.step(-60 * MINUTE);
+  world.obstacle = undefined;
+  await clock.advance(10 * SECOND);
+  expect(world.pods).toEqual([]);
+  const times = { startTime: rfc3339(from), endTime: rfc3339(from + 5 * MINUTE) };
+  expect(applied.at(-1)).toMatchObject({ status: { recovery: [{ name: 'node-a', ...times }] } });
+  await end();
+});
+
+it('at most maxPerMinute pods are evicted in a minute, also when the clock is set forward', async () => {
+  const { clock, world, succeeds, end } = await lead();
+  world.pods = Array.from({ length: 20 }, (_, index) => `api-${index}`);
+  await succeeds();
+  expect(world.pods).toHaveLength(10);
+  clock.step(61 * SECOND);
+  // The pods are listed at once.
+  await succeeds();
+  expect(world.pods).toHaveLength(10);
+  await clock.advance(MINUTE);
+  expect(world.pods).toEqual([]);
+  await end();
 });

@@ -9,6 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { RECOVERY_KINDS, type RecoveryService } from '@brupop/shared/api/config-recovery';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { instantOf, wallTimeOf } from '@brupop/shared/runtime/clock';
 import { Loop } from '@brupop/shared/runtime/loop';
 import type { UpdatedNode, UpkeepView } from '../../cluster/upkeep-view.ts';
 import type { Metrics } from '../../metrics.ts';
@@ -136,7 +137,7 @@ export class Recovery {
   }
 
   #recovers(scope: Scope): void {
-    this.#pending.add(scope, this.#options.clock.now());
+    this.#pending.add(scope, this.#options.clock.monotonic());
     this.#loop?.wake();
   }
 
@@ -146,7 +147,7 @@ export class Recovery {
     const { config, obstacle } = upkeep;
     const services = this.#services;
     this.#watches.follow(services);
-    this.#pending.forgetBefore(clock.now() - upkeep.policy.recovery.watchForMs);
+    this.#pending.forgetBefore(clock.monotonic() - upkeep.policy.recovery.watchForMs);
     this.#publish();
     if (config === undefined || this.#isOff(config, services)) return undefined;
     const monitored = this.#restartsNodes ? upkeep.monitored() : [];
@@ -162,7 +163,8 @@ export class Recovery {
   }
 
   #isNews({ scope, at }: PendingRecovery): boolean {
-    return isNews(this.#state, scope, this.#options.upkeep.policy.recovery.watchForMs, at);
+    const { clock, upkeep } = this.#options;
+    return isNews(this.#state, scope, upkeep.policy.recovery.watchForMs, wallTimeOf(at, instantOf(clock)));
   }
 
   /** Those that this process may watch. */
@@ -190,29 +192,30 @@ export class Recovery {
     const lists = await this.#openForNodes(work);
     const names = new Set(services.map(({ name }) => name));
     const isWanted = ({ kind, name }: Scope): boolean => (kind === 'Service' ? names.has(name) : this.#restartsNodes);
-    this.#state = current(this.#state, isWanted, clock.now());
+    this.#state = current(this.#state, isWanted, instantOf(clock));
     this.#openPending(isWanted);
     const isLost = (node: string): boolean => upkeep.isLost(node);
     const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, isLost, signal };
     const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
     this.#lostNodes = lostNodes;
     const listMs = clock.monotonic() - startedAt;
-    const chosenAt = clock.now();
+    const chosenAt = instantOf(clock);
     const { state, evictions } = choose(found, crashing, maxPerMinute, chosenAt);
     await this.#record.write(config.metadata.uid, state.recoveries, signal);
     const mayEvict = ({ node }: CrashingPod): boolean => upkeep.obstacle === undefined && !isLost(node);
-    this.#state = requested(await this.#evictor.evict(state, evictions, mayEvict, signal), chosenAt, clock.now());
+    const evicted = await this.#evictor.evict(state, evictions, mayEvict, signal);
+    this.#state = requested(evicted, chosenAt.monotonic, clock.monotonic());
     for (const kind of RECOVERY_KINDS)
       metrics.recoveries.set({ kind }, this.#state.recoveries.filter((one) => one.kind === kind).length);
     const waitsForRate = crashing.length > 0 && monitored.length === 0;
-    const rateMs = waitsForRate ? nextRequestAt(this.#state, maxPerMinute, clock.now()) - clock.now() : 0;
+    const rateMs = waitsForRate ? nextRequestAt(this.#state, maxPerMinute, clock.monotonic()) - clock.monotonic() : 0;
     const isQuiet = evictions.length + monitored.length === 0 && !isFirst(this.#state, watchForMs, clock.now());
     return Math.max(isQuiet ? FLAP_MS : LIST_MS, listMs * LIST_FACTOR, rateMs);
   }
 
   async #read(signal: AbortSignal): Promise<void> {
     if (this.#isRead) return;
-    this.#state = resumed(await this.#record.read(signal));
+    this.#state = resumed(await this.#record.read(signal), instantOf(this.#options.clock));
     this.#isRead = true;
   }
 
@@ -225,7 +228,7 @@ export class Recovery {
       const list = await this.#lookups.onNode(scope, signal);
       if (list === undefined || !isBack(one, list.pods, namespace)) continue;
       this.#nodes.opened(one);
-      this.#pending.add(scope, clock.now());
+      this.#pending.add(scope, clock.monotonic());
       lists.set(one.name, list);
     }
     return lists;
@@ -233,10 +236,11 @@ export class Recovery {
 
   /** Those for which there is no space wait until they are too old. */
   #openPending(isWanted: (scope: Scope) => boolean): void {
-    const { log, upkeep } = this.#options;
+    const { log, upkeep, clock } = this.#options;
+    const now = instantOf(clock);
     for (const { scope, at } of this.#pending.take()) {
       if (!isWanted(scope)) continue;
-      const next = recovered(this.#state, scope, upkeep.policy.recovery.watchForMs, at);
+      const next = recovered(this.#state, scope, upkeep.policy.recovery.watchForMs, wallTimeOf(at, now));
       if (next === this.#state) this.#pending.add(scope, at);
       else if (this.#isNews({ scope, at }))
         log.info('recovered: pods in CrashLoopBackOff are evicted for a while', { ...scope });
