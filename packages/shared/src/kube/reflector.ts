@@ -3,20 +3,24 @@
  *
  *     list --> watch --ended or failed--> watch from the last resourceVersion --410 Gone--> list
  *
- * The store never goes back in time: it has what the list returned, and then each event in order.
- * Every failure is logged and retried with backoff; only 410 requires a new list. `idleForMs` is the
- * time since the store was last confirmed to be current: by the last page of a list, a whole event of
- * the watch, a bookmark, or a check of the watch. The headers of a watch confirm nothing.
+ * The store has what the list returned, and then each event in order. It goes back in time only with
+ * etcd. Every failure is logged and retried with backoff; only 410 and a revision that went back
+ * require a new list. `idleForMs` is the time since the store was last confirmed to be current: by the
+ * last page of a list, a whole event of the watch, a bookmark, or a check of the watch. The headers of
+ * a watch confirm nothing.
  *
  * A collection without changes has no events. It has no bookmarks while kube-apiserver knows no
  * revision after the one from which the watch started: etcd reports one every 10 minutes. Therefore
  *
  * - a watch that has received nothing right after its start makes kube-apiserver ask etcd, with one
- *   small read. Bookmarks follow every minute until the watch ends (Kubernetes 1.31). If the read has
- *   no effect, it is not repeated until a watch has received something;
+ *   small read. Bookmarks follow every minute until the watch ends;
  * - a watch that is silent for the idle limit is checked with a second, short watch from the same
- *   resourceVersion. If that ends in time without an event, the store is current; otherwise the
- *   silent watch is reopened.
+ *   resourceVersion, and with the same read. If both end in time without an event, the store is
+ *   current; otherwise the silent watch is reopened.
+ *
+ * After etcd was restored from a backup, its revision may be lower than the resourceVersion of a
+ * watch. kube-apiserver accepts such a watch and sends it nothing until the revision is higher again.
+ * The read shows the revision, so the collection is listed again.
  */
 import { addAbortListener } from 'node:events';
 import { WATCH_CATCH_UP_LIMIT_MS, WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
@@ -29,7 +33,7 @@ import type { KubeClient } from './client.ts';
 import { hasStatus, isTransient, kindOf, KubeError } from './error.ts';
 import { type List, readList } from './list.ts';
 import { type Listener, Store, type StoreLimits } from './store.ts';
-import { jsonLines, readEvent, type WatchEvent } from './watch-protocol.ts';
+import { jsonLines, readEvent, readPage, type WatchEvent } from './watch-protocol.ts';
 
 export type { Listener, ReflectorEvent, StoreLimits } from './store.ts';
 
@@ -75,11 +79,17 @@ const MIN_WATCH_MS = 1_000;
 /** As client-go: lists are expensive, so their backoff is reset only after this time without. */
 const RELIST_RESET_MS = 120_000;
 const GONE = 410;
+/** RBAC takes the name that comes first in the alphabet, which has to be the one that a Role names. */
 const NO_NAME = 'metadata.name=none';
 
 /** No retry explains it: something between this process and the server swallows events. */
 class MissedChange extends Error {
   override readonly name = 'MissedChange';
+}
+
+/** etcd was restored from a backup: no event is newer than the resourceVersion of the watch. */
+class RevisionWentBack extends Error {
+  override readonly name = 'RevisionWentBack';
 }
 
 /** Retries do not end a rejection, such as a missing right. */
@@ -97,8 +107,6 @@ export class Reflector<T extends KubernetesObject> {
   #synced = false;
   #resourceVersion: string | undefined;
   #lastActivity: number;
-  /** The read was sent, and no watch has received anything since. */
-  #awaitsBookmark = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -154,7 +162,7 @@ export class Reflector<T extends KubernetesObject> {
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    const gone = hasStatus(error, GONE);
+    const gone = hasStatus(error, GONE) || error instanceof RevisionWentBack;
     if (gone) this.#resourceVersion = undefined;
     const request = this.#resourceVersion === undefined ? 'list' : 'watch';
     const retryInMs = retryDelayMs(error, (gone ? this.#relistRetry : this.#retry).next(), request);
@@ -213,12 +221,12 @@ export class Reflector<T extends KubernetesObject> {
         AbortSignal.any([signal, unconfirmed.signal]),
       );
       const checks = AbortSignal.any([signal, ended.signal]);
-      void this.#askForProgress(checks);
-      void this.#checkWhenSilent(checks, (reason) => unconfirmed.abort(reason));
+      const onFailure = (reason: unknown): void => unconfirmed.abort(reason);
+      void this.#askForProgress(checks, onFailure);
+      void this.#checkWhenSilent(checks, onFailure);
       for await (const line of jsonLines(stream)) {
         this.#apply(readEvent(line));
         this.#recordActivity();
-        this.#awaitsBookmark = false;
       }
     } catch (error) {
       if (unconfirmed.signal.aborted) throw unconfirmed.signal.reason;
@@ -248,20 +256,31 @@ export class Reflector<T extends KubernetesObject> {
     return client.stream({ method: 'GET', path, query: { ...query, ...watch }, timeoutMs, signal });
   }
 
-  /** Lists a name that does not exist: a consistent read, after which bookmarks can be sent. */
-  async #askForProgress(signal: AbortSignal): Promise<void> {
-    const { client, clock, path, query } = this.#options;
+  /** Calls `onFailure` if the new watch is silent and the revision of etcd went back. */
+  async #askForProgress(signal: AbortSignal, onFailure: (reason: unknown) => void): Promise<void> {
+    const { clock } = this.#options;
     const openedAt = clock.monotonic();
     try {
       await clock.sleep(PROGRESS_AFTER_MS, signal);
-      if (this.#lastActivity > openedAt || this.#isSilent || this.#awaitsBookmark) return;
-      this.#awaitsBookmark = true;
-      const fieldSelector = [query?.fieldSelector, NO_NAME].filter((selector) => selector !== undefined).join(',');
-      await client.request({ method: 'GET', path, query: { ...query, fieldSelector }, signal });
-    } catch {
-      // If the watch stays silent, it is checked.
-      this.#awaitsBookmark = false;
+      if (this.#lastActivity <= openedAt && !this.#isSilent) await this.#readRevision(signal);
+    } catch (error) {
+      // After any other error the watch is checked if it stays silent.
+      if (error instanceof RevisionWentBack) onFailure(error);
     }
+  }
+
+  /**
+   * Lists a name that does not exist: a consistent read, after which bookmarks can be sent.
+   * Throws RevisionWentBack if its revision is lower than the last resourceVersion.
+   */
+  async #readRevision(signal: AbortSignal): Promise<void> {
+    const { client, path, query } = this.#options;
+    // Events that arrive meanwhile may be newer than the response.
+    const known = this.#resourceVersion;
+    const fieldSelector = [query?.fieldSelector, NO_NAME].filter((selector) => selector !== undefined).join(',');
+    const answer = await client.request({ method: 'GET', path, query: { ...query, fieldSelector }, signal });
+    if (isLower(readPage(answer).resourceVersion, known))
+      throw new RevisionWentBack('the revision of etcd went back, as when it is restored from a backup');
   }
 
   /** Calls `onFailure` if the watch is silent and its check fails. */
@@ -279,7 +298,7 @@ export class Reflector<T extends KubernetesObject> {
     }
   }
 
-  /** Throws if the watch has missed a change, or the server does not end the check in time. */
+  /** Throws if the watch has missed a change or can get none, or the server does not end the check in time. */
   async #catchUp(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
@@ -289,11 +308,13 @@ export class Reflector<T extends KubernetesObject> {
     );
     const cancel = clock.after(WATCH_CATCH_UP_LIMIT_MS, () => limit.abort(late));
     try {
-      const isMissed = await this.#hasChanges(AbortSignal.any([signal, limit.signal]));
+      const inTime = AbortSignal.any([signal, limit.signal]);
+      const isMissed = await this.#hasChanges(inTime);
       if (this.#lastActivity >= startedAt) return;
       if (isMissed) throw new MissedChange('the watch missed a change');
       if (clock.monotonic() - startedAt < MIN_WATCH_MS) throw endedAtOnce();
-      this.#lastActivity = startedAt;
+      await this.#readRevision(inTime);
+      this.#lastActivity = Math.max(startedAt, this.#lastActivity);
     } finally {
       cancel();
     }
@@ -342,6 +363,11 @@ export class Reflector<T extends KubernetesObject> {
 function nameOf(raw: unknown): string {
   const { namespace = '', name = '' } = (raw as Partial<KubernetesObject> | null)?.metadata ?? {};
   return `${namespace}/${name}`;
+}
+
+/** Of two versions that are numbers, which those of Kubernetes are. */
+function isLower(version: string, than = ''): boolean {
+  return [version, than].every((text) => /^\d+$/u.test(text)) && BigInt(version) < BigInt(than);
 }
 
 function watchSeconds(): number {

@@ -1,4 +1,4 @@
-/** Leader election with the durations of the controller while the Kubernetes API is slow or unavailable. */
+/** Leader election with the durations of the controller while the Kubernetes API is slow, unavailable or restored. */
 import { createLogger } from '../runtime/log.ts';
 import { FakeClock } from '../testing/fake-clock.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
@@ -14,9 +14,11 @@ class LeaseServer implements Pick<KubeClient, 'request' | 'stream'> {
   /** How long a write takes. */
   writeMs = 0;
   isRefusing = false;
+  conflicts = 0;
   #lease: Lease | undefined;
   #version = 1;
-  readonly #watches = new Set<(line: string) => void>();
+  #written = new AbortController();
+  #cut = new AbortController();
 
   async request<T>(request: KubeRequest): Promise<T> {
     if (this.isRefusing) throw new KubeError(0, 'Unreachable', 'connection refused');
@@ -29,36 +31,52 @@ class LeaseServer implements Pick<KubeClient, 'request' | 'stream'> {
     return (await Promise.race([written, late]).finally(cancel)) as T;
   }
 
-  async stream({ signal }: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
-    return this.#events(signal ?? new AbortController().signal);
+  async stream({ query, signal }: KubeRequest): Promise<AsyncIterable<Uint8Array>> {
+    const ended = AbortSignal.any([signal ?? new AbortController().signal, this.#cut.signal]);
+    return this.#events(Number(query?.['resourceVersion']), ended);
+  }
+
+  /** A backup of etcd; the returned function restores it and ends all watches. */
+  backUp(): () => void {
+    const [lease, version] = [this.#lease, this.#version];
+    return () => {
+      this.#lease = lease;
+      this.#version = version;
+      this.#cut.abort(new Error('terminated'));
+      this.#cut = new AbortController();
+    };
   }
 
   #read({ path }: KubeRequest): unknown {
-    if (path.endsWith('/leases'))
-      return { items: this.#lease === undefined ? [] : [this.#lease], metadata: { resourceVersion: '1' } };
+    if (path.endsWith('/leases')) {
+      const items = this.#lease === undefined ? [] : [this.#lease];
+      return { items, metadata: { resourceVersion: String(this.#version) } };
+    }
     if (this.#lease === undefined) throw new KubeError(404, 'NotFound', 'none');
     return this.#lease;
   }
 
   #write({ metadata, spec }: Lease): Lease {
-    if (metadata.resourceVersion !== this.#lease?.metadata.resourceVersion)
+    if (metadata.resourceVersion !== this.#lease?.metadata.resourceVersion) {
+      this.conflicts += 1;
       throw new KubeError(409, 'Conflict', 'changed');
+    }
     this.#version += 1;
     const resourceVersion = String(this.#version);
     this.#lease = { metadata: { ...metadata, uid: 'u', resourceVersion }, ...(spec && { spec }) };
-    for (const send of this.#watches) send(`${JSON.stringify({ type: 'MODIFIED', object: this.#lease })}\n`);
+    this.#written.abort();
+    this.#written = new AbortController();
     return this.#lease;
   }
 
-  async *#events(signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const encoder = new TextEncoder();
-    let next = Promise.withResolvers<string>();
-    this.#watches.add((line) => {
-      next.resolve(line);
-    });
-    while (!signal.aborted) {
-      yield encoder.encode(await next.promise);
-      next = Promise.withResolvers<string>();
+  /** Sends what is newer than the resourceVersion `from`. */
+  async *#events(from: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    for (let sent = from; ;) {
+      const version = Number(this.#lease?.metadata.resourceVersion ?? 0);
+      if (version > sent) yield Buffer.from(`${JSON.stringify({ type: 'MODIFIED', object: this.#lease })}\n`);
+      sent = Math.max(sent, version);
+      await this.clock.sleep(Infinity, AbortSignal.any([signal, this.#written.signal])).catch(() => undefined);
+      signal.throwIfAborted();
     }
   }
 }
@@ -139,5 +157,22 @@ describe('leader election', () => {
     await server.clock.advance(2 * SECOND);
     expect(election.isLeading()).toBe(true);
     expect(terms()).toBe(2);
+  });
+
+  it('goes on after etcd was restored from a backup: the candidate follows the Lease, and writes nothing', async () => {
+    const server = new LeaseServer();
+    const a = elect(server, 'a');
+    await server.clock.advance(SECOND);
+    const b = elect(server, 'b');
+    await server.clock.advance(MINUTE);
+    const restore = server.backUp();
+    await server.clock.advance(10 * MINUTE);
+    restore();
+    for (let step = 0; step < 600; step += 1) {
+      await server.clock.advance(500);
+      expect([a.election.isLeading(), b.election.isLeading()]).toEqual([true, false]);
+    }
+    // Of the leader, whose first renewal had the resourceVersion from before.
+    expect([a.terms(), server.conflicts]).toEqual([1, 1]);
   });
 });
