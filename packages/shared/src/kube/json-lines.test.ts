@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonLines } from './watch-protocol.ts';
 
@@ -24,6 +25,34 @@ describe('newline-delimited JSON', () => {
           expect(await read(chunks)).toEqual(expected);
         },
       ),
+    );
+  });
+
+  it('is read the same wherever a character of several bytes or the end of a line is cut', async () => {
+    const bytes = Buffer.from('{"a":"ä€😀"}\r\n\r\n{"b":"\\u003c"}\n');
+    for (let at = 1; at < bytes.length; at += 1)
+      expect(await read([bytes.subarray(0, at), bytes.subarray(at)])).toEqual([{ a: 'ä€😀' }, { b: '<' }]);
+  });
+
+  it('is searched for ends of lines once, however many chunks a line has', async () => {
+    const chunk = Buffer.from('x'.repeat(16 * 1024));
+    const chunks = [Buffer.from('"'), ...Array.from({ length: 512 }, () => chunk), Buffer.from('"\n')];
+    const split = jest.spyOn(String.prototype, 'split');
+    try {
+      expect(await read(chunks)).toEqual(['x'.repeat(512 * chunk.length)]);
+      const searched = split.mock.contexts.reduce<number>((sum, text) => sum + String(text).length, 0);
+      expect(searched).toBe(Buffer.concat(chunks).length);
+    } finally {
+      split.mockRestore();
+    }
+  });
+
+  it('has at most 16 Mi characters in a line', async () => {
+    const half = Buffer.from('é'.repeat(8 * 1024 * 1024 - 1));
+    const longest = [Buffer.from('"'), half, half, Buffer.from('"')];
+    expect(await read([...longest, Buffer.from('\n7\n')])).toHaveLength(2);
+    await expect(read([...longest, Buffer.from(' '), Buffer.from('\n')])).rejects.toThrow(
+      'longer than 16777216 characters',
     );
   });
 

@@ -11,15 +11,23 @@ const MAX_LINE_CHARS = 16 * 1024 * 1024;
 /** Throws if a line is not JSON or too long, or if the stream ends within a line. */
 export async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator {
   const decoder = new TextDecoder();
-  let rest = '';
+  /** Of the line that has not ended yet; joined once, since a line may have a thousand parts. */
+  let parts: string[] = [];
+  let length = 0;
   for await (const chunk of chunks) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
-    rest = lines.pop() ?? '';
-    if (rest.length > MAX_LINE_CHARS)
-      throw new Error(`a line of the stream is longer than ${MAX_LINE_CHARS} characters`);
-    for (const line of lines) if (line.trim() !== '') yield JSON.parse(line);
+    const ends = decoder.decode(chunk, { stream: true }).split('\n');
+    const rest = ends.pop() ?? '';
+    for (const end of ends) {
+      const line = [...parts, end].join('');
+      parts = [];
+      length = 0;
+      if (line.trim() !== '') yield JSON.parse(line);
+    }
+    parts.push(rest);
+    length += rest.length;
+    if (length > MAX_LINE_CHARS) throw new Error(`a line of the stream is longer than ${MAX_LINE_CHARS} characters`);
   }
-  if (rest.trim() !== '') throw new Error('the stream ended in the middle of a line');
+  if (parts.join('').trim() !== '') throw new Error('the stream ended in the middle of a line');
 }
 
 /** One page of a list; `next` is undefined on the last one. */
