@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import type { KubernetesObject } from '../api/meta.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
 import { KubeError } from './error.ts';
@@ -5,23 +6,29 @@ import { readList } from './list.ts';
 
 const MIB = 1024 * 1024;
 
-/** A collection of objects of one size, which rejects a response as the client does. */
+/** A collection of objects of one size or of several, which rejects a response as the client does. */
 class Collection implements Pick<KubeClient, 'request'> {
   readonly queries: Readonly<Record<string, string>>[] = [];
+  /** How many responses were rejected. */
+  failed = 0;
   readonly #count: number;
-  readonly #bytes: number;
+  readonly #bytesOf: (index: number) => number;
 
-  constructor(count: number, bytes: number) {
+  constructor(count: number, bytes: number | ((index: number) => number)) {
     this.#count = count;
-    this.#bytes = bytes;
+    this.#bytesOf = typeof bytes === 'number' ? () => bytes : bytes;
   }
 
   async request<T>({ query = {}, maxBytes = 16 * MIB }: KubeRequest): Promise<T> {
     this.queries.push(query);
     const from = Number(query['continue'] ?? 0);
     const to = Math.min(this.#count, from + Number(query['limit'] ?? Infinity));
-    if ((to - from) * this.#bytes > maxBytes) throw new KubeError(0, 'ResponseTooLarge', 'too large');
-    const items = Array.from({ length: to - from }, (_, i) => ({ metadata: { name: `o-${from + i}` } }));
+    const indexes = Array.from({ length: to - from }, (_, i) => from + i);
+    if (indexes.reduce((sum, index) => sum + this.#bytesOf(index), 0) > maxBytes) {
+      this.failed += 1;
+      throw new KubeError(0, 'ResponseTooLarge', 'too large');
+    }
+    const items = indexes.map((index) => ({ metadata: { name: `o-${index}` } }));
     return { items, metadata: { resourceVersion: '7', ...(to < this.#count && { continue: String(to) }) } } as T;
   }
 }
@@ -57,6 +64,27 @@ it.each([undefined, 'spec.nodeName=a'])(
     }
   },
 );
+
+it('is read in pages of the usual size again after one large object', async () => {
+  const collection = new Collection(10_000, (index) => (index === 700 ? 5 * MIB : 1_000));
+  expect(await names(collection)).toHaveLength(10_000);
+  expect(collection.queries.length).toBeLessThan(20 + 5 * 10);
+  expect(collection.queries.at(-1)?.['limit']).toBe('500');
+});
+
+it('is read with at most one failed page for four other ones, and nine at the start, whatever the sizes', async () => {
+  const sizes = fc.array(fc.constantFrom(1_000, MIB, 3 * MIB, 9 * MIB), { minLength: 1, maxLength: 50 });
+  const run = fc.record({ sizes, repeats: fc.integer({ min: 1, max: 100 }) });
+  await fc.assert(
+    fc.asyncProperty(run, fc.constantFrom(undefined, 'spec.nodeName=a'), async (found, selector) => {
+      const bytes = found.sizes.flatMap((size) => Array.from({ length: found.repeats }, () => size));
+      const collection = new Collection(bytes.length, (index) => bytes[index] ?? 0);
+      expect(await names(collection, selector)).toEqual(bytes.map((_, i) => `o-${i}`));
+      const read = collection.queries.length - collection.failed;
+      expect(collection.failed).toBeLessThanOrEqual(read / 4 + 9);
+    }),
+  );
+});
 
 it('fails when there are too many objects or an object is too large', async () => {
   await expect(names(new Collection(5_001, 1_000), 'spec.nodeName=a', 5_000)).rejects.toThrow('at most 5000 objects');

@@ -1,7 +1,9 @@
 /**
  * Reads a whole collection with bounded memory. The client limits the size of each response; a page
- * that exceeds the limit is read again with half of the objects, down to one. Each page is reduced by
- * `slim` before the next one is read.
+ * that exceeds the limit is read again with half of the objects, down to one. After four pages in a
+ * row that do not, the next one may have twice as many: one large object makes only the pages around
+ * it small, and of many large ones no more than every fifth page is read for nothing. Each page is
+ * reduced by `slim` before the next one is read.
  *
  * A list with a field selector, or one that is said to be narrow, has few objects, so it is first read in one request:
  * kube-apiserver up to 1.33 serves a list with a `limit` from etcd, where it reads all objects of the kind.
@@ -34,8 +36,9 @@ export interface List<T> {
 }
 
 const PAGE_SIZE = 500;
-/** The page size for a list that is too large for one response. */
+/** The first page size for a list that is too large for one response. */
 const SMALLER_PAGE_SIZE = 16;
+const PAGES_BEFORE_LARGER = 4;
 /** Of a page with several objects, since lists are read in parallel. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
@@ -109,17 +112,30 @@ async function* readPages(
   const { isNarrow = options.query?.['fieldSelector'] !== undefined } = options;
   let pageSize = isNarrow ? undefined : PAGE_SIZE;
   let next: string | undefined;
+  /** Pages in a row that were not too large. */
+  let fitted = 0;
   for (;;) {
     try {
       const page = await requestPage(client, options, pageSize, next);
       yield page;
       ({ next } = page);
       if (next === undefined) return;
+      fitted += 1;
+      if (fitted % PAGES_BEFORE_LARGER === 0) pageSize = larger(pageSize);
     } catch (error) {
       if (!isTooLarge(error) || pageSize === 1) throw error;
-      pageSize = pageSize === undefined ? SMALLER_PAGE_SIZE : Math.ceil(pageSize / 2);
+      fitted = 0;
+      pageSize = smaller(pageSize);
     }
   }
+}
+
+function larger(pageSize: number | undefined): number | undefined {
+  return pageSize === undefined ? undefined : Math.min(PAGE_SIZE, 2 * pageSize);
+}
+
+function smaller(pageSize: number | undefined): number {
+  return pageSize === undefined ? SMALLER_PAGE_SIZE : Math.ceil(pageSize / 2);
 }
 
 async function requestPage(
