@@ -16,11 +16,13 @@
  * carries the resourceVersion that it is based on, and a candidate waits for at least its own lease
  * duration after every change but a release and a write of its own, also when a user has edited,
  * emptied or deleted the Lease. A leader asks `isLeading()` right before each of its writes: the
- * answer is right even in the first instant after the process was frozen.
+ * answer is right even in the first instant after the process was frozen. The monotonic clock stands
+ * still while a machine is suspended, so the wall clock counts as well. Where nothing corrects that
+ * clock when the machine resumes, the next renewal shows another holder, within half of the deadline.
  */
 import { LEASE_LIMITS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
-import { type Clock, rfc3339Micro } from '../runtime/clock.ts';
+import { type Clock, instantOf, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
@@ -82,6 +84,8 @@ export class LeaderElection {
   #changed = new AbortController();
   /** When the latest confirmed renewal was sent, on the monotonic clock. */
   #renewedAt = -Infinity;
+  /** The same in epoch milliseconds. */
+  #renewedTime = -Infinity;
   /** When the latest write was sent, monotonic milliseconds. */
   #claimedAt = -Infinity;
   /** `renewTime` of the latest writes, since their responses may have been lost. */
@@ -110,8 +114,13 @@ export class LeaderElection {
     return this.#observed?.metadata.annotations ?? {};
   }
 
+  /**
+   * False also from when the wall clock was set forward past the renew deadline until the next renewal, which decides
+   * whether this process still leads.
+   */
   isLeading(): boolean {
-    return this.#leadingForMs() > 0;
+    const { clock, renewDeadlineMs } = this.#options;
+    return this.#leadingForMs() > 0 && clock.now() - this.#renewedTime < renewDeadlineMs;
   }
 
   /**
@@ -183,13 +192,14 @@ export class LeaderElection {
    */
   async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<Lease | undefined> {
     const { clock } = this.#options;
-    const sentAt = clock.monotonic();
-    const renewTime = rfc3339Micro(clock.now());
-    this.#claimedAt = sentAt;
+    const sentAt = instantOf(clock);
+    const renewTime = rfc3339Micro(sentAt.wall);
+    this.#claimedAt = sentAt.monotonic;
     this.#claims = [...this.#claims, renewTime].slice(-MAX_CLAIMS);
     try {
       const held = await this.#write(lease, claimed(lease, this.#options, renewTime), { signal });
-      this.#renewedAt = sentAt;
+      this.#renewedAt = sentAt.monotonic;
+      this.#renewedTime = sentAt.wall;
       this.#problem.ended();
       return held;
     } catch (error) {
@@ -236,13 +246,13 @@ export class LeaderElection {
       const sinceClaimMs = clock.monotonic() - this.#claimedAt;
       await this.#pause(renewInMs(this.#leadingForMs(), sinceClaimMs, this.#options), leading);
       try {
-        if (this.isLeading()) lease = await this.#renew(lease, leading);
+        if (this.#leadingForMs() > 0) lease = await this.#renew(lease, leading);
         // A leader keeps a Lease that a user has emptied or deleted.
         if (isReleased(lease) || !['', identity].includes(holderOf(lease))) this.#renewedAt = -Infinity;
       } catch (error) {
         if (!leading.aborted) this.#logError('cannot renew the Lease, retrying', error);
       }
-      if (!this.isLeading())
+      if (this.#leadingForMs() <= 0)
         lost.abort(new Error(`the Lease is held by '${holderOf(lease)}' or was not renewed in time`));
     }
   }

@@ -86,10 +86,15 @@ describe('leader election', () => {
   const log = createLogger({ level: 'error', write: () => undefined });
   afterAll(() => stop.abort());
 
-  function elect(server: LeaseServer, identity: string): { election: LeaderElection; terms: () => number } {
+  /** @param clock - of its machine */
+  function elect(
+    server: LeaseServer,
+    identity: string,
+    clock = server.clock,
+  ): { election: LeaderElection; terms: () => number } {
     let terms = 0;
     const name = 'controller';
-    const election = new LeaderElection({ client: server, clock: server.clock, log, namespace: 'n', name, identity });
+    const election = new LeaderElection({ client: server, clock, log, namespace: 'n', name, identity });
     void election.run(stop.signal, async (leading) => {
       terms += 1;
       await server.clock.sleep(Infinity, leading).catch(() => undefined);
@@ -157,6 +162,49 @@ describe('leader election', () => {
     await server.clock.advance(2 * SECOND);
     expect(election.isLeading()).toBe(true);
     expect(terms()).toBe(2);
+  });
+
+  it.each([-3_600, 5])('keeps its leader when its clock is set by %d s at any time', async (seconds) => {
+    for (let offsetMs = 0; offsetMs < 6 * SECOND; offsetMs += 500) {
+      const server = new LeaseServer();
+      const { election, terms } = elect(server, 'a');
+      await server.clock.advance(MINUTE + offsetMs);
+      server.clock.step(seconds * SECOND);
+      for (let step = 0; step < 40; step += 1) {
+        expect(election.isLeading()).toBe(true);
+        await server.clock.advance(500);
+      }
+      expect(terms()).toBe(1);
+    }
+  });
+
+  it('lets a leader whose clock was set forward past the deadline write again after its next renewal', async () => {
+    const server = new LeaseServer();
+    const { election, terms } = elect(server, 'a');
+    await server.clock.advance(MINUTE);
+    server.clock.step(MINUTE);
+    expect(election.isLeading()).toBe(false);
+    await server.clock.advance(6 * SECOND);
+    expect([election.isLeading(), terms()]).toEqual([true, 1]);
+  });
+
+  it('has no second leader when the machine of the first was suspended and resumes with the right time', async () => {
+    const server = new LeaseServer();
+    const machine = new FakeClock();
+    const advance = async (): Promise<void> =>
+      void (await Promise.all([server.clock.advance(500), machine.advance(500)]));
+    const a = elect(server, 'a', machine);
+    for (let step = 0; step < 20; step += 1) await advance();
+    const b = elect(server, 'b');
+    for (let step = 0; step < 20; step += 1) await advance();
+    expect([a.election.isLeading(), b.election.isLeading()]).toEqual([true, false]);
+    await server.clock.advance(MINUTE);
+    machine.step(MINUTE);
+    for (let step = 0; step < 200; step += 1) {
+      expect([a.election.isLeading(), b.election.isLeading()]).toEqual([false, true]);
+      await advance();
+    }
+    expect([a.terms(), b.terms()]).toEqual([1, 1]);
   });
 
   it('goes on after etcd was restored from a backup: the candidate follows the Lease, and writes nothing', async () => {
