@@ -18,6 +18,9 @@ import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
+import { waiting } from './plan/condition.ts';
+import { specRejected } from './plan/gates/reasons.ts';
+import type { NodeCondition } from './report/node-conditions.ts';
 import { type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
@@ -125,10 +128,7 @@ export class Controller {
     const moreTaints = await writeTaints(context, next.taints);
     const metadataInMs = await writers.metadata.write(next.metadata.changes);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    const conditions = next.conditions.filter(
-      ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
-    );
-    const moreConditions = await writeConditions(context, conditions);
+    const moreConditions = await writeConditions(context, conditionsOf(next, unwritten, writer));
     const written = isWritten(next, unwritten) && !moreTaints;
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -167,6 +167,21 @@ export class Controller {
     else log.error('watch stale: no node starts an update', { resources: stale });
     this.#stale = stale;
   }
+}
+
+/** A node whose spec is not written keeps its condition, unless that fails for long. */
+function conditionsOf(
+  { conditions }: WholePlan,
+  unwritten: ReadonlySet<string>,
+  writer: Pick<Writer, 'lastingFailure'>,
+): NodeCondition[] {
+  return conditions.flatMap((condition) => {
+    const { uid } = condition.shadow.metadata;
+    if (!unwritten.has(uid) || condition.progressing.reason === 'SpecWriteRejected') return [condition];
+    const failure = writer.lastingFailure(specKey(uid));
+    if (failure === undefined) return [];
+    return [{ ...condition, progressing: waiting(specRejected(failure)), event: undefined }];
+  });
 }
 
 /** True when all that follows from the configuration alone is written. */

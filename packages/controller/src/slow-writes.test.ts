@@ -12,6 +12,7 @@ import { PodLookups } from './cluster/pods.ts';
 import { NO_CHECKS } from './cluster/probes.ts';
 import { Controller } from './controller.ts';
 import { createMetrics } from './metrics.ts';
+import type { ManagedNode } from './cluster/snapshot.ts';
 import { aManagedNode, aSnapshot, NOW } from './testing/objects.ts';
 
 const WRITE_MS = 2_000;
@@ -41,23 +42,15 @@ class SlowClient {
   }
 }
 
-it('an update starts in a large fleet whose conditions take minutes to write', async () => {
-  const slow = new SlowClient();
+/** A leader of this fleet. `conditions` has the reason that each node shows. */
+function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
   const { clock } = slow;
   const client = slow as unknown as KubeClient;
   const log = createLogger({ level: 'error', write: () => undefined });
   const assumeCache = new AssumeCache();
   const lookups = new PodLookups({ client, clock, logOf: () => log });
-  const managedNodes = Array.from({ length: 1_000 }, (_, i) => aManagedNode(`node-${i}`));
-  const view = (): ReturnType<Cluster['snapshot']> => ({
-    ...aSnapshot(
-      managedNodes.map((node) => ({
-        ...node,
-        shadow: node.shadow && assumeCache.view(node.shadow, clock.now()),
-      })),
-    ),
-    pods: lookups.known,
-  });
+  const shown = (): ManagedNode[] =>
+    managedNodes.map((node) => ({ ...node, shadow: node.shadow && assumeCache.view(node.shadow, clock.now()) }));
   const cluster = {
     assumeCache,
     metadataNotes: new MetadataNotes(),
@@ -66,7 +59,7 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
     allPods: new AllPodsLookup({ client, clock, log }),
     members: new MemberPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
-    snapshot: view,
+    snapshot: () => ({ ...aSnapshot(shown()), pods: lookups.known }),
     catchUp: async () => undefined,
     onChange: () => () => undefined,
   } as unknown as Cluster;
@@ -75,9 +68,36 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
   const controller = new Controller({ ...names, client, clock, log, cluster, metrics, isLeading: () => true });
   const stop = new AbortController();
   const running = controller.run(stop.signal);
-  for (let step = 0; step < 120 && slow.specs.length === 0; step += 1) await clock.advance(MINUTE / 60);
-  stop.abort();
-  await clock.advance(MINUTE);
-  await running;
+  return {
+    conditions: () => shown().map(({ name, shadow }) => `${name} ${shadow?.progressing?.reason}`),
+    end: async (): Promise<void> => {
+      stop.abort();
+      await clock.advance(MINUTE);
+      await running;
+    },
+  };
+}
+
+it('an update starts in a large fleet whose conditions take minutes to write', async () => {
+  const slow = new SlowClient();
+  const leader = lead(
+    slow,
+    Array.from({ length: 1_000 }, (_, i) => aManagedNode(`node-${i}`)),
+  );
+  for (let step = 0; step < 120 && slow.specs.length === 0; step += 1) await slow.clock.advance(MINUTE / 60);
+  await leader.end();
   expect(slow.specs).toHaveLength(1);
+});
+
+it('a node whose spec cannot be written for a minute says why, keeps its slot, and is tried again', async () => {
+  const slow = new SlowClient();
+  const leader = lead(slow, [aManagedNode('a'), aManagedNode('b')]);
+  await slow.clock.advance(MINUTE / 2);
+  expect(leader.conditions()).toEqual(['a undefined', 'b WaitingForCapacity']);
+  await slow.clock.advance(2 * MINUTE);
+  expect(leader.conditions()).toEqual(['a SpecWriteRejected', 'b WaitingForCapacity']);
+  const tries = slow.specs.length;
+  await slow.clock.advance(2 * MINUTE);
+  expect(slow.specs.length).toBeGreaterThan(tries);
+  await leader.end();
 });

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { KubeClient } from '@brupop/shared/kube/client';
+import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
@@ -8,7 +8,8 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { createMetrics } from '../metrics.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
-import { writeConditions } from './shadows.ts';
+import type { SpecChange } from '../plan/spec-change.ts';
+import { writeConditions, writeSpecs } from './shadows.ts';
 import { type ApplyContext, Writer } from './writer.ts';
 
 /** A controller whose writes succeed; `reconcile` returns the Events of one plan that is applied. */
@@ -40,7 +41,7 @@ function setUp() {
     written = { progressing, health, group };
     return recorded.splice(0).map(({ reason, message }) => `${reason} ${message.split(':', 1).join('')}`);
   };
-  return { clock, reconcile };
+  return { clock, reconcile, context };
 }
 
 test('an agent that does not connect in time is an Event once, and its end another one', async () => {
@@ -53,4 +54,21 @@ test('an agent that does not connect in time is an Event once, and its end anoth
   await clock.advance(10 * MINUTE);
   expect(await reconcile()).toEqual([]);
   expect(await reconcile({})).toEqual([expect.stringContaining('No longer AgentNotConnected. ')]);
+});
+
+test('a conflict shows a start whose response was lost, although the watch does not', async () => {
+  const { context } = setUp();
+  const { specs } = plan(aSnapshot([aManagedNode('a')]), NOW);
+  const [{ shadow, spec }] = specs as [SpecChange];
+  const raw = {
+    metadata: { ...shadow.metadata, generation: (shadow.metadata.generation ?? 0) + 1 },
+    spec,
+    status: shadow.status,
+  };
+  const client = {
+    mergePatch: async () => await Promise.reject(new KubeError(409, 'Conflict', 'the object has been modified')),
+    find: async () => await Promise.resolve(raw),
+  };
+  await writeSpecs({ ...context, client: client as unknown as KubeClient }, specs);
+  expect(context.assumeCache.view(shadow, NOW).spec.state).toBe('StagedAndPerformedUpdate');
 });

@@ -10,6 +10,7 @@ import {
 } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
+import { isConflict } from '@brupop/shared/kube/error';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
@@ -88,7 +89,14 @@ export async function writeSpecs(context: ApplyContext, changes: readonly SpecCh
 async function writeSpec(context: ApplyContext, change: SpecChange): Promise<void> {
   const { client, log, assumeCache, metrics, signal } = context;
   const { outcome, spec, shadow, node } = change;
-  const answer = readShadow(await client.mergePatch(shadowPath(shadow), patchOf(change), { signal }));
+  let raw: unknown;
+  try {
+    raw = await client.mergePatch(shadowPath(shadow), patchOf(change), { signal });
+  } catch (error) {
+    if (isConflict(error)) await readAgain(context, shadow);
+    throw error;
+  }
+  const answer = readShadow(raw);
   assumeCache.shadow(answer);
   countTransition(metrics, change);
   if (!sameSettings(requestedOf(answer), requestedOf({ spec }))) throw new UselessWrite(SETTINGS_PRUNED);
@@ -97,6 +105,14 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   record(context, change);
   if (change.because?.reason === 'DeadlineExceeded' && outcome === 'Reverting')
     metrics.deadlineExceeded.inc({ state: shadow.spec.state });
+}
+
+/** An earlier write may have arrived although its response was lost, and the watch may be silent just then. */
+async function readAgain({ client, assumeCache, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
+  const raw = await client.find(shadowPath(shadow), signal).catch(() => undefined);
+  if (raw === undefined) return;
+  const found = readShadow(raw);
+  if (found.metadata.uid === shadow.metadata.uid) assumeCache.shadow(found);
 }
 
 /** Sends the Event of a change that was written. */

@@ -68,10 +68,12 @@ interface Retry {
   /** On the monotonic clock, milliseconds. */
   readonly at: number;
   readonly writeRejection?: string | undefined;
+  /** Since when writes have failed in a row, monotonic milliseconds, and the error of the latest one. */
+  readonly failing?: { readonly since: number; readonly error: string };
   /** Consecutive. */
   readonly conflicts?: number;
 }
-type Failure = Pick<Retry, 'kind' | 'writeRejection'>;
+type Failure = Pick<Retry, 'kind' | 'writeRejection' | 'failing'>;
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 /** The watch shows a change, usually sooner. */
@@ -82,6 +84,8 @@ const FORGET_MS = 600_000;
 const USELESS_RETRY_MS = 600_000;
 /** Consecutive conflicts after which the writes of an object back off. */
 const MAX_CONFLICTS = 20;
+/** Writes that have failed for this long are shown to users. */
+const LASTING_MS = 60_000;
 /** Interval of warnings with the same cause, since one cause may fail the writes of many objects. */
 const WARN_AGAIN_MS = 60_000;
 
@@ -124,6 +128,12 @@ export class Writer {
   /** Returns why the API server rejected the latest write of `key`, also after its backoff. */
   latestRejection(key: string): string | undefined {
     return this.#retries.get(key)?.writeRejection;
+  }
+
+  /** Returns why the writes of `key` have failed for a minute, whoever is the cause: the latest one may have arrived. */
+  lastingFailure(key: string): string | undefined {
+    const { since, error } = this.#retries.get(key)?.failing ?? {};
+    return since !== undefined && this.#options.clock.monotonic() - since >= LASTING_MS ? error : undefined;
   }
 
   backOff(key: string, failure?: Failure): void {
@@ -247,7 +257,9 @@ export class Writer {
       this.#delay(key, backoff(RETRY), USELESS_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#logFailure(kind, key, error, log);
-      this.backOff(key, { kind, writeRejection: describeRejection(error) });
+      const since = this.#retries.get(key)?.failing?.since ?? this.#options.clock.monotonic();
+      const failing = { since, error: messageOf(error) };
+      this.backOff(key, { kind, writeRejection: describeRejection(error), failing });
     }
   }
 
