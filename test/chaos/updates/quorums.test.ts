@@ -66,7 +66,9 @@ it('three members go one at a time when all nodes may, the leader last, whatever
     expect(away.most).toBe(1);
     expect(away.order.at(-1)).toBe('node-1');
     expect(reboots(context, VOTERS)).toEqual([1, 1, 1]);
-    expect((await configStatus(context)).quorums).toMatchObject([{ name: 'etcd', members: 3, ready: 3 }]);
+    await eventually(async () =>
+      expect((await configStatus(context)).quorums).toMatchObject([{ name: 'etcd', members: 3, ready: 3 }]),
+    );
   });
 });
 

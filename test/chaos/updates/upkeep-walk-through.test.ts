@@ -157,8 +157,12 @@ it('the documented commands turn on recovery and dependents, and no object has f
     ]);
     expect(states).toEqual([...onlooker.seen.keys()].map((name) => [name, []]));
     for (const name of NAMES) expect(onlooker.seen.get(`brs-${name}`)).toContain('InProgress Progressing');
-    const { status } = await cluster.api.get<BrupopConfig>(CONFIG);
-    expect(status?.quorums).toMatchObject([{ name: 'etcd', members: 3, ready: 3 }]);
+    const statusNow = async (): Promise<BrupopConfig['status']> => (await cluster.api.get<BrupopConfig>(CONFIG)).status;
+    const status = await eventually(async () => {
+      const found = await statusNow();
+      expect(found?.quorums).toMatchObject([{ name: 'etcd', members: 3, ready: 3 }]);
+      return found;
+    });
     expect(status?.conditions?.find(({ type }) => type === 'RecoveryReady')).toMatchObject({ status: 'True' });
 
     expect(LOOKS.length).toBeGreaterThan(40);

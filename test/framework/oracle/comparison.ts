@@ -197,6 +197,30 @@ const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'the list of a quorum is kept until the status has its count',
+    changes: [
+      {
+        find: /constructor\(\{ policy, nodes, managedNodes, memberPods \}, slots, now\) \{\n/u,
+        replace: `constructor({ policy, nodes, managedNodes, memberPods, config }, slots, now) {
+          this.shown = config && (config.status?.quorums ?? []);
+        `,
+      },
+      {
+        find: /\.some\(isAway2\)\);/u,
+        replace: '.some(isAway2) || !this.isShown(this.counts.find(({ name }) => name === quorum2.name)));',
+      },
+      {
+        find: /\/\*\* Names of the sets that have, or may have, a member on the node\. \*\/\n/u,
+        replace: `isShown(count) {
+          if (count === void 0 || this.shown === void 0) return true;
+          return this.shown.some((one) => one.name === count.name && one.members === count.members
+            && one.ready === count.ready && (one.message ?? "") === printable(count.message));
+        }
+        `,
+      },
+    ],
+  },
 ];
 
 const text = WANTED.flatMap(({ changes }) => changes).reduce(

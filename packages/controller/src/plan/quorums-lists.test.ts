@@ -32,7 +32,21 @@ describe('lists of members', () => {
     const ending = fleetWith('MonitoringUpdate');
     expect([ending.quorums[0]?.ready, ending.members.keep.size, ending.members.list.length]).toEqual([2, 1, 0]);
     const ended = fleetWith('Idle');
-    expect([ended.quorums[0]?.ready, ended.members.keep.size, ended.members.list.length]).toEqual([3, 0, 0]);
+    expect([ended.quorums[0]?.ready, ended.members.list.length]).toEqual([3, 0]);
+  });
+
+  it('are kept until the status has their count, which is written once a second at most', () => {
+    const keptWith = (ready: number): number => {
+      const shown = { name: 'db', members: 3, ready, since: ago(0), ...(ready < 3 && { message: 'one is away' }) };
+      const config = {
+        metadata: { name: 'cluster', uid: 'c', resourceVersion: '1' },
+        spec: {},
+        status: { quorums: [shown] },
+      };
+      const nodes = ['a', 'b', 'c'].map((name) => aManagedNode(name, {}, { status: { current_version: NEW } }));
+      return plan({ ...withMembers(snapshotOf(nodes), members(3)), config }, NOW).members.keep.size;
+    };
+    expect([keptWith(2), keptWith(3)]).toEqual([1, 0]);
   });
 
   const withList = (list: MemberPods | undefined, nodes = [...fleet(3), aManagedNode('worker')]): Plan => {

@@ -17,7 +17,8 @@
  * again has not succeeded, and holds its slot. On a node that `nodeSelector` selects and that has no member, one that is missing
  * counts as its own. The lists of members are asked for here: an old one may keep a node waiting, only one that counts lets it go.
  */
-import { namesOf } from '@brupop/shared/runtime/errors';
+import type { QuorumStatus } from '@brupop/shared/api/brupop-config';
+import { namesOf, printable } from '@brupop/shared/runtime/errors';
 import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { type MemberPods, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
@@ -62,13 +63,15 @@ export interface QuorumCount {
   readonly message: string;
 }
 
-type QuorumsView = Pick<Snapshot, 'policy' | 'nodes' | 'managedNodes' | 'memberPods'>;
+type QuorumsView = Pick<Snapshot, 'policy' | 'nodes' | 'managedNodes' | 'memberPods' | 'config'>;
 
 /** Those for which one plan asks. */
 export class Quorums {
   readonly #quorums: readonly Quorum[];
   readonly #nodes: NodesByName;
   readonly #lists: QuorumLists;
+  /** What users see of them; undefined: there is no configuration. */
+  readonly #shown: readonly QuorumStatus[] | undefined;
   /** Of the members that were on the nodes when their updates started. */
   readonly records: QuorumRecords;
   /** Names of the nodes that hold an update slot, those that start in this plan included. */
@@ -79,13 +82,15 @@ export class Quorums {
   readonly #first: Set<string>;
 
   /** @param slots - the nodes that hold an update slot */
-  constructor({ policy, nodes, managedNodes, memberPods }: QuorumsView, slots: Iterable<ManagedNode>, now: number) {
+  constructor(view: QuorumsView, slots: Iterable<ManagedNode>, now: number) {
+    const { policy, nodes, managedNodes, memberPods, config } = view;
     const isUsed = policy.quorums.length > 0;
     const holders = isUsed ? [...slots] : [];
     const cordoned = isUsed ? nodes.filter(ownedByUs).map(({ metadata: { name } }) => name) : [];
     this.#quorums = policy.quorums;
     this.#nodes = new Map(isUsed ? nodes.map((node) => [node.metadata.name, node]) : []);
     this.#lists = new QuorumLists(memberPods, this.#nodes, now);
+    this.#shown = config && (config.status?.quorums ?? []);
     this.records = new QuorumRecords(policy.quorums, this.#nodes, this.#lists);
     this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
     this.#drained = new Set([
@@ -171,12 +176,23 @@ export class Quorums {
       });
   }
 
-  /** What to do with the lists of members. One is kept until the last node is back, so that the counts have it. */
+  /** What to do with the lists of members. One is kept until the last node is back, and the status has its count. */
   get wanted(): MembersWanted {
     const { list, keep } = this.#lists.wanted;
     const isAway = ({ node }: Member): boolean => this.#updating.has(node);
-    const away = this.#quorums.filter((quorum) => this.#lists.membersOf(quorum).some(isAway));
-    return { list, keep: new Set([...keep, ...away.map(membersKey)]) };
+    const counts = new Map(this.counts.map((count) => [count.name, count]));
+    const kept = this.#quorums.filter(
+      (quorum) => this.#lists.membersOf(quorum).some(isAway) || !this.#isShown(counts.get(quorum.name)),
+    );
+    return { list, keep: new Set([...keep, ...kept.map(membersKey)]) };
+  }
+
+  #isShown(count: QuorumCount | undefined): boolean {
+    if (count === undefined || this.#shown === undefined) return true;
+    return this.#shown.some(({ name, members, ready, message = '' }) => {
+      const isSame = name === count.name && members === count.members && ready === count.ready;
+      return isSame && message === printable(count.message);
+    });
   }
 
   /** When members must be listed again, epoch milliseconds. */
