@@ -18,7 +18,8 @@ export type EvictionOutcome =
       readonly isUnknown?: boolean;
     };
 
-export const EVICTION_LIMIT_MS = 10_000;
+/** Longer than an admission webhook has by default, so that kube-apiserver says which one does not answer. */
+export const EVICTION_LIMIT_MS = 11_000;
 const MAX_MESSAGE = 500;
 
 interface StatusBody {

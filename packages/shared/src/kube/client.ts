@@ -8,7 +8,9 @@ export { KubeError } from './error.ts';
 export { type ClusterAccess, clusterAccess } from './connection.ts';
 
 const APPLY = 'application/apply-patch+yaml';
-const REQUEST_LIMIT_MS = 10_000;
+const READ_LIMIT_MS = 10_000;
+/** Longer than an admission webhook has by default, so that kube-apiserver says which one does not answer. */
+const WRITE_LIMIT_MS = 15_000;
 const UNAUTHORIZED = 401;
 /** More than one object can take; a character may take six bytes in JSON. */
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
@@ -20,7 +22,7 @@ export interface KubeRequest {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly signal?: AbortSignal;
-  /** For the whole exchange; for a stream until the response headers. Default 10 s. */
+  /** For the whole exchange; for a stream until the response headers. Default 10 s, for writes 15 s. */
   readonly timeoutMs?: number;
   /** Of the response, which is not read any further; not of a stream. Default 16 MiB. */
   readonly maxBytes?: number;
@@ -101,8 +103,11 @@ export class KubeClient {
 
   async #limited<T>(request: KubeRequest, read: (answer: Answer) => Promise<T>): Promise<T> {
     const limit = new AbortController();
-    const limitMs = request.timeoutMs ?? REQUEST_LIMIT_MS;
-    const cancel = this.#options.clock.after(limitMs, () => limit.abort(new Error(`no response within ${limitMs} ms`)));
+    const isRead = request.method === 'GET';
+    const limitMs = request.timeoutMs ?? (isRead ? READ_LIMIT_MS : WRITE_LIMIT_MS);
+    const hint = isRead ? '' : '; an admission webhook may not answer';
+    const tooLate = (): void => limit.abort(new Error(`no response within ${limitMs} ms${hint}`));
+    const cancel = this.#options.clock.after(limitMs, tooLate);
     const signal = request.signal === undefined ? limit.signal : AbortSignal.any([limit.signal, request.signal]);
     try {
       const token = await this.#connection.token();
