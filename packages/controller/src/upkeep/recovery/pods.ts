@@ -8,6 +8,8 @@ export interface CrashingPod {
   readonly namespace: string;
   /** Where it runs. */
   readonly node: string;
+  /** Its eviction deletes an emptyDir volume, which a restart of its container does not. */
+  readonly emptyDir?: true;
 }
 
 /** What is kept of a listed pod, so that a list of many is small. */
@@ -47,7 +49,9 @@ export function listedPod(raw: unknown): ListedPod {
   const pod = slimPod(raw);
   const { uid, name, namespace = '' } = pod.metadata;
   const crashing =
-    isCrashing(raw as RawPod) && mayBeEvicted(pod) ? { uid, name, namespace, node: pod.node } : undefined;
+    isCrashing(raw as RawPod) && mayBeEvicted(pod)
+      ? { uid, name, namespace, node: pod.node, ...(pod.emptyDir && { emptyDir: true as const }) }
+      : undefined;
   const counts = !pod.ready && !pod.healthIgnored && !isTerminating(pod);
   return {
     uid,

@@ -1,5 +1,6 @@
 /** The loop, with a client that responds from memory. What is evicted is up to `decide.test.ts`. */
 import { type KubeClient, KubeError, type KubeRequest } from '@brupop/shared/kube/client';
+import type { BrupopConfigSpec } from '@brupop/shared/api/config-spec';
 import type { Listener } from '@brupop/shared/kube/reflector';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { createLogger } from '@brupop/shared/runtime/log';
@@ -17,15 +18,15 @@ const MINUTE = 60 * SECOND;
 const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'api', uid: 'rs', controller: true };
 const crashing = (name: string) => ({
   metadata: { name, uid: name, namespace: 'shop', ownerReferences: [owner] },
-  spec: { nodeName: 'node-a' },
+  spec: { nodeName: 'node-a', volumes: name.startsWith('scratch') ? [{ name: 'tmp', emptyDir: {} }] : [] },
   status: { containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }] },
 });
 
 /** A leader, on whose node-a pods in CrashLoopBackOff wait until they are evicted. */
-async function lead() {
+async function lead(drain: BrupopConfigSpec['drain'] = {}) {
   const clock = new FakeClock();
   const log = createLogger({ write: () => undefined });
-  const { config, policy } = aSnapshot([], { recovery: { updatedNodes: 'Restart', watchFor: '5m' } });
+  const { config, policy } = aSnapshot([], { drain, recovery: { updatedNodes: 'Restart', watchFor: '5m' } });
   const world = { pods: ['api-0', 'api-1'], mayEvict: true, obstacle: undefined as string | undefined };
   const request = async ({ method, path }: KubeRequest): Promise<unknown> => {
     const items = path === '/api/v1/pods' ? world.pods.map(crashing) : [];
@@ -133,5 +134,16 @@ it('at most maxPerMinute pods are evicted in a minute, also when the clock is se
   expect(world.pods).toHaveLength(10);
   await clock.advance(MINUTE);
   expect(world.pods).toEqual([]);
+  await end();
+});
+
+it.each([
+  ['Block', ['scratch-0']],
+  ['Evict', []],
+] as const)('with emptyDirPods: %s the pods that are left are %j', async (emptyDirPods, left) => {
+  const { world, succeeds, end } = await lead({ emptyDirPods });
+  world.pods = ['api-0', 'scratch-0'];
+  await succeeds();
+  expect(world.pods).toEqual(left);
   await end();
 });
