@@ -203,8 +203,7 @@ export class Dependents {
       isOptional: dependent?.optional ?? true,
       found: problem !== undefined && typeof found !== 'string' ? 'Failed' : found,
       problem,
-      replicas: recordedOf(found) ?? (isUnknown(found) ? before?.replicas : undefined),
-      lostRecord: isAtZero(found) ? before?.replicas : undefined,
+      ...numbersOf(found, before?.replicas),
     };
   }
 
@@ -237,6 +236,14 @@ function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
   const found = entries.find((one) => one.key === key);
   if (found === undefined) throw new Error(`${key}: expected an entry, found none`);
   return found;
+}
+
+/** @param before - what was last reported, of one that was at 0 then */
+function numbersOf(found: Shown['found'], before: number | undefined): Pick<Shown, 'replicas' | 'lostRecord'> {
+  return {
+    replicas: recordedOf(found) ?? (isUnknown(found) ? before : undefined),
+    lostRecord: isAtZero(found) ? before : undefined,
+  };
 }
 
 function recordedOf(found: Shown['found']): number | undefined {
