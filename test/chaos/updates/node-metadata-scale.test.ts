@@ -18,7 +18,7 @@ import { type Replica, startReplica } from '../../framework/controller/replica.t
 import { eventually } from '../../framework/eventually.ts';
 import { applyGroup } from '../../framework/fleet/pools.ts';
 
-jest.setTimeout(600_000);
+jest.setTimeout(1_200_000);
 
 const GROUP = '/apis/brupop.bottlerocket.aws/v1alpha1/bottlerocketnodegroups/gpu';
 const CONFIGS = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs';
