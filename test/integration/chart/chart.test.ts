@@ -316,7 +316,9 @@ describe('the controller', () => {
 
   it('may scale dependents by their names alone, and before an uninstallation a Job scales them back', async () => {
     const targets = (list: readonly object[]): string[] => ['--set-json', `dependents.targets=${JSON.stringify(list)}`];
-    const labels = ['--set', 'controller.podLabels.team=platform,controller.podAnnotations.cost=none'];
+    const mesh =
+      'controller.podLabels.sidecar\\.istio\\.io/inject=true,controller.podAnnotations.linkerd\\.io/inject=enabled';
+    const labels = ['--set-string', `controller.podLabels.team=platform,${mesh}`];
     const rendered = await renderChart(cluster, ...targets(DEPENDENTS), ...labels);
     expect(find(rendered, 'Role', 'brupop-controller-dependents')).toMatchObject({
       metadata: { namespace: 'kube-system' },
@@ -331,8 +333,8 @@ describe('the controller', () => {
     expect(job.metadata.annotations).toMatchObject({ 'helm.sh/hook': 'pre-delete' });
     expect(envOf(podOf(job))).toMatchObject({ DEPENDENTS: listed, RESTORE_DEPENDENTS: 'true' });
     expect(podOf(job)).toMatchObject({
-      labels: { team: 'platform', [COMPONENT_LABEL]: 'brupop-restore-dependents' },
-      annotations: { cost: 'none' },
+      labels: { team: 'platform', 'sidecar.istio.io/inject': 'false', [COMPONENT_LABEL]: 'brupop-restore-dependents' },
+      annotations: { 'linkerd.io/inject': 'disabled' },
     });
     const own = { kind: 'Deployment', namespace: releaseNamespace, name: CONTROLLER };
     await expect(renderChart(cluster, ...targets([own]))).rejects.toThrow(/cannot scale itself back/u);
