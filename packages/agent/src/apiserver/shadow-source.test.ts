@@ -95,6 +95,21 @@ it.each([
   await end();
 });
 
+it('takes an earlier spec with another status, which is in a live read: etcd was restored from a backup', async () => {
+  const { api, clock, seen, end } = await follow({ ...shadow, generation: 12 });
+  const restored = { ...shadow, generation: 9, status: { ...status, observedGeneration: 9 } };
+  api.shadow = restored;
+  api.send({ type: 'shadow', shadow: restored });
+  await clock.advance(5_000);
+  api.send({ type: 'heartbeat' });
+  await clock.advance(1_000);
+  expect(seen()).toEqual(restored);
+  api.send({ type: 'shadow', shadow: { ...restored, generation: 10 } });
+  await clock.advance(0);
+  expect(seen()?.generation).toBe(10);
+  await end();
+});
+
 it('keeps a report that the stream delivered before its acknowledgement', async () => {
   const { api, clock, source, end } = await follow(shadow);
   const reported = { ...status, crash_count: 1 };

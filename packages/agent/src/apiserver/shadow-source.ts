@@ -137,12 +137,15 @@ export class ShadowSource {
     return false;
   }
 
-  /** Reads the shadow live, with its status unless a report was acknowledged meanwhile. */
+  /**
+   * Reads the shadow live, with its status unless a report was acknowledged meanwhile. An earlier spec counts then too: no
+   * stream is open, so the whole cluster went back to a backup.
+   */
   async #readLive(signal: AbortSignal): Promise<void> {
     const reportedAt = this.#reportedAt;
     const live = await this.#options.api.read(signal);
     this.#mustReadLive = false;
-    if (this.#reportedAt === reportedAt && !this.#isOlder(live)) this.#shadow = undefined;
+    if (this.#reportedAt === reportedAt) this.#shadow = undefined;
     this.#take(live);
   }
 
