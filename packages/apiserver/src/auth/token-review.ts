@@ -1,4 +1,5 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { AUTHENTICATION_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { AGENT, TOKEN_AUDIENCE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { ApiError } from '../errors.ts';
@@ -32,7 +33,12 @@ export async function reviewToken(
   const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
   const path = '/apis/authentication.k8s.io/v1/tokenreviews';
   try {
-    const { status = {} } = await client.request<{ status?: TokenReviewStatus }>({ method: 'POST', path, body });
+    const { status = {} } = await client.request<{ status?: TokenReviewStatus }>({
+      method: 'POST',
+      path,
+      body,
+      timeoutMs: AUTHENTICATION_LIMIT_MS,
+    });
     results.inc({ result: status.authenticated === true ? 'accepted' : 'rejected' });
     return status;
   } catch (cause) {

@@ -52,6 +52,11 @@ describe('a rejected eviction', () => {
     expect(outcomeOf(error)).toMatchObject({ kind: 'blocked', block: { reason } });
   });
 
+  it('may have happened without a response, but not if it was not sent', () => {
+    expect(outcomeOf(new KubeError(0, 'Unreachable', 'no answer'))).toMatchObject({ isUnknown: true });
+    expect(outcomeOf(new KubeError(0, 'Fenced', 'leadership was lost'))).not.toHaveProperty('isUnknown');
+  });
+
   it('names the budget as kube-apiserver does, and when to retry', () => {
     const error = rejected(429, 'Cannot evict pod.', [{ reason: 'DisruptionBudget', message: budget }], 10_000);
     expect(outcomeOf(error)).toEqual({

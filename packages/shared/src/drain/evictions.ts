@@ -52,7 +52,8 @@ export function outcomeOf(error: unknown): EvictionOutcome {
   if (!(error instanceof KubeError)) return blocked('Error', messageOf(error));
   const { status, retryAfterMs } = error;
   if (isGone(error)) return { kind: 'gone' };
-  if (status === 0) return { ...blocked('Error', textOf(error)), isUnknown: true };
+  // One that is fenced was not sent.
+  if (status === 0 && error.reason !== 'Fenced') return { ...blocked('Error', textOf(error)), isUnknown: true };
   return blocked(reasonOf(error), textOf(error), retryAfterMs);
 }
 

@@ -18,7 +18,7 @@
  * emptied or deleted the Lease. A leader asks `isLeading()` right before each of its writes: the
  * answer is right even in the first instant after the process was frozen. The monotonic clock stands
  * still while a machine is suspended, so the wall clock counts as well. Where nothing corrects that
- * clock when the machine resumes, the next renewal shows another holder, within half of the deadline.
+ * clock when the machine resumes, the next renewal shows another holder, within the renew deadline.
  */
 import { LEASE_LIMITS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
