@@ -58,6 +58,13 @@ export class UpkeepView {
     return lossOf(this.#sources.guard.latest, this.#sources.nodes.get(node)).lost;
   }
 
+  /** Whether pods with emptyDir volumes stay on the node, by the rules of its group. */
+  keepsEmptyDirs(name: string): boolean {
+    const node = this.#sources.nodes.get(name);
+    const shadow = this.#sources.shadows.list().find((one) => nodeOf(one) === name);
+    return rulesFor({ node, shadow }, this.#sources.policies).policy.drain.emptyDirPods === 'Block';
+  }
+
   /** The nodes that run their new version and have not succeeded yet. */
   monitored(): readonly UpdatedNode[] {
     const { nodes, shadows, policies } = this.#sources;

@@ -40,7 +40,7 @@ export interface RecoveryState {
   readonly requests: readonly number[];
   /** By UID, of pods whose eviction was refused. */
   readonly refused: ReadonlyMap<string, Refusal>;
-  /** By namespace, of those in which evictions are forbidden. */
+  /** By UID of the pod whose eviction is forbidden. */
   readonly forbidden: ReadonlyMap<string, Prohibition>;
 }
 
@@ -50,9 +50,8 @@ interface Refusal {
 }
 
 interface Prohibition {
-  /** Of the latest eviction that was forbidden. */
   readonly scope: Scope;
-  /** Of the first one: each names its pod. */
+  readonly namespace: string;
   readonly message: string;
 }
 
@@ -133,7 +132,9 @@ export function current(state: RecoveryState, isWanted: (scope: Scope) => boolea
 
 /** Takes the pods that are gone out of the record. `found`: the UIDs of all pods of the scope, as just listed. */
 export function listed(state: RecoveryState, scope: Scope, found: ReadonlySet<string>, now: number): RecoveryState {
-  return changed(state, scope, (one) => ({
+  const isLeft = ([uid, one]: [string, Prohibition]): boolean => found.has(uid) || !isSame(one.scope, scope);
+  const forbidden = new Map([...state.forbidden].filter(isLeft));
+  return changed({ ...state, forbidden }, scope, (one) => ({
     ...one,
     pods: new Map([...one.pods].filter(([uid, at]) => found.has(uid) || at > now - MINUTE_MS)),
   }));
@@ -203,16 +204,15 @@ export function refuse(state: RecoveryState, eviction: Eviction, retryAfterMs: n
   return { ...forget(state, eviction), refused: new Map(state.refused).set(uid, { count, retryAt }) };
 }
 
-/** RBAC or admission forbids the eviction: told until one is accepted in the namespace, or the window closes. */
+/** RBAC or admission forbids the eviction: told until it is accepted, the pod is gone, or the window closes. */
 export function forbid(state: RecoveryState, { scope, pod }: Eviction, message: string): RecoveryState {
-  const first = state.forbidden.get(pod.namespace)?.message ?? message;
-  return { ...state, forbidden: new Map(state.forbidden).set(pod.namespace, { scope, message: first }) };
+  const { namespace } = pod;
+  return { ...state, forbidden: new Map(state.forbidden).set(pod.uid, { scope, namespace, message }) };
 }
 
 /** kube-apiserver has accepted the eviction. */
 export function accept(state: RecoveryState, { pod }: Eviction): RecoveryState {
-  const forbidden = new Map([...state.forbidden].filter(([namespace]) => namespace !== pod.namespace));
-  return { ...state, forbidden };
+  return { ...state, forbidden: new Map([...state.forbidden].filter(([uid]) => uid !== pod.uid)) };
 }
 
 /** Nothing was requested for the pod. */

@@ -27,11 +27,15 @@ async function lead(drain: BrupopConfigSpec['drain'] = {}) {
   const clock = new FakeClock();
   const log = createLogger({ write: () => undefined });
   const { config, policy } = aSnapshot([], { drain, recovery: { updatedNodes: 'Restart', watchFor: '5m' } });
-  const world = { pods: ['api-0', 'api-1'], mayEvict: true, obstacle: undefined as string | undefined };
+  const world = {
+    pods: ['api-0', 'api-1'],
+    mayEvict: (_path: string): boolean => true,
+    obstacle: undefined as string | undefined,
+  };
   const request = async ({ method, path }: KubeRequest): Promise<unknown> => {
     const items = path === '/api/v1/pods' ? world.pods.map(crashing) : [];
     if (method === 'GET') return { metadata: { resourceVersion: '1' }, items };
-    if (!world.mayEvict) throw new KubeError(403, 'Forbidden', `no right to POST ${path}`);
+    if (!world.mayEvict(path)) throw new KubeError(403, 'Forbidden', `no right to POST ${path}`);
     world.pods = world.pods.filter((name) => !path.includes(`/${name}/`));
     return {};
   };
@@ -45,6 +49,7 @@ async function lead(drain: BrupopConfigSpec['drain'] = {}) {
       return world.obstacle;
     },
     isLost: () => false,
+    keepsEmptyDirs: () => policy.drain.emptyDirPods === 'Block',
     monitored: () => [],
     onConfig: () => () => undefined,
     onShadow: (one: Listener<ShadowView>) => {
@@ -82,21 +87,36 @@ async function lead(drain: BrupopConfigSpec['drain'] = {}) {
 describe('while evictions are forbidden in the namespace', () => {
   it('the report says so, until one is accepted there', async () => {
     const { clock, world, recovery, succeeds, end } = await lead();
-    world.mayEvict = false;
+    world.mayEvict = () => false;
     await succeeds();
     const text = 'Evictions in shop are forbidden after the recovery of Node node-a: no right to POST';
     const message = expect.stringContaining(text) as string;
     expect(recovery.report).toMatchObject({ status: 'False', reason: 'EvictionsBlocked', message });
-    world.mayEvict = true;
+    world.mayEvict = () => true;
     await clock.advance(20 * SECOND);
     expect(world.pods).toEqual([]);
     expect(recovery.report).toMatchObject({ status: 'True', reason: 'AsConfigured' });
     await end();
   });
 
+  it('the report says so of one pod that is protected, although others are evicted', async () => {
+    const { clock, world, recovery, succeeds, end } = await lead();
+    world.mayEvict = (path) => !path.includes('/api-0/');
+    await succeeds();
+    const { report } = recovery;
+    expect([world.pods, report]).toMatchObject([['api-0'], { reason: 'EvictionsBlocked' }]);
+    world.pods = ['api-0', 'api-2'];
+    await clock.advance(20 * SECOND);
+    expect([world.pods, recovery.report]).toEqual([['api-0'], report]);
+    world.pods = [];
+    await clock.advance(20 * SECOND);
+    expect(recovery.report).toMatchObject({ status: 'True', reason: 'AsConfigured' });
+    await end();
+  });
+
   it('the report says the same, until the window closes', async () => {
     const { clock, world, recovery, succeeds, end } = await lead();
-    world.mayEvict = false;
+    world.mayEvict = () => false;
     await succeeds();
     const { report } = recovery;
     await clock.advance(4 * MINUTE);

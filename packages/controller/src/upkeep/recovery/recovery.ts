@@ -195,7 +195,7 @@ export class Recovery {
     this.#state = current(this.#state, isWanted, instantOf(clock));
     this.#openPending(isWanted);
     const isLost = (node: string): boolean => upkeep.isLost(node);
-    const keepsEmptyDirs = upkeep.policy.drain.emptyDirPods === 'Block';
+    const keepsEmptyDirs = (node: string): boolean => upkeep.keepsEmptyDirs(node);
     const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, keepsEmptyDirs, isLost, signal };
     const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
     this.#lostNodes = lostNodes;

@@ -50,7 +50,11 @@ it.each([
   ],
   [
     'a namespace in which evictions are forbidden',
-    { ...seen, recovered: ['Service postgres'], forbidden: new Map([['shop', { message: 'no right' }]]) },
+    {
+      ...seen,
+      recovered: ['Service postgres'],
+      forbidden: new Map([['uid', { namespace: 'shop', message: 'no right' }]]),
+    },
     'EvictionsBlocked',
     'Evictions in shop are forbidden after the recovery of Service postgres: no right',
   ],

@@ -32,8 +32,8 @@ interface Seen {
   readonly obstacle: string | undefined;
   /** What has recovered and gets no window, since there are too many. */
   readonly left: readonly string[];
-  /** By namespace in which evictions are forbidden: what the API server says. */
-  readonly forbidden: ReadonlyMap<string, { readonly message: string }>;
+  /** By UID of the pod whose eviction is forbidden: what the API server says. */
+  readonly forbidden: ReadonlyMap<string, { readonly namespace: string; readonly message: string }>;
   /** Nodes that have lost the control plane, of pods that would be evicted. */
   readonly lostNodes: readonly string[];
 }
@@ -78,9 +78,10 @@ function whyBlocked({ recovered, obstacle, left, forbidden, lostNodes }: Seen): 
   if (left.length > 0)
     return `No pod is evicted after the recovery of ${someOf(left)}: too many recoveries at once, more than ${MAX_RECOVERIES}`;
   const [first] = forbidden.values();
+  const namespaces = [...new Set([...forbidden.values()].map(({ namespace }) => namespace))];
   if (first !== undefined)
     return (
-      `Evictions in ${someOf([...forbidden.keys()])} are forbidden after the recovery of ${names}: ${first.message}. If the ` +
+      `Evictions in ${someOf(namespaces)} are forbidden after the recovery of ${names}: ${first.message}. If the ` +
       'Role brupop-controller-recovery is missing there, run helm upgrade; if admission denies them, change its rule'
     );
   if (lostNodes.length === 0) return undefined;

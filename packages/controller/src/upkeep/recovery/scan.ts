@@ -13,8 +13,8 @@ interface ScanOptions {
   readonly lists: ReadonlyMap<string, PodList>;
   /** Whose pods may be evicted. */
   readonly namespaces: readonly string[];
-  /** Pods with emptyDir volumes stay, as in drains. */
-  readonly keepsEmptyDirs: boolean;
+  /** Whether pods with emptyDir volumes stay on the node, as in drains. */
+  readonly keepsEmptyDirs: (node: string) => boolean;
   /** Whether the node is in a zone that has lost the control plane. */
   readonly isLost: (node: string) => boolean;
   readonly signal: AbortSignal;
@@ -43,7 +43,7 @@ export async function scan(before: RecoveryState, options: ScanOptions): Promise
   for (const [scope, { pods, listedAt }] of found) {
     state = listed(state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
     for (const pod of pods.flatMap((one) => one.crashing ?? [])) {
-      if (!namespaces.includes(pod.namespace) || (keepsEmptyDirs && pod.emptyDir)) continue;
+      if (!namespaces.includes(pod.namespace) || (pod.emptyDir === true && keepsEmptyDirs(pod.node))) continue;
       if (isLost(pod.node)) lostNodes.add(pod.node);
       else crashing.push({ scope, pod, listedAt });
     }
