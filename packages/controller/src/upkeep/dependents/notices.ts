@@ -67,7 +67,7 @@ export class Notices {
     const message =
       `Another actor has removed the annotation ${DEPENDENT_REPLICAS_ANNOTATION} of ${key}, which the operator had scaled from ` +
       `${replicas} to 0. It stays at 0 until somebody scales it`;
-    this.#record('DependentRecordRemoved', name, found, { config, message, key: found.resourceVersion });
+    this.#record('DependentRecordRemoved', name, found, { config, message, key: String(found.generation) });
   }
 
   forget(): void {

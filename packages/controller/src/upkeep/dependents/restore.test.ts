@@ -1,4 +1,4 @@
-import type { TargetName } from '@brupop/shared/api/config-dependents';
+import { DEPENDENT_REPLICAS_ANNOTATION } from '@brupop/shared/api/names';
 import { KubeError } from '@brupop/shared/kube/error';
 import type { Lease } from '@brupop/shared/kube/leader-election';
 import { createLogger } from '@brupop/shared/runtime/log';
@@ -36,20 +36,30 @@ async function besideController(world: ScaledWorld, store: LeaseStore, ms: numbe
 async function job(
   world: ScaledWorld,
   store: LeaseStore = new LeaseStore(),
-  targets: readonly TargetName[] = THREE,
+  { patchMs = 0 }: { readonly patchMs?: number } = {},
 ): Promise<() => string> {
   let end = 'runs';
   const stop = new AbortController();
   const client = {
     find: async (path: string) => (path.includes('/leases/') ? store.lease : await world.find(path)),
-    mergePatch: world.mergePatch.bind(world),
+    mergePatch: async (...args: Parameters<ScaledWorld['mergePatch']>) => {
+      await world.clock.sleep(patchMs);
+      await world.mergePatch(...args);
+    },
     request: async ({ body }: { readonly body: Lease }) => {
       store.lease = body;
       await Promise.resolve();
     },
   };
   const log = createLogger({ level: 'error', write: () => undefined });
-  const options = { client: client as never, clock: world.clock, log, namespace: 'brupop', identity: 'job', targets };
+  const options = {
+    client: client as never,
+    clock: world.clock,
+    log,
+    namespace: 'brupop',
+    identity: 'job',
+    targets: THREE,
+  };
   restoreDependents(options, stop.signal).then(
     () => void (end = 'done'),
     (error: unknown) => void (end = String(error)),
@@ -94,18 +104,29 @@ it('no controller scales anything to 0 again while one target is still tried', a
   expect([world.scales, end()]).toEqual([['2', '1', '3'], 'done']);
 });
 
-it('what a controller that led meanwhile has scaled to 0 is scaled back too', async () => {
+it('what a controller that took the Lease in the last round has scaled to 0 is scaled back too', async () => {
   const world = await lostWorld();
   const store = new LeaseStore();
   world.failure = new KubeError(500, 'Failed', 'failed calling webhook');
-  world.failing = 'up autoscaler';
+  world.failing = 'up descheduler';
   const end = await job(world, store);
-  store.take('controller', 16, world.clock.now());
-  await world.pass(1_000);
-  expect(world.scales).toEqual(['0 (2)', '0 (1)', '0 (3)']);
+  expect(world.scales).toEqual(['2', '1', '0 (3)']);
+  world.beforePatch = () => {
+    store.take('controller', 16, world.clock.now());
+    world.put(aDependent('autoscaler'), 0, { [DEPENDENT_REPLICAS_ANNOTATION]: '2' });
+  };
   world.failure = undefined;
   await world.clock.advance(60_000);
   expect([world.scales, end()]).toEqual([['2', '1', '3'], 'done']);
+});
+
+it('the Lease is taken again in the middle of a round whose requests are slow', async () => {
+  const world = await lostWorld();
+  const store = new LeaseStore();
+  const end = await job(world, store, { patchMs: 25_000 });
+  await besideController(world, store, 100_000);
+  expect([world.scales, end()]).toEqual([['2', '1', '3'], 'done']);
+  expect(world.calls.filter((call) => call.startsWith('down'))).toHaveLength(3);
 });
 
 it('in the end it names each target that failed, and why', async () => {
