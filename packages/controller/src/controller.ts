@@ -16,11 +16,9 @@ import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
 import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
-import type { Snapshot } from './cluster/snapshot.ts';
+import type { ShadowView } from './cluster/shadow.ts';
+import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
-import { waiting } from './plan/condition.ts';
-import { specRejected } from './plan/gates/reasons.ts';
-import type { NodeCondition } from './report/node-conditions.ts';
 import { type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
@@ -109,11 +107,7 @@ export class Controller {
   async #reconcile(context: ApplyContext, writers: StatusWriters, jobs: CheckJobs): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
-    const seen = cluster.snapshot((name, shadow) =>
-      shadow === undefined
-        ? writer.latestRejection(createKey(name))
-        : writer.writeRejection(specKey(shadow.metadata.uid)),
-    );
+    const seen = cluster.snapshot((name, shadow) => failuresOf(writer, name, shadow));
     const snapshot = writers.config.withWritten(seen);
     const next = this.#wholePlan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);
@@ -128,7 +122,10 @@ export class Controller {
     const moreTaints = await writeTaints(context, next.taints);
     const metadataInMs = await writers.metadata.write(next.metadata.changes);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    const moreConditions = await writeConditions(context, conditionsOf(next, unwritten, writer));
+    const conditions = next.conditions.filter(
+      ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
+    );
+    const moreConditions = await writeConditions(context, conditions);
     const written = isWritten(next, unwritten) && !moreTaints;
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -169,19 +166,14 @@ export class Controller {
   }
 }
 
-/** A node whose spec is not written keeps its condition, unless that fails for long. */
-function conditionsOf(
-  { conditions }: WholePlan,
-  unwritten: ReadonlySet<string>,
-  writer: Pick<Writer, 'lastingFailure'>,
-): NodeCondition[] {
-  return conditions.flatMap((condition) => {
-    const { uid } = condition.shadow.metadata;
-    if (!unwritten.has(uid) || condition.progressing.reason === 'SpecWriteRejected') return [condition];
-    const failure = writer.lastingFailure(specKey(uid));
-    if (failure === undefined) return [];
-    return [{ ...condition, progressing: waiting(specRejected(failure)), event: undefined }];
-  });
+function failuresOf(
+  writer: Writer,
+  name: string,
+  shadow: ShadowView | undefined,
+): Pick<ManagedNode, 'writeRejection' | 'writeFailure'> {
+  if (shadow === undefined) return { writeRejection: writer.latestRejection(createKey(name)) };
+  const key = specKey(shadow.metadata.uid);
+  return { writeRejection: writer.writeRejection(key), writeFailure: writer.lastingFailure(key) };
 }
 
 /** True when all that follows from the configuration alone is written. */

@@ -59,7 +59,10 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
     allPods: new AllPodsLookup({ client, clock, log }),
     members: new MemberPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
-    snapshot: () => ({ ...aSnapshot(shown()), pods: lookups.known }),
+    snapshot: (failureOf: Parameters<Cluster['snapshot']>[0]) => {
+      const withFailures = shown().map((node) => ({ ...node, ...failureOf(node.name, node.shadow) }));
+      return { ...aSnapshot(withFailures), pods: lookups.known };
+    },
     catchUp: async () => undefined,
     onChange: () => () => undefined,
   } as unknown as Cluster;

@@ -79,10 +79,10 @@ export class ConfigWriter {
     if (waitMs > 0) return waitMs;
     this.#writtenAt = clock.monotonic();
     const written = await writer.attempt('config_status', STATUS_KEY, () => this.#apply(uid, status));
-    if (written) {
-      recordChanges(this.#context, { uid, before, now: status, failed: plan.failed });
-    }
-    return undefined;
+    if (!written) return undefined;
+    recordChanges(this.#context, { uid, before, now: status, failed: plan.failed });
+    // The lists of members are kept until the status has their counts: now they may go.
+    return plan.quorums.length > 0 ? 0 : undefined;
   }
 
   /** As it was last written or read; later the cache counts, since another actor may have edited the status. */

@@ -67,7 +67,7 @@ test('a conflict shows a start whose response was lost, although the watch does 
   };
   const client = {
     mergePatch: async () => await Promise.reject(new KubeError(409, 'Conflict', 'the object has been modified')),
-    find: async () => await Promise.resolve(raw),
+    request: async () => await Promise.resolve({ metadata: { resourceVersion: '2' }, items: [raw] }),
   };
   await writeSpecs({ ...context, client: client as unknown as KubeClient }, specs);
   expect(context.assumeCache.view(shadow, NOW).spec.state).toBe('StagedAndPerformedUpdate');

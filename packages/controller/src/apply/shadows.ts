@@ -11,6 +11,7 @@ import {
 import type { Condition } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
 import { isConflict } from '@brupop/shared/kube/error';
+import { readList } from '@brupop/shared/kube/list';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
@@ -22,6 +23,7 @@ import type { NodeCondition } from '../report/node-conditions.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
 import { lineOf } from './spec-lines.ts';
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type ApplyContext, UselessWrite } from './writer.ts';
 
@@ -107,12 +109,27 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
     metrics.deadlineExceeded.inc({ state: shadow.spec.state });
 }
 
-/** An earlier write may have arrived although its response was lost, and the watch may be silent just then. */
-async function readAgain({ client, assumeCache, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
-  const raw = await client.find(shadowPath(shadow), signal).catch(() => undefined);
-  if (raw === undefined) return;
-  const found = readShadow(raw);
-  if (found.metadata.uid === shadow.metadata.uid) assumeCache.shadow(found);
+/**
+ * An earlier write may have arrived although its response was lost, and the watch may be silent just then. A list of one, since
+ * there is no right to get shadows.
+ */
+async function readAgain(
+  { client, namespace, assumeCache, log, signal }: ApplyContext,
+  shadow: ShadowView,
+): Promise<void> {
+  const { name, uid } = shadow.metadata;
+  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
+  try {
+    const { items } = await readList(client, {
+      path,
+      query: { fieldSelector: `metadata.name=${name}` },
+      signal,
+      slim: readShadow,
+    });
+    for (const found of items) if (found.metadata.uid === uid) assumeCache.shadow(found);
+  } catch (error) {
+    if (!signal.aborted) log.debug('cannot read a shadow again', { name, error: messageOf(error) });
+  }
 }
 
 /** Sends the Event of a change that was written. */

@@ -130,10 +130,11 @@ export class Writer {
     return this.#retries.get(key)?.writeRejection;
   }
 
-  /** Returns why the writes of `key` have failed for a minute, whoever is the cause: the latest one may have arrived. */
+  /** Returns why the writes of `key` have failed for a minute, other than by a rejection: the latest one may have arrived. */
   lastingFailure(key: string): string | undefined {
-    const { since, error } = this.#retries.get(key)?.failing ?? {};
-    return since !== undefined && this.#options.clock.monotonic() - since >= LASTING_MS ? error : undefined;
+    const { writeRejection, failing } = this.#retries.get(key) ?? {};
+    if (writeRejection !== undefined || failing === undefined) return undefined;
+    return this.#options.clock.monotonic() - failing.since >= LASTING_MS ? failing.error : undefined;
   }
 
   backOff(key: string, failure?: Failure): void {

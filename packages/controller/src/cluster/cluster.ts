@@ -53,7 +53,7 @@ import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from '
 import { UpkeepView } from './upkeep-view.ts';
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
-type RejectionOf = (name: string, shadow: ShadowView | undefined) => string | undefined;
+type FailureOf = (name: string, shadow: ShadowView | undefined) => Pick<ManagedNode, 'writeRejection' | 'writeFailure'>;
 
 const NODES = 'nodes';
 const BUDGETS = 'poddisruptionbudgets';
@@ -212,10 +212,10 @@ export class Cluster {
   }
 
   /** Throws while a cache is not synced. */
-  snapshot(rejectionOf: RejectionOf): Snapshot {
+  snapshot(failureOf: FailureOf): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
     if (this.#steps.wasSetBack(this.#now())) this.#forgetAnswers();
-    const managedNodes = this.#managedNodes(rejectionOf);
+    const managedNodes = this.#managedNodes(failureOf);
     const connectivity = this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
     const clockSkewMs = this.#options.client.clockSkewMs();
     // By a wrong clock, nodes that are updating would miss their deadlines.
@@ -280,7 +280,7 @@ export class Cluster {
     if (!this.synced) return false;
     const before = this.#guard.latest;
     const now = this.#guard.probe(
-      this.#managedNodes(() => undefined),
+      this.#managedNodes(() => ({})),
       this.#policies.fleet,
       this.#now(),
     );
@@ -293,7 +293,7 @@ export class Cluster {
     return { ...instantOf(this.#options.clock), silentMs: this.#leases.idleForMs(), isStale };
   }
 
-  #managedNodes(rejectionOf: RejectionOf): ManagedNode[] {
+  #managedNodes(failureOf: FailureOf): ManagedNode[] {
     const now = this.#now();
     const pairs = this.#nodes
       .list()
@@ -305,7 +305,6 @@ export class Cluster {
       ...orphans,
     ].map(({ node, shadow }) => {
       const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
-      const writeRejection = rejectionOf(name, shadow);
       return {
         name,
         node,
@@ -313,7 +312,7 @@ export class Cluster {
         ...rulesFor({ node, shadow }, this.#policies),
         leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
         ...this.#memory.of(name, now),
-        ...(writeRejection !== undefined && { writeRejection }),
+        ...failureOf(name, shadow),
       };
     });
   }

@@ -34,7 +34,9 @@ export interface ManagedNode {
   /** Its kubelet has stopped renewing its Lease; undefined: it has no Lease. */
   readonly leaseExpired?: boolean | undefined;
   /** Why the API server rejected the creation of its shadow, or the latest write of its spec during the backoff. */
-  readonly writeRejection?: string;
+  readonly writeRejection?: string | undefined;
+  /** Why the writes of its spec have failed for a while, for another reason: the latest one may have arrived. */
+  readonly writeFailure?: string | undefined;
 }
 
 export interface FormerShadow {

@@ -16,7 +16,7 @@ import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
 import { goesBeforeLast } from './gates/quorums.ts';
-import { type Blocked, type Candidate, type GateInput, traitsOf } from './gates/reasons.ts';
+import { type Blocked, type Candidate, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
 import { MAX_LOOK_UPS } from './look-ups.ts';
@@ -158,7 +158,15 @@ function decideAll(
 ): { readonly decisions: readonly Decision[]; readonly grants: Grants } {
   const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
   const grants = grantsOf(decided, fleetState);
-  return { decisions: decided.map((decision) => withGrant(decision, grants, fleetState)), grants };
+  const decisions = decided.map((decision) => withFailure(withGrant(decision, grants, fleetState)));
+  return { decisions, grants };
+}
+
+/** Its write is tried again, and the node keeps its slot. */
+function withFailure(decision: Decision): Decision {
+  const { writeFailure } = decision.managedNode;
+  if (writeFailure === undefined || decision.change === undefined) return decision;
+  return { ...decision, progressing: waiting(specRejected(writeFailure)) };
 }
 
 function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fleetState: FleetState): Decision {
