@@ -33,6 +33,7 @@ export function recordAfter(transition: Transition, { shadow, node }: Pick<NodeP
     ...beforeDrain(transition),
     ...jobs(transition),
     ...members(transition),
+    ...otherReport(transition, shadow),
     ...BY_OUTCOME[transition.outcome]?.(transition, shadow, node),
   };
 }
@@ -56,6 +57,15 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
 function beforeReboot(shadow: ShadowView): Changes {
   const { failed } = shadow.record;
   return { updated: latestUpdate(shadow), ...(failed !== undefined && { failed: { ...failed, isHidden: true } }) };
+}
+
+/** A user has written the spec of an attempt with the version since it failed: the agent reports that one. */
+function otherReport({ spec }: Transition, shadow: ShadowView): Changes {
+  const { failed } = shadow.record;
+  const isEnd = isUnderWay(shadow) && spec.state === 'Idle';
+  if (!isEnd || failed === undefined || !sameVersion(failed.version, shadow.spec.version)) return {};
+  const isRetry = (startedAt(shadow) ?? 0) > (parseTime(failed.at) ?? Infinity);
+  return isRetry ? {} : { failed: { ...failed, isHidden: true } };
 }
 
 /** From here on the agent reports this attempt. */

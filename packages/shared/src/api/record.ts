@@ -45,8 +45,8 @@ const entries = {
   /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
   updated: object({ version, at: time() }),
   /**
-   * The version that the node failed with, and why; absent after a success. `isHidden`: a reboot for settings has started
-   * since, and the agent reports that instead.
+   * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
+   * for settings, or an attempt whose spec a user wrote, and the agent reports that instead.
    */
   failed: object({ version, code: text(100), at: time(), isHidden: v.exactOptional(flag()) }),
   /** The return from a version that failed to the previous one. */
