@@ -213,7 +213,7 @@ metadata:
       {{- fail "hostSettings.secrets: expected Secrets with settings of hosts, found tls.secretName, which has the private key" }}
       {{- end }}
       - secret:
-          name: {{ $secret.name }}
+          name: {{ $secret.name | quote }}
           optional: true
           items:
             {{- range $key := $secret.keys }}

@@ -36,23 +36,19 @@ it('a chart that has this one as a part may have a condition for it', async () =
 
 it('a namespace and a release of digits alone stay texts', async () => {
   const names = 'tls.secretName=1,tls.caConfigMapName=2,checks.namespace=3,checks.serviceAccount.name=4';
-  const args = [
-    'template',
-    '2024',
-    chartDir,
-    '--namespace',
-    '2025',
-    '--set-string',
-    names,
-    '--set',
-    'checks.enabled=true',
-  ];
+  const targets = [{ kind: 'Deployment', namespace: '6', name: 'a' }];
+  const lists = `recovery.namespaces=["5"],dependents.targets=${JSON.stringify(targets)}`;
+  const values = ['--set-string', names, '--set', 'checks.enabled=true', '--set-json', lists];
+  const args = ['template', '2024', chartDir, '--namespace', '2025', ...values];
   const objects = parseAllDocuments(await helm(cluster, ...args)).flatMap(
     (one) => (one.toJS() as Rendered | null) ?? [],
   );
   const found = (read: (one: Rendered['metadata']) => unknown): Set<unknown> =>
     new Set(objects.map(({ metadata }) => read(metadata)));
-  expect(found(({ namespace }) => namespace)).toEqual(new Set([undefined, 'default', 'kube-node-lease', '2025', '3']));
+  const namespaces = ['2025', '3', '5', '6'];
+  expect(found(({ namespace }) => namespace)).toEqual(
+    new Set([undefined, 'default', 'kube-node-lease', ...namespaces]),
+  );
   const role = find(objects, 'Role', 'brupop-controller-certificate') as unknown as V1Role;
   expect(role.rules?.flatMap(({ resourceNames = [] }) => resourceNames)).toEqual(['2', '1', 'brupop-ca']);
   expect(found(({ labels }) => labels?.['app.kubernetes.io/instance'])).toEqual(new Set([undefined, '2024']));
