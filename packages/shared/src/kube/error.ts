@@ -48,6 +48,11 @@ export function isDenial(error: unknown): boolean {
   );
 }
 
+/** True for the message of a 403 by RBAC: it is the same for each object of a namespace. Admission answers 403 with other words. */
+export function isOfRBAC(message: string): boolean {
+  return /is forbidden: User ".*" cannot /u.test(message);
+}
+
 /** True when the object of a write has changed since it was read, or is gone. */
 export function isConflict(error: unknown): boolean {
   return (hasStatus(error, 409) || hasStatus(error, 404)) && !isDenial(error);

@@ -15,6 +15,7 @@
  * - A window has at most MAX_RECORDED_PODS pods on record, and there are at most MAX_RECOVERIES windows; more wait.
  */
 import { MAX_RECORDED_PODS, MAX_RECOVERIES, type RecoveryKind } from '@brupop/shared/api/config-recovery';
+import { isOfRBAC } from '@brupop/shared/kube/error';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import type { Instant } from '@brupop/shared/runtime/clock';
 import type { CrashingPod } from './pods.ts';
@@ -206,13 +207,16 @@ export function refuse(state: RecoveryState, eviction: Eviction, retryAfterMs: n
 
 /** RBAC or admission forbids the eviction: told until it is accepted, the pod is gone, or the window closes. */
 export function forbid(state: RecoveryState, { scope, pod }: Eviction, message: string): RecoveryState {
-  const { namespace } = pod;
-  return { ...state, forbidden: new Map(state.forbidden).set(pod.uid, { scope, namespace, message }) };
+  const { namespace, uid } = pod;
+  const first = state.forbidden.get(uid)?.message ?? message;
+  return { ...state, forbidden: new Map(state.forbidden).set(uid, { scope, namespace, message: first }) };
 }
 
-/** kube-apiserver has accepted the eviction. */
+/** kube-apiserver has accepted the eviction: the pod's own, and what RBAC denies for the whole namespace, is over. */
 export function accept(state: RecoveryState, { pod }: Eviction): RecoveryState {
-  return { ...state, forbidden: new Map([...state.forbidden].filter(([uid]) => uid !== pod.uid)) };
+  const isOver = ([uid, { namespace, message }]: [string, Prohibition]): boolean =>
+    uid === pod.uid || (namespace === pod.namespace && isOfRBAC(message));
+  return { ...state, forbidden: new Map([...state.forbidden].filter((one) => !isOver(one))) };
 }
 
 /** Nothing was requested for the pod. */

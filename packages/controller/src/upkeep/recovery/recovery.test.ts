@@ -22,6 +22,8 @@ const crashing = (name: string) => ({
   status: { containerStatuses: [{ state: { waiting: { reason: 'CrashLoopBackOff' } } }] },
 });
 
+const ready = (name: string) => ({ ...crashing(name), status: { containerStatuses: [{ state: { running: {} } }] } });
+
 /** A leader, on whose node-a pods in CrashLoopBackOff wait until they are evicted. */
 async function lead(drain: BrupopConfigSpec['drain'] = {}) {
   const clock = new FakeClock();
@@ -29,13 +31,16 @@ async function lead(drain: BrupopConfigSpec['drain'] = {}) {
   const { config, policy } = aSnapshot([], { drain, recovery: { updatedNodes: 'Restart', watchFor: '5m' } });
   const world = {
     pods: ['api-0', 'api-1'],
+    running: new Set<string>(),
     mayEvict: (_path: string): boolean => true,
+    denial: `pods "api-0" is forbidden: User "brupop" cannot create resource "pods/eviction"`,
     obstacle: undefined as string | undefined,
   };
   const request = async ({ method, path }: KubeRequest): Promise<unknown> => {
-    const items = path === '/api/v1/pods' ? world.pods.map(crashing) : [];
+    const items =
+      path === '/api/v1/pods' ? world.pods.map((name) => (world.running.has(name) ? ready(name) : crashing(name))) : [];
     if (method === 'GET') return { metadata: { resourceVersion: '1' }, items };
-    if (!world.mayEvict(path)) throw new KubeError(403, 'Forbidden', `no right to POST ${path}`);
+    if (!world.mayEvict(path)) throw new KubeError(403, 'Forbidden', world.denial);
     world.pods = world.pods.filter((name) => !path.includes(`/${name}/`));
     return {};
   };
@@ -89,7 +94,7 @@ describe('while evictions are forbidden in the namespace', () => {
     const { clock, world, recovery, succeeds, end } = await lead();
     world.mayEvict = () => false;
     await succeeds();
-    const text = 'Evictions in shop are forbidden after the recovery of Node node-a: no right to POST';
+    const text = 'Evictions in shop are forbidden after the recovery of Node node-a: pods "api-0" is forbidden';
     const message = expect.stringContaining(text) as string;
     expect(recovery.report).toMatchObject({ status: 'False', reason: 'EvictionsBlocked', message });
     world.mayEvict = () => true;
@@ -99,12 +104,25 @@ describe('while evictions are forbidden in the namespace', () => {
     await end();
   });
 
+  it('the report ends with the right, also of a pod that its kubelet has restarted meanwhile', async () => {
+    const { clock, world, recovery, succeeds, end } = await lead();
+    world.mayEvict = () => false;
+    await succeeds();
+    world.running.add('api-1');
+    world.mayEvict = () => true;
+    await clock.advance(20 * SECOND);
+    expect([world.pods, recovery.report]).toMatchObject([['api-1'], { status: 'True', reason: 'AsConfigured' }]);
+    await end();
+  });
+
   it('the report says so of one pod that is protected, although others are evicted', async () => {
     const { clock, world, recovery, succeeds, end } = await lead();
     world.mayEvict = (path) => !path.includes('/api-0/');
+    world.denial = 'admission webhook "a.b" denied the request: 1 pod';
     await succeeds();
     const { report } = recovery;
     expect([world.pods, report]).toMatchObject([['api-0'], { reason: 'EvictionsBlocked' }]);
+    world.denial = 'admission webhook "a.b" denied the request: 2 pods';
     world.pods = ['api-0', 'api-2'];
     await clock.advance(20 * SECOND);
     expect([world.pods, recovery.report]).toEqual([['api-0'], report]);
