@@ -68,9 +68,10 @@ function otherReport({ spec }: Transition, shadow: ShadowView): Changes {
   return isRetry ? {} : { failed: { ...failed, isHidden: true } };
 }
 
-/** From here on the agent reports this attempt. */
+/** From here on the agent reports this attempt, perhaps with another version than the one that failed. */
 function beforeUpdate({ version: wanted }: ShadowSpec, { record: { failed } }: ShadowView): Changes {
-  if (failed === undefined || !sameVersion(failed.version, wanted)) return { updated: undefined };
+  if (failed === undefined) return { updated: undefined };
+  if (!sameVersion(failed.version, wanted)) return { updated: undefined, failed: { ...failed, isHidden: true } };
   const { isHidden: _, ...shown } = failed;
   return { updated: undefined, failed: shown };
 }

@@ -46,7 +46,7 @@ const entries = {
   updated: object({ version, at: time() }),
   /**
    * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
-   * for settings, or an attempt whose spec a user wrote, and the agent reports that instead.
+   * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
    */
   failed: object({ version, code: text(100), at: time(), isHidden: v.exactOptional(flag()) }),
   /** The return from a version that failed to the previous one. */

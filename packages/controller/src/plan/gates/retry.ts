@@ -29,7 +29,7 @@ export const backoff: Gate = (input) => {
   return retried(input, recovery);
 };
 
-/** After a reboot for settings the agent reports that instead of the failure, which is still on record. */
+/** The agent reports something else instead of the failure, which is still on record. */
 function neverAgain({ shadow, version }: GateInput): Blocked | undefined {
   const { failed } = shadow.record;
   if (failed?.isHidden !== true || !sameVersion(failed.version, version)) return undefined;
