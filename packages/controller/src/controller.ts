@@ -19,6 +19,7 @@ import type { Cluster } from './cluster/cluster.ts';
 import type { ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
+import type { NodeCondition } from './report/node-conditions.ts';
 import { type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
@@ -122,10 +123,7 @@ export class Controller {
     const moreTaints = await writeTaints(context, next.taints);
     const metadataInMs = await writers.metadata.write(next.metadata.changes);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    const conditions = next.conditions.filter(
-      ({ shadow, progressing }) => !unwritten.has(shadow.metadata.uid) || progressing.reason === 'SpecWriteRejected',
-    );
-    const moreConditions = await writeConditions(context, conditions);
+    const moreConditions = await writeConditions(context, conditionsAfter(next, unwritten));
     const written = isWritten(next, unwritten) && !moreTaints;
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -174,6 +172,15 @@ function failuresOf(
   if (shadow === undefined) return { writeRejection: writer.latestRejection(createKey(name)) };
   const key = specKey(shadow.metadata.uid);
   return { writeRejection: writer.writeRejection(key), writeFailure: writer.lastingFailure(key) };
+}
+
+/** A spec that was just written was not rejected, and one that was not leaves the condition as it is, unless that says so. */
+function conditionsAfter({ specs, conditions }: WholePlan, unwritten: ReadonlySet<string>): NodeCondition[] {
+  const tried = new Set(specs.map(({ shadow }) => shadow.metadata.uid));
+  return conditions.filter(({ shadow: { metadata }, progressing: { reason } }) => {
+    const isRejected = reason === 'SpecWriteRejected';
+    return !tried.has(metadata.uid) || unwritten.has(metadata.uid) === isRejected;
+  });
 }
 
 /** True when all that follows from the configuration alone is written. */

@@ -18,19 +18,33 @@ import { aManagedNode, aSnapshot, NOW } from './testing/objects.ts';
 const WRITE_MS = 2_000;
 const MINUTE = 60_000;
 
-/** Lists no pods, and takes its time for each write. Records the specs that were sent. */
+interface Body {
+  readonly metadata: { readonly uid: string; readonly resourceVersion?: string };
+  readonly spec?: { readonly state: string };
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly reason: string }[] };
+}
+
+/** Lists no pods, and takes its time for each write. Records the specs and the conditions that were sent. */
 class SlowClient {
   readonly clock = new FakeClock(NOW);
   readonly specs: unknown[] = [];
+  /** The states and the reasons of Progressing that were written, in their order. */
+  readonly written: string[] = [];
+  failsSpecs = true;
 
-  async request({ method, body }: KubeRequest): Promise<unknown> {
+  async request({ method, path, body }: KubeRequest): Promise<unknown> {
     if (method === 'GET') return { items: [], metadata: { resourceVersion: '1' } };
     await this.clock.sleep(WRITE_MS);
-    const { spec } = body as { spec?: unknown };
+    const { metadata, spec, status } = body as Body;
     // A POST creates the configuration.
-    if (spec === undefined || method === 'POST') return {};
+    if (method === 'POST') return {};
+    if (path.includes('bottlerocketshadows'))
+      this.written.push(...(status?.conditions ?? []).flatMap((one) => (one.type === 'Progressing' ? one.reason : [])));
+    if (spec === undefined) return {};
     this.specs.push(spec);
-    throw new KubeError(500, 'InternalError', 'the test has seen enough');
+    if (this.failsSpecs) throw FAILURE;
+    this.written.push(spec.state);
+    return { metadata: { ...metadata, name: path.split('/').at(-1), generation: 9 }, spec };
   }
 
   apply(path: string, body: unknown): Promise<unknown> {
@@ -41,6 +55,8 @@ class SlowClient {
     return this.request({ method: 'PATCH', path, body });
   }
 }
+
+const FAILURE = new KubeError(500, 'InternalError', 'failed calling webhook');
 
 /** A leader of this fleet. `conditions` has the reason that each node shows. */
 function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
@@ -103,4 +119,16 @@ it('a node whose spec cannot be written for a minute says why, keeps its slot, a
   await slow.clock.advance(2 * MINUTE);
   expect(slow.specs.length).toBeGreaterThan(tries);
   await leader.end();
+});
+
+it('no condition says that a spec was rejected once it is written', async () => {
+  const slow = new SlowClient();
+  const leader = lead(slow, [aManagedNode('a')]);
+  await slow.clock.advance(MINUTE);
+  slow.failsSpecs = false;
+  await slow.clock.advance(3 * MINUTE);
+  await leader.end();
+  const after = slow.written.slice(slow.written.indexOf('StagedAndPerformedUpdate'));
+  expect(after).toContain('StagedAndPerformedUpdate');
+  expect(after).not.toContain('SpecWriteRejected');
 });

@@ -9,7 +9,7 @@
  *           -- UselessWrite -----------------------> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { hasStatus, isConflict, isDenial, isTransient, KubeError, kindOf } from '@brupop/shared/kube/error';
+import { hasStatus, isConflict, isDenial, isOfRBAC, isTransient, KubeError, kindOf } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -134,7 +134,7 @@ export class Writer {
   lastingFailure(key: string): string | undefined {
     const { writeRejection, failing } = this.#retries.get(key) ?? {};
     if (writeRejection !== undefined || failing === undefined) return undefined;
-    return this.#options.clock.monotonic() - failing.since >= LASTING_MS ? failing.error : undefined;
+    return this.#options.clock.monotonic() - this.#failingSince(key) >= LASTING_MS ? failing.error : undefined;
   }
 
   backOff(key: string, failure?: Failure): void {
@@ -258,10 +258,16 @@ export class Writer {
       this.#delay(key, backoff(RETRY), USELESS_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#logFailure(kind, key, error, log);
-      const since = this.#retries.get(key)?.failing?.since ?? this.#options.clock.monotonic();
-      const failing = { since, error: messageOf(error) };
+      const failing = { since: this.#failingSince(key), error: messageOf(error) };
       this.backOff(key, { kind, writeRejection: describeRejection(error), failing });
     }
+  }
+
+  /** A plan that has not asked for the write for a while asks for another one. */
+  #failingSince(key: string): number {
+    const now = this.#options.clock.monotonic();
+    const { failing, at = -Infinity } = this.#retries.get(key) ?? {};
+    return failing === undefined || now - at > LASTING_MS ? now : failing.since;
   }
 
   /** Removes quoted names from the error, which differ between objects. */
@@ -303,12 +309,11 @@ function isRejection(error: unknown): boolean {
   return isDenial(error) || (error instanceof KubeError && CONTENT_STATUSES.has(error.status));
 }
 
-/** Of RBAC: it is the same for each object, whatever it contains. Admission answers 403 with other words. */
 function describeRejection(error: unknown): string | undefined {
   if (!isRejection(error)) return undefined;
   const message = messageOf(error);
-  const isOfRBAC = hasStatus(error, 403) && /is forbidden: User ".*" cannot /u.test(message);
-  return isOfRBAC
+  const isDenied = hasStatus(error, 403) && isOfRBAC(message);
+  return isDenied
     ? `the controller lacks a permission, so compare its RBAC with that of this release: ${message}`
     : message;
 }
