@@ -461,27 +461,3 @@ describe('a node that missed a deadline', () => {
     expect(accepted.orphanedNodes).toEqual([]);
   });
 });
-
-it('a version that a node did not boot stays so after a user wrote a spec with it, whose attempt fails otherwise', () => {
-  const failed = { version: NEW, code: 'RolledBack', at: ago(HOUR) };
-  const reportOf = (current_state: 'ErrorReset' | 'Idle') => ({
-    current_state,
-    crash_count: 2,
-    lastOperation: failure('StagedImageLost', { operation: 'Drain' }),
-  });
-  const edited = aManagedNode(
-    'a',
-    {},
-    {
-      spec: underWay('RebootedIntoUpdate'),
-      record: { startedAt: ago(2 * HOUR), failed, unsuccessful: 1 },
-      status: reportOf('ErrorReset'),
-    },
-  );
-  const [change] = plan(aSnapshot([edited]), NOW).specs;
-  expect([change?.outcome, change?.record.failed]).toEqual(['Failed', { ...failed, isHidden: true }]);
-  const later = NOW + 24 * HOUR;
-  const atRest = aManagedNode('a', {}, { record: change?.record ?? {}, status: reportOf('Idle') });
-  const made = plan(aSnapshot([atRest], {}, later), later);
-  expect([made.specs.length, made.conditions[0]?.progressing.reason]).toEqual([0, 'ManualRetryRequired']);
-});

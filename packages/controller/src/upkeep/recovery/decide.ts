@@ -208,8 +208,10 @@ export function refuse(state: RecoveryState, eviction: Eviction, retryAfterMs: n
 /** RBAC or admission forbids the eviction: told until it is accepted, the pod is gone, or the window closes. */
 export function forbid(state: RecoveryState, { scope, pod }: Eviction, message: string): RecoveryState {
   const { namespace, uid } = pod;
-  const first = state.forbidden.get(uid)?.message ?? message;
-  return { ...state, forbidden: new Map(state.forbidden).set(uid, { scope, namespace, message: first }) };
+  const first = state.forbidden.get(uid)?.message;
+  const isSameCause = first !== undefined && isOfRBAC(first) === isOfRBAC(message);
+  const told = { scope, namespace, message: isSameCause ? first : message };
+  return { ...state, forbidden: new Map(state.forbidden).set(uid, told) };
 }
 
 /** kube-apiserver has accepted the eviction: the pod's own, and what RBAC denies for the whole namespace, is over. */
