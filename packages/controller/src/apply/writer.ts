@@ -312,8 +312,8 @@ function isRejection(error: unknown): boolean {
 function describeRejection(error: unknown): string | undefined {
   if (!isRejection(error)) return undefined;
   const message = messageOf(error);
-  const isDenied = hasStatus(error, 403) && isOfRBAC(message);
-  return isDenied
+  const lacksRight = hasStatus(error, 403) && isOfRBAC(message);
+  return lacksRight
     ? `the controller lacks a permission, so compare its RBAC with that of this release: ${message}`
     : message;
 }

@@ -114,8 +114,9 @@ export class Cluster {
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
-    const parts = { ...caches, guard: this.#guard, hasTargets: options.dependents.length > 0 };
-    this.#cluster = new ClusterProbe({ ...parts, shadowOf: (node) => this.#shadowOf(node) });
+    const shadowOf = (node: string): ShadowView | undefined => this.#shadowOf(node);
+    const parts = { ...caches, guard: this.#guard, shadowOf };
+    this.#cluster = new ClusterProbe({ ...parts, hasTargets: options.dependents.length > 0 });
     this.upkeep = new UpkeepView({ ...parts, watches: this, client });
     this.#nodes.subscribe(({ type, object, old }) => {
       const { name } = object.metadata;

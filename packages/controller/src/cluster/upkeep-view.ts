@@ -15,6 +15,7 @@ interface Sources {
   readonly nodes: Pick<Reflector<NodeView>, 'get'>;
   readonly shadows: Pick<Reflector<ShadowView>, 'list' | 'subscribe'>;
   readonly configs: Pick<Reflector<BrupopConfig>, 'get' | 'subscribe'>;
+  readonly shadowOf: (node: string) => ShadowView | undefined;
   readonly policies: Policies;
   readonly guard: Pick<ConnectivityGuard, 'latest'>;
   readonly watches: { readonly synced: boolean; watchLags(): readonly WatchLag[] };
@@ -61,7 +62,7 @@ export class UpkeepView {
   /** Whether pods with emptyDir volumes stay on the node, by the rules of its group. */
   keepsEmptyDirs(name: string): boolean {
     const node = this.#sources.nodes.get(name);
-    const shadow = this.#sources.shadows.list().find((one) => nodeOf(one) === name);
+    const shadow = this.#sources.shadowOf(name);
     return rulesFor({ node, shadow }, this.#sources.policies).policy.drain.emptyDirPods === 'Block';
   }
 

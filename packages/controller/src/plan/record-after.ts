@@ -55,8 +55,12 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
 
 /** A reboot for settings neither succeeds nor fails with a version. */
 function beforeReboot(shadow: ShadowView): Changes {
-  const { failed } = shadow.record;
-  return { updated: latestUpdate(shadow), ...(failed !== undefined && { failed: { ...failed, isHidden: true } }) };
+  return { updated: latestUpdate(shadow), ...hiddenFailure(shadow) };
+}
+
+/** From now on the agent reports something else. */
+function hiddenFailure({ record: { failed } }: ShadowView): Changes {
+  return failed === undefined ? {} : { failed: { ...failed, isHidden: true } };
 }
 
 /** A user has written the spec of an attempt with the version since it failed: the agent reports that one. */
@@ -65,13 +69,14 @@ function otherReport({ spec }: Transition, shadow: ShadowView): Changes {
   const isEnd = isUnderWay(shadow) && spec.state === 'Idle';
   if (!isEnd || failed === undefined || !sameVersion(failed.version, shadow.spec.version)) return {};
   const isRetry = (startedAt(shadow) ?? 0) > (parseTime(failed.at) ?? Infinity);
-  return isRetry ? {} : { failed: { ...failed, isHidden: true } };
+  return isRetry ? {} : hiddenFailure(shadow);
 }
 
 /** From here on the agent reports this attempt, perhaps with another version than the one that failed. */
-function beforeUpdate({ version: wanted }: ShadowSpec, { record: { failed } }: ShadowView): Changes {
-  if (failed === undefined) return { updated: undefined };
-  if (!sameVersion(failed.version, wanted)) return { updated: undefined, failed: { ...failed, isHidden: true } };
+function beforeUpdate({ version: wanted }: ShadowSpec, shadow: ShadowView): Changes {
+  const { failed } = shadow.record;
+  if (failed === undefined || !sameVersion(failed.version, wanted))
+    return { updated: undefined, ...hiddenFailure(shadow) };
   const { isHidden: _, ...shown } = failed;
   return { updated: undefined, failed: shown };
 }

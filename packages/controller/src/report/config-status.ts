@@ -22,6 +22,7 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from '../plan/condition.ts';
+import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
 import { CONDITIONS, describeFrozen } from './config-conditions.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { WholePlan } from './report.ts';
@@ -121,20 +122,10 @@ function quorumsOf(
     const last = before?.quorums?.find((one) => one.name === name);
     const count = counts.find((one) => one.name === name);
     if (count === undefined) return last === undefined ? [] : [last];
-    const { members, ready, message } = count;
-    const found = {
-      name,
-      members,
-      ...(ready !== undefined && { ready }),
-      ...(message !== '' && { message: printable(message) }),
-    };
-    return [{ ...found, since: isSameCount(found, last) ? last.since : rfc3339(now) }];
+    const found = shownCount(count);
+    return [{ ...found, since: last !== undefined && isSameCount(found, last) ? last.since : rfc3339(now) }];
   });
   return quorums.length === 0 ? {} : { quorums };
-}
-
-function isSameCount(found: Omit<QuorumStatus, 'since'>, last: QuorumStatus | undefined): last is QuorumStatus {
-  return last?.members === found.members && last.ready === found.ready && last.message === found.message;
 }
 
 /** Nodes are only named until the spec is in effect: later they confirm the steps of their updates. */

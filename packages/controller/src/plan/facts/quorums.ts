@@ -63,6 +63,21 @@ export interface QuorumCount {
   readonly message: string;
 }
 
+/** What the status has of a count, without the time since when. */
+export function shownCount({ name, members, ready, message }: QuorumCount): Omit<QuorumStatus, 'since'> {
+  return {
+    name,
+    members,
+    ...(ready !== undefined && { ready }),
+    ...(message !== '' && { message: printable(message) }),
+  };
+}
+
+export function isSameCount(found: Omit<QuorumStatus, 'since'>, last: QuorumStatus): boolean {
+  const isSame = last.name === found.name && last.members === found.members && last.ready === found.ready;
+  return isSame && last.message === found.message;
+}
+
 type QuorumsView = Pick<Snapshot, 'policy' | 'nodes' | 'managedNodes' | 'memberPods' | 'config'>;
 
 /** Those for which one plan asks. */
@@ -189,10 +204,7 @@ export class Quorums {
 
   #isShown(count: QuorumCount | undefined): boolean {
     if (count === undefined || this.#shown === undefined) return true;
-    return this.#shown.some(({ name, members, ready, message = '' }) => {
-      const isSame = name === count.name && members === count.members && ready === count.ready;
-      return isSame && message === printable(count.message);
-    });
+    return this.#shown.some((one) => isSameCount(shownCount(count), one));
   }
 
   /** When members must be listed again, epoch milliseconds. */

@@ -356,7 +356,7 @@ it('a StatefulSet whose volumes would be deleted with its pods is not scaled, an
   expect([world.scales, condition(world)]).toEqual([['0 (2)', '1', '0 (3)'], 'False TargetLosesVolumes']);
 });
 
-it('the number of a target whose record another actor removes is told', async () => {
+it('the number of a target whose record another actor removes is reported', async () => {
   const world = await lostWorld();
   const { report } = world.leader;
   world.configure(THREE, {

@@ -34,7 +34,7 @@ export class Notices {
     }
   }
 
-  /** What another actor has done to each is told once; another leader tells the same, with the same name. */
+  /** What another actor has done to each is reported once; another leader reports the same, with the same name. */
   seen(shown: readonly Shown[], config: Config): void {
     const told = new Set<string>();
     for (const { found, lostRecord, ...name } of shown) {

@@ -76,13 +76,19 @@ async function lostWorld(): Promise<ScaledWorld> {
   return world;
 }
 
+/** Starts the Job in a lost world in which this request fails. */
+async function failingJob(failing: string, status = 500) {
+  const world = await lostWorld();
+  const store = new LeaseStore();
+  world.failure = new KubeError(status, 'Failed', 'failed calling webhook');
+  world.failing = failing;
+  return { world, store, end: await job(world, store) };
+}
+
 it.each([500, 403])(
   'a target that fails with %s keeps no other at 0, and is tried until it succeeds',
   async (status) => {
-    const world = await lostWorld();
-    world.failure = new KubeError(status, 'Failed', 'failed calling webhook');
-    world.failing = 'up autoscaler';
-    const end = await job(world);
+    const { world, end } = await failingJob('up autoscaler', status);
     expect([world.scales, end()]).toEqual([['0 (2)', '1', '3'], 'runs']);
     await world.clock.advance(2 * MINUTE);
     world.failure = undefined;
@@ -92,11 +98,7 @@ it.each([500, 403])(
 );
 
 it('no controller scales anything to 0 again while one target is still tried', async () => {
-  const world = await lostWorld();
-  const store = new LeaseStore();
-  world.failure = new KubeError(500, 'Failed', 'failed calling webhook');
-  world.failing = 'up autoscaler';
-  const end = await job(world, store);
+  const { world, store, end } = await failingJob('up autoscaler');
   await besideController(world, store, 100_000);
   expect([world.scales, end()]).toEqual([['0 (2)', '1', '3'], 'runs']);
   world.failure = undefined;
@@ -105,11 +107,7 @@ it('no controller scales anything to 0 again while one target is still tried', a
 });
 
 it('what a controller that took the Lease in the last round has scaled to 0 is scaled back too', async () => {
-  const world = await lostWorld();
-  const store = new LeaseStore();
-  world.failure = new KubeError(500, 'Failed', 'failed calling webhook');
-  world.failing = 'up descheduler';
-  const end = await job(world, store);
+  const { world, store, end } = await failingJob('up descheduler');
   expect(world.scales).toEqual(['2', '1', '0 (3)']);
   world.beforePatch = () => {
     store.take('controller', 16, world.clock.now());

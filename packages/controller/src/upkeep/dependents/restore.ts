@@ -47,21 +47,21 @@ export async function restoreDependents(options: RestoreOptions, signal: AbortSi
   for (;;) {
     const { failed, wasKept } = await restoreEach(options, lease, signal);
     if (failed.length === 0 && wasKept) return;
-    if (clock.monotonic() >= endsAt)
-      throw new Error(`cannot scale back: ${failed.map(({ why }) => why).join('; ') || LOST}`);
+    if (clock.monotonic() >= endsAt) throw new Error(`cannot scale back: ${failed.join('; ') || LOST}`);
     await clock.sleep(retry.next(), signal);
   }
 }
 
 interface Round {
-  readonly failed: readonly { readonly target: TargetName; readonly why: string }[];
+  /** Why each target that failed could not be scaled back. */
+  readonly failed: readonly string[];
   /** False: a controller may have led meanwhile, and have scaled to 0 again what this round has scaled back. */
   readonly wasKept: boolean;
 }
 
 /** Tries all of them, so that one that fails keeps no other at 0. Ends with a Lease that has just been taken. */
 async function restoreEach(options: RestoreOptions, lease: TakenLease, signal: AbortSignal): Promise<Round> {
-  const failed: { target: TargetName; why: string }[] = [];
+  const failed: string[] = [];
   let wasKept = true;
   for (const target of options.targets) {
     try {
@@ -70,7 +70,7 @@ async function restoreEach(options: RestoreOptions, lease: TakenLease, signal: A
       if (signal.aborted) throw error;
       const why = `${targetKey(target)}: ${messageOf(error)}`;
       options.log.warn('cannot scale a dependent back', { error: why });
-      failed.push({ target, why });
+      failed.push(why);
     }
     if (lease.isDue && !(await lease.keep(signal))) wasKept = false;
   }

@@ -205,13 +205,13 @@ export function refuse(state: RecoveryState, eviction: Eviction, retryAfterMs: n
   return { ...forget(state, eviction), refused: new Map(state.refused).set(uid, { count, retryAt }) };
 }
 
-/** RBAC or admission forbids the eviction: told until it is accepted, the pod is gone, or the window closes. */
+/** RBAC or admission forbids the eviction: reported until it is accepted, the pod is gone, or the window closes. */
 export function forbid(state: RecoveryState, { scope, pod }: Eviction, message: string): RecoveryState {
   const { namespace, uid } = pod;
   const first = state.forbidden.get(uid)?.message;
   const isSameCause = first !== undefined && isOfRBAC(first) === isOfRBAC(message);
-  const told = { scope, namespace, message: isSameCause ? first : message };
-  return { ...state, forbidden: new Map(state.forbidden).set(uid, told) };
+  const prohibition = { scope, namespace, message: isSameCause ? first : message };
+  return { ...state, forbidden: new Map(state.forbidden).set(uid, prohibition) };
 }
 
 /** kube-apiserver has accepted the eviction: the pod's own, and what RBAC denies for the whole namespace, is over. */
