@@ -30,7 +30,8 @@ export const METRICS = {
   ),
   waiting: gauge(
     'waiting_nodes',
-    'Managed nodes that do not update although they could, by [reason](runbook.md#a-node-waits), group and zone.',
+    'Managed nodes that are neither up to date nor updating, or need attention, by [reason](runbook.md#a-node-waits), group and zone. ' +
+      'A node whose agent has never reported counts from five minutes after the creation of its shadow.',
     'reason',
     'group',
     'zone',
@@ -82,6 +83,11 @@ export const METRICS = {
     'Nodes whose drain waits for a pod, by the [reason](runbook.md#a-drain-does-not-end) of the first one.',
     'reason',
   ),
+  blockedSince: gauge(
+    'drain_blocked_since_timestamp_seconds',
+    'Since when the longest of these waits has lasted for the same reason (Unix time), by reason.',
+    'reason',
+  ),
   transitions: counter(
     'update_transitions_total',
     'Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next ' +
@@ -114,6 +120,11 @@ export const METRICS = {
       'that is down or being drained. No value while no node with a member waits, starts or is updating, nor while the members cannot be listed.',
     'quorum',
     'state',
+  ),
+  invalid: gauge(
+    'invalid_configurations',
+    'Objects with a mistake, whose nodes start no update. `kind` is `BrupopConfig` (also when there is none) or `BottlerocketNodeGroup`.',
+    'kind',
   ),
   lostNodes: gauge(
     'lost_nodes',

@@ -5,6 +5,7 @@ import { wholePlan as plan } from './whole-plan.ts';
 import { specChange } from './plan/spec-change.ts';
 import { startSpec } from './plan/transition.ts';
 import {
+  aGroup,
   ago,
   aManagedNode,
   aNode,
@@ -14,6 +15,7 @@ import {
   NOW,
   OLD,
   POLICY,
+  withGroups,
   withoutShadow,
 } from './testing/objects.ts';
 import { aMember, DB, withMembers } from './testing/quorums.ts';
@@ -175,14 +177,26 @@ describe('the metrics of the fleet', () => {
   });
 
   it('count the nodes whose drain is blocked by reason, and not when it has ended', async () => {
-    const draining = (name: string, reason: string, ended: object = {}): ReturnType<typeof aManagedNode> =>
+    const draining = (
+      name: string,
+      reason: string,
+      ended: object = {},
+      since?: number,
+    ): ReturnType<typeof aManagedNode> =>
       aManagedNode(
         name,
         {},
         {
           spec: { state: 'RebootedIntoUpdate', version: NEW },
           generation: 3,
-          status: { drain: { observedGeneration: 3, startTime: ago(60), blockedBy: [{ reason }], ...ended } as never },
+          status: {
+            drain: {
+              observedGeneration: 3,
+              startTime: ago(60),
+              blockedBy: [{ reason, ...(since && { since: ago(since) }) }],
+              ...ended,
+            } as never,
+          },
         },
       );
     const nodes = [
@@ -193,6 +207,33 @@ describe('the metrics of the fleet', () => {
     expect(await show(aSnapshot(nodes), /^brupop_blocked/u)).toEqual([
       'brupop_blocked_drains{reason="DisruptionBudget"} 1',
       'brupop_blocked_drains{reason="other"} 1',
+    ]);
+    const waits = [60_000, 90_000].map((since, i) => draining(`w${i}`, 'Terminating', {}, since));
+    expect(await show(aSnapshot(waits), /^brupop_drain_blocked_since/u)).toEqual([
+      `brupop_drain_blocked_since_timestamp_seconds{reason="Terminating"} ${(NOW - 90_000) / 1000}`,
+    ]);
+  });
+
+  it('count what has a mistake, also while no node waits for it', async () => {
+    const resting = aManagedNode('n', {}, { status: { target_version: OLD } });
+    const mistaken = aGroup('gpu', { after: ['gone'] });
+    expect(await show(withGroups(aSnapshot([resting]), [mistaken]), /^brupop_invalid/u)).toEqual([
+      'brupop_invalid_configurations{kind="BrupopConfig"} 0',
+      'brupop_invalid_configurations{kind="BottlerocketNodeGroup"} 1',
+    ]);
+    expect(await show(aSnapshot([resting], { drain: { timeout: 'long' } }), /^brupop_invalid.*Config"/u)).toEqual([
+      'brupop_invalid_configurations{kind="BrupopConfig"} 1',
+    ]);
+  });
+
+  it('count a node whose agent has never reported only when it had the time to', async () => {
+    const joined = (minutes: number): ReturnType<typeof aManagedNode> => {
+      const spec = { state_transition_timestamp: null };
+      return aManagedNode('n', {}, { status: null, spec, creationTimestamp: ago(minutes * 60_000) });
+    };
+    expect(await show(aSnapshot([joined(4)]), /^brupop_waiting/u)).toEqual([]);
+    expect(await show(aSnapshot([joined(6)]), /^brupop_waiting/u)).toEqual([
+      'brupop_waiting_nodes{reason="AgentNotConnected",group="",zone=""} 1',
     ]);
   });
 });

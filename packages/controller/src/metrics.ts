@@ -1,12 +1,13 @@
 import type { Registry } from 'prom-client';
-import { BLOCK_REASONS, type BlockReason } from '@brupop/shared/api/shadow';
+import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { BLOCK_REASONS } from '@brupop/shared/api/shadow';
 import { releaseOf } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { BoundedLabels, createFrom, MAX_VERSIONS } from '@brupop/shared/runtime/metrics';
 import { lostZones } from './cluster/connectivity.ts';
 import { membersKey } from './cluster/member-pods.ts';
 import { isManaged, type NodeView, zoneOf } from './cluster/node.ts';
-import { blockOf, type ShadowView } from './cluster/shadow.ts';
+import { blockOf } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { budgetLeft, type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
@@ -58,6 +59,8 @@ const OF_FLEET = [
   'nextClose',
   'expectedCompletion',
   'blockedDrains',
+  'blockedSince',
+  'invalid',
   'rolloutLate',
   'lostNodes',
   'quorumMembers',
@@ -73,6 +76,8 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
   const labels = labelsOf(made);
   for (const managedNode of managedNodes) countNode(metrics, managedNode, labels);
   countWaiting(metrics, made, labels);
+  countBlocked(metrics, made);
+  countInvalid(metrics, made);
   showFailures(metrics, made, labels.versions);
   showPhases(metrics, made, labels.groups);
   showRollout(metrics, made);
@@ -123,18 +128,32 @@ function countNode(metrics: Metrics, { node, shadow, group }: ManagedNode, label
 }
 
 function countWaiting(metrics: Metrics, { conditions }: WholePlan, labels: Labels): void {
-  for (const { node, shadow, group, progressing } of conditions) {
+  for (const { node, group, progressing, health } of conditions) {
     const { reason } = progressing;
-    const isWaiting = reason !== 'UpToDate' && reason !== 'Updating';
+    // In a cluster that grows, there is always a node whose agent is about to connect.
+    const isNew = reason === 'AgentNotConnected' && health !== 'Stalled';
+    const isWaiting = reason !== 'UpToDate' && reason !== 'Updating' && !isNew;
     if (isWaiting) metrics.waiting.inc({ reason, ...placeOf(node, group, labels) });
-    const block = reasonOfBlock(shadow);
-    if (block !== undefined) metrics.blockedDrains.inc({ reason: block });
   }
 }
 
-function reasonOfBlock(shadow: ShadowView): BlockReason | 'other' | undefined {
-  const block = blockOf(shadow);
-  return block && (BLOCK_REASONS.find((reason) => reason === block.reason) ?? 'other');
+/** There is always a drain that waits while many go on, so the longest wait counts for the alert. */
+function countBlocked(metrics: Metrics, { conditions }: WholePlan): void {
+  const longest = new Map<string, number>();
+  for (const { shadow } of conditions) {
+    const block = blockOf(shadow);
+    if (block === undefined) continue;
+    const reason = BLOCK_REASONS.find((one) => one === block.reason) ?? 'other';
+    metrics.blockedDrains.inc({ reason });
+    const since = parseTime(block.since);
+    if (since !== undefined) longest.set(reason, Math.min(since, longest.get(reason) ?? since));
+  }
+  for (const [reason, since] of longest) metrics.blockedSince.set({ reason }, since / 1000);
+}
+
+function countInvalid({ invalid }: Metrics, { policy, groups }: WholePlan): void {
+  invalid.set({ kind: CONFIG_KIND }, policy.problem === undefined ? 0 : 1);
+  invalid.set({ kind: NODE_GROUP_KIND }, groups.filter(({ group }) => group.problem !== undefined).length);
 }
 
 function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: WholePlan, versions: BoundedLabels): void {

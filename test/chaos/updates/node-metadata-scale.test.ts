@@ -22,6 +22,7 @@ jest.setTimeout(1_200_000);
 
 const GROUP = '/apis/brupop.bottlerocket.aws/v1alpha1/bottlerocketnodegroups/gpu';
 const CONFIGS = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs';
+const SHADOWS = `/apis/brupop.bottlerocket.aws/v2/namespaces/${releaseNamespace}/bottlerocketshadows`;
 const TEAM = 'example.com/team';
 const domains = ['example.com'];
 const LARGE = 2_000;
@@ -112,6 +113,18 @@ test('a release that renders the same spec otherwise writes nothing until the sp
   await deleteMembers(cluster, ['gpu-0']);
 });
 
+/** These nodes have no agent, which the controller writes five minutes after the creation of a shadow. */
+async function untilAllAreStalled(): Promise<void> {
+  await eventually(
+    async () => {
+      const { items } = await cluster.api.get<{ items: { status?: { conditions?: { type: string }[] } }[] }>(SHADOWS);
+      const stalled = items.filter(({ status }) => status?.conditions?.some(({ type }) => type === 'Stalled') === true);
+      expect(stalled).toHaveLength(LARGE);
+    },
+    { limitMs: 480_000, pauseMs: 5_000 },
+  );
+}
+
 test(`a change of a group of ${LARGE} nodes that KWOK plays is one write of each, and nothing else but its status`, async () => {
   await start();
   await applyGroup({ cluster }, 'gpu', {});
@@ -125,6 +138,7 @@ test(`a change of a group of ${LARGE} nodes that KWOK plays is one write of each
     }
   };
   await Promise.all(Array.from({ length: 20 }, create));
+  await untilAllAreStalled();
   await untilQuiet();
   for (const team of ['ml', 'web']) {
     const position = await auditPosition(cluster.auditLogPath);

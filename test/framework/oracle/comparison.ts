@@ -221,6 +221,24 @@ const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'what needs a user is Stalled and a Warning: a lost node, an agent that never connected, but no check that is retried',
+    changes: [
+      {
+        find: /\{ \.\.\.condition2\.progressing, message: found\.message \} \}/u,
+        replace: '{ ...condition2.progressing, message: found.message, waitingFor: "NodeLost" }, health: "Stalled" }',
+      },
+      {
+        find: /function healthOf2\(\{ status, reason: reason2 \}, neverConnected\) \{/u,
+        replace: `function healthOf2({ status, reason: reason2, waitingFor: waitingFor2 }, neverConnected) {
+          if (reason2 === "CheckFailed" && waitingFor2 !== reason2) return "Reconciling";`,
+      },
+      {
+        find: /warning: begins && traitsOf\(reason2\)\.needsAttention === true,/u,
+        replace: 'warning: begins && (traitsOf(reason2).needsAttention === true || reason2 === "AgentNotConnected"),',
+      },
+    ],
+  },
 ];
 
 const text = WANTED.flatMap(({ changes }) => changes).reduce(

@@ -5,6 +5,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
 import { deadlineEvent, type ProgressingCondition } from '../plan/condition.ts';
+import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { type Health, healthOf } from './reconciliation.ts';
 import { keptEvent, waitEvent } from './wait-events.ts';
 
@@ -43,4 +44,12 @@ function nodeCondition(
   const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
   const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
   return { shadow, node, progressing, health, event, group: group?.name ?? '' };
+}
+
+/** The condition of a lost node says so, whether or not its deadline has passed, and a user has to look at the host. */
+export function withLoss(condition: NodeCondition, lost: readonly LostNode[]): NodeCondition {
+  const found = lost.find(({ name }) => name === condition.node.metadata.name);
+  if (found === undefined) return condition;
+  const progressing = { ...condition.progressing, message: found.message, waitingFor: 'NodeLost' };
+  return { ...condition, progressing, health: 'Stalled' };
 }

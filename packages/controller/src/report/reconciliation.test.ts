@@ -17,11 +17,11 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import { upToDate } from '../plan/condition.ts';
+import { checkFailed, upToDate, waiting } from '../plan/condition.ts';
 import { statusOf } from './config-status.ts';
 import { groupStatusOf } from './group-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
-import { reconciliationOf } from './reconciliation.ts';
+import { healthOf, reconciliationOf } from './reconciliation.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
 const leaves = [...leavesOf({ kubernetes: { 'max-pods': 110 } })].map(([key, value]) => {
@@ -179,6 +179,12 @@ describe('a configuration with dependents and recovery', () => {
     ['EvictionsBlocked', undefined],
     ['NamespaceNotAllowed', 'True NamespaceNotAllowed'],
   ])('with %s: Stalled is %s', (reason, expected) => expect(stalled({ recovery: isFalse(reason) })).toBe(expected));
+});
+
+it('a node whose check failed before its drain is retried, and one whose check failed on the version needs a user', () => {
+  const failed = { reason: 'CheckFailed', message: 'why' } as const;
+  expect(healthOf(waiting({ ...failed, retryAt: NOW + MINUTE }), false)).toBe('Reconciling');
+  expect(healthOf(checkFailed(OLD), false)).toBe('Stalled');
 });
 
 it('Stalled names the reasons of the nodes that need a user, the most frequent one first', () => {

@@ -28,15 +28,18 @@ const RETRIED: ReadonlySet<Reason> = new Set([
   'ChangingSettings',
   'AgentNotConnected',
   'Backoff',
+  'CheckFailed',
   'HookFailed',
   'CleanupPending',
 ]);
 
 /** @param neverConnected - no agent has reported in time */
-export function healthOf({ status, reason }: ProgressingCondition, neverConnected: boolean): Health {
+export function healthOf({ status, reason, waitingFor }: ProgressingCondition, neverConnected: boolean): Health {
   const { needsAttention = false, fleetWide = false } = traitsOf(reason);
+  // One that failed before the drain is retried at a time.
+  const isFinal = reason === 'CheckFailed' && waitingFor === reason;
   // What concerns the whole fleet is on the configuration.
-  if (neverConnected || reason === 'CheckFailed' || (needsAttention && !fleetWide)) return 'Stalled';
+  if (neverConnected || isFinal || (needsAttention && !fleetWide)) return 'Stalled';
   return status === 'True' || RETRIED.has(reason) ? 'Reconciling' : 'Ready';
 }
 

@@ -6,10 +6,9 @@ import type { CompletedCanary } from '../plan/canaries.ts';
 import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
 import type { LookUps } from '../plan/look-ups.ts';
 import type { Plan } from '../plan/plan.ts';
-import { withLoss } from '../upkeep/lost-nodes.ts';
 import type { Upkeep } from '../upkeep/upkeep.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
-import { type NodeCondition, nodeConditionsOf } from './node-conditions.ts';
+import { type NodeCondition, nodeConditionsOf, withLoss } from './node-conditions.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 

@@ -44,6 +44,7 @@ describe('the Event on a shadow', () => {
     expect(eventFor('AgentNotConnected', 'UpToDate')).toBeUndefined();
     expect(eventFor('AgentNotConnected', 'AgentNotConnected', NOW, true)).toMatchObject({
       reason: 'Waiting',
+      warning: true,
       message: 'AgentNotConnected: why',
     });
   });

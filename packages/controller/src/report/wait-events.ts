@@ -24,7 +24,7 @@ export function waitEvent(
   if (ended === (begins ? reason : '') || (ended === reason && !begins)) return undefined;
   return {
     reason: begins ? WAITING : ENDED,
-    warning: begins && traitsOf(reason).needsAttention === true,
+    warning: begins && (traitsOf(reason).needsAttention === true || reason === 'AgentNotConnected'),
     about: shadowReference(shadow),
     message: `${ended === '' ? '' : `No longer ${ended}. `}${reason}: ${message}`,
     key: `${reason}/${ended}/${Math.floor(now / HOUR_MS)}`,

@@ -28,7 +28,6 @@ import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import type { ProgressingCondition } from '../plan/condition.ts';
 import { latestTime } from '../plan/facts/deadlines.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { eventOn } from '../plan/spec-change.ts';
@@ -75,17 +74,6 @@ function lostNode({ name, node, shadow }: NodePair): LostNode {
     `reported since ${node.readySince ?? '?'}. Look at the host. The node holds its update slot, and continues when it comes ` +
     `back; if the host is gone: kubectl delete node ${name}`;
   return { name, message, event: eventOn(node, shadow, { reason: 'NodeLost', message, key: `${uid}/${generation}` }) };
-}
-
-/** The condition of a lost node says so, whether or not its deadline has passed. */
-export function withLoss<C extends { readonly node: NodeView; readonly progressing: ProgressingCondition }>(
-  condition: C,
-  lost: readonly LostNode[],
-): C {
-  const found = lost.find(({ name }) => name === condition.node.metadata.name);
-  return found === undefined
-    ? condition
-    : { ...condition, progressing: { ...condition.progressing, message: found.message } };
 }
 
 /** For the condition Degraded. */

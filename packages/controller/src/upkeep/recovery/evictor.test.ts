@@ -1,6 +1,6 @@
+import { recordingLogger } from '../../../../../test/framework/recording-logger.ts';
 import { KubeError, type KubeRequest } from '@brupop/shared/kube/client';
 import { instantOf } from '@brupop/shared/runtime/clock';
-import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { createMetrics } from '../../metrics.ts';
@@ -26,7 +26,7 @@ async function run(
     await onRequest(clock);
     return {} as T;
   };
-  const log = createLogger({ write: () => undefined });
+  const { log, lines } = recordingLogger();
   const metrics = createMetrics(createRegistry('test'));
   const evictor = new RecoveryEvictor({
     client: { request },
@@ -38,13 +38,13 @@ async function run(
   const open = recovered(CLOSED, scope, 300_000, clock.now());
   const { state, evictions } = choose(open, pods, 10, instantOf(clock));
   const after = await evictor.evict(state, evictions, mayEvict, never);
-  return { requests, after, recorded: recordedIn(after), now: clock.now() };
+  return { requests, lines, after, recorded: recordedIn(after), now: clock.now() };
 }
 
 const recordedIn = ({ recoveries: [one] }: RecoveryState): string[] => [...(one?.pods.keys() ?? [])];
 
 it('each pod is evicted with its UID as a precondition', async () => {
-  const { requests, recorded } = await run(
+  const { requests, lines, recorded } = await run(
     () => true,
     async () => undefined,
   );
@@ -55,6 +55,7 @@ it('each pod is evicted with its UID as a precondition', async () => {
     ['a', 'b', 'c'].map((uid) => ({ kind: 'Eviction', deleteOptions: { preconditions: { uid } } })),
   );
   expect(recorded).toEqual(['a', 'b', 'c']);
+  expect(lines.map((line) => (JSON.parse(line) as { node?: string }).node)).toEqual(['node-1', 'node-1', 'node-1']);
 });
 
 it('no further pod is evicted when an obstacle arises meanwhile, and they are no longer on record', async () => {

@@ -50,13 +50,13 @@ export class RecoveryEvictor {
 
   async #evictOne(state: RecoveryState, eviction: Eviction): Promise<RecoveryState> {
     const { client, clock, log, metrics } = this.#options;
-    const { uid, name, namespace } = eviction.pod;
+    const { uid, name, namespace, node } = eviction.pod;
     const outcome = await requestEviction(client, { metadata: { uid, name, namespace, resourceVersion: '' } });
     const { result, message } = described(outcome);
     metrics.recoveryEvictions.inc({ result });
     const level = state.refused.has(uid) ? 'debug' : 'info';
     const [pod, after] = [`${namespace}/${name}`, keyOf(eviction.scope)];
-    log[level]('requested the eviction of a pod in CrashLoopBackOff', { pod, after, result, message });
+    log[level]('requested the eviction of a pod in CrashLoopBackOff', { node, pod, after, result, message });
     if (outcome.kind === 'accepted') {
       this.#recordEvent(eviction, after);
       return accept(state, eviction);
