@@ -239,6 +239,65 @@ const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a node that goes back is held by no limit, and counts for none',
+    changes: [
+      {
+        find: /const capacity2 = fleetState\.capacity\.check\(candidate\);/u,
+        replace: 'const capacity2 = isRollback ? void 0 : fleetState.capacity.check(candidate);',
+      },
+      {
+        find: /nodesOverLimit\(\[\.\.\.slots\.keys\(\)\], limitsOf2\(unavailable\)\)/u,
+        replace: `nodesOverLimit([...slots.keys()].filter(({ name, shadow: shadow2 }) => {
+          if (shadow2 === void 0 || !isUnderWay(shadow2)) return true;
+          return !isRollingBack(shadow2) && !(isReboot(shadow2) && settings2.get(name)?.rebootFailedAt !== void 0);
+        }), limitsOf2(unavailable))`,
+      },
+    ],
+  },
+  {
+    what: 'a canary that is not offered the version, or is off, is named',
+    changes: [
+      {
+        find: /const needsEach = needed >= eligible\.length;/u,
+        replace: `const needsEach = needed >= eligible.length;
+          const known2 = new Set(members2.map(({ node }) => node));
+          const others = eligible.filter(({ node }) => !known2.has(node))
+            .map(({ name, node }) => name + (isDown(node) ? " (not Ready)" : " (not offered it)"));`,
+      },
+      { find: /\.\.\.ofRole\("waiting"\)\] : \[\]\],/u, replace: '...ofRole("waiting"), ...others] : []],' },
+    ],
+  },
+  {
+    what: 'the configuration does not end an attempt by a check, and a loss of connectivity is no time of an update',
+    changes: [
+      {
+        find: /const isFleetWide = outcome === "Deferred" && because !== void 0 && traitsOf\(because\.reason\)\.fleetWide === true;/u,
+        replace: `const traits2 = because === void 0 ? {} : traitsOf(because.reason);
+          const isFleetWide = outcome === "Deferred" && because !== void 0
+            && (traits2.fleetWide === true && traits2.isIntended === true || because.reason === "InvalidConfiguration");`,
+      },
+      {
+        find: /function deferredAfter\(\{ spec, because \}, shadow2\) \{\n\s+const seconds = secondsSoFar\(shadow2, spec\);/u,
+        replace: `function deferredAfter({ spec, because, wasSuspended }, shadow2) {
+          const seconds = wasSuspended === true ? void 0 : secondsSoFar(shadow2, spec);`,
+      },
+      {
+        find: /return \{ \.\.\.idle\(input, "Deferred"\), \.\.\.blockedBy !== void 0 && \{ because: blockedBy \} \};/u,
+        replace: `const suspended2 = (policy.deadlinesFrom ?? 0) > (startedAt(shadow2) ?? 0);
+          return { ...idle(input, "Deferred"), ...suspended2 && { wasSuspended: true }, ...blockedBy !== void 0 && { because: blockedBy } };`,
+      },
+      {
+        find: /const missed = !isReported && isOverdue\(shadow2, policy, now\) \? missedDeadline/u,
+        replace: `const wasCutOff = pair2.leaseExpired === true && (pair2.policy.deadlinesFrom ?? 0) > (startedAt(shadow2) ?? 0);
+          const missed = !isReported && isOverdue(shadow2, policy, now) && !wasCutOff ? missedDeadline`,
+      },
+      {
+        find: /function currentFailure\(\{ shadow: shadow2, node \}, \{ policy, view, now \}\) \{/u,
+        replace: 'function currentFailure(pair2, { policy, view, now }) {\n  const { shadow: shadow2, node } = pair2;',
+      },
+    ],
+  },
 ];
 
 const text = WANTED.flatMap(({ changes }) => changes).reduce(

@@ -338,7 +338,7 @@ export class Cluster {
   #forgetAnswers(): void {
     this.#options.log.warn('the clock was set back: pods, checks and Nodes are looked up again');
     this.lookups.retain(new Set());
-    for (const answers of [this.allPods, this.checks, this.metadataNotes]) answers.clear();
+    for (const answers of [this.allPods, this.members, this.checks, this.metadataNotes]) answers.clear();
   }
 
   #recordMissing(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {

@@ -468,3 +468,16 @@ describe('the whole cluster', () => {
     expect(fleet.probeCluster()).toMatchObject({ lost: true, isChanging: false });
   });
 });
+
+it('the end of the loss of a zone that has been off for an hour is remembered while it has nodes', () => {
+  const fleet = new Fleet(8, { node: inZone });
+  fleet.pass(STARTS_FOR_MS);
+  fleet.cut(3);
+  fleet.pass(59 * MINUTE);
+  expect(lostZones(fleet.probe())).toEqual(['a']);
+  const off = fleet.pass(3 * MINUTE);
+  expect(lostZones(off)).toEqual([]);
+  const offFor = NOW + STARTS_FOR_MS + 62 * MINUTE - (off.zones.get('a')?.lostUntil ?? 0);
+  expect(offFor).toBeGreaterThan(0);
+  expect(offFor).toBeLessThanOrEqual(2 * MINUTE);
+});

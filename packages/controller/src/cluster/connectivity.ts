@@ -200,7 +200,7 @@ export class ConnectivityGuard {
     const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
-    for (const zone of this.#scopes.keys()) if (!byZone.has(zone)) this.#scopes.delete(zone);
+    this.#updateSilentZones(nodes, byZone, now);
     for (const [zone, some] of byZone) {
       const min = zone === FLEET ? MIN_EXPIRED : MIN_EXPIRED_IN_ZONE;
       const silent = some.filter(({ ageMs }) => ageMs >= limitMs).length;
@@ -214,6 +214,17 @@ export class ConnectivityGuard {
     const { lost, lostUntil } = fleet;
     this.#latest = { lost, lostUntil, zones, expired, counted: leases.length };
     return this.#latest;
+  }
+
+  /** Of a zone in which all nodes are off, the end of its loss is remembered: their time limits start again then. */
+  #updateSilentZones(nodes: readonly NodeAndShadow[], heard: ReadonlyMap<string, unknown>, now: ProbeTime): void {
+    const silent = [...this.#scopes.keys()].filter((zone) => !heard.has(zone));
+    if (silent.length === 0) return;
+    const known = new Set(nodes.flatMap(({ node }) => (node === undefined ? [] : zoneOf(node))));
+    for (const zone of silent) {
+      if (known.has(zone)) this.#update(zone, false, now);
+      else this.#scopes.delete(zone);
+    }
   }
 
   /** Also those that are new or in an update. */

@@ -5,8 +5,8 @@
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
-import type { KubeClient } from '@brupop/shared/kube/client';
-import { Sizes, quarterOfHeap, readList } from '@brupop/shared/kube/list';
+import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
+import { quarterOfHeap, readList, Sizes, TOO_LARGE } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -76,7 +76,9 @@ export class PodLookups {
     if (total > maxChars && chars > maxChars / (this.#chars.size + 1)) {
       // The former ones are too many as well.
       this.#known.delete(name);
-      throw new Error(
+      throw new KubeError(
+        0,
+        TOO_LARGE,
         `the pods of all nodes have ${total} characters, more than ${maxChars}, on this node most in the namespace "${sizes.largest()}"`,
       );
     }
@@ -114,7 +116,9 @@ export class PodLookups {
       this.#retries.set(name, retry);
       const before = this.#known.get(name);
       const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
-      this.#known.set(name, { ...same, problem: messageOf(error), retryAt: clock.now() + retry.next() });
+      const isTooLarge = error instanceof KubeError && error.reason === TOO_LARGE;
+      const problem = { problem: messageOf(error), ...(isTooLarge && { isTooLarge }) };
+      this.#known.set(name, { ...same, ...problem, retryAt: clock.now() + retry.next() });
     } finally {
       cancel();
     }

@@ -71,6 +71,8 @@ export interface PodsOfNode {
   /** Epoch milliseconds; undefined before the first list. */
   readonly seenAt: number | undefined;
   readonly problem: string | undefined;
+  /** The pods on this node are too many, or too large; the lists of other nodes may work. */
+  readonly isTooLarge?: true;
   /** When the list may be retried, epoch milliseconds. */
   readonly retryAt: number;
 }

@@ -377,3 +377,17 @@ test('a soak that began is kept by a clock that is hours behind', () => {
   const made = plan({ ...snapshot, clockSkewMs: -6 * HOUR }, NOW - 6 * HOUR);
   expect(made.canaries).toEqual([{ version: NEW, since: NOW }]);
 });
+
+it('a canary that is not offered the version, or is off, is named', () => {
+  const rollout = { canary: { nodeSelector: { matchLabels: { pool: 'canary' } } } };
+  const canary = { labels: { pool: 'canary' } };
+  const offered = { target_version: OLD };
+  const nodes = [
+    updated('a', MINUTE, canary),
+    aManagedNode('b', canary, { status: offered }),
+    aManagedNode('c', { ...canary, ready: false }, { status: offered }),
+    aManagedNode('d'),
+  ];
+  const waiting = planned(nodes, rollout).conditions.find(({ node }) => node.metadata.name === 'd');
+  expect(waiting?.progressing.message).toContain('not updated: b (not offered it), c (not Ready)');
+});

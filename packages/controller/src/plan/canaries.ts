@@ -214,17 +214,24 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
   const areHealthy = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
   const ofRole = (role: Role): string[] => members.flatMap((one) => (one.role === role ? one.node.metadata.name : []));
   const needsEach = needed >= eligible.length;
+  const known = new Set(members.map(({ node }) => node));
+  const others = eligible.filter(({ node }) => !known.has(node)).map(({ name, node }) => `${name} ${whyUnknown(node)}`);
   return {
     version,
     needed,
     succeeded: succeeded.length,
     updating: ofRole('updating').length,
-    pending: [...ofRole('late'), ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting')] : [])],
+    pending: [...ofRole('late'), ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting'), ...others] : [])],
     unhealthy: unhealthy.map(({ name }) => name),
     includesAll: needed > 0 && needed >= usable.length,
     ...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded.map((one) => one.policy)) }, input),
     healthyTimes: unhealthy.map(({ from }) => from),
   };
+}
+
+/** Of a node whose agent has not reported the version. */
+function whyUnknown(node: NodeView): string {
+  return isDown(node) ? '(not Ready)' : '(not offered it)';
 }
 
 interface SoakFacts {

@@ -166,3 +166,16 @@ test('a Node with orphaned annotations makes the configuration Degraded', () => 
   const made = planOf([aManagedNode('a'), aManagedNode('b', cordoned(0), succeeded)]);
   expect(CONDITIONS.Degraded(made).message).toContain('orphaned annotations on b: no update of the operator set them');
 });
+
+it('however many nodes have too many pods, the next one starts; but not while no list works', () => {
+  const nodes = Array.from({ length: 13 }, (_, i) => aManagedNode(`n${String(i).padStart(2, '0')}`));
+  const planOf12 = (more: object): Plan => {
+    const snapshot = aSnapshot(nodes);
+    const failing = nodes.slice(0, 12).map(({ name, node = aNode() }) => {
+      return [name, { ...podsOf(node), seenAt: undefined, problem: 'failed', retryAt: NOW + 1_000, ...more }] as const;
+    });
+    return plan({ ...snapshot, pods: new Map([...snapshot.pods, ...failing]) }, NOW);
+  };
+  expect(started(planOf12({ isTooLarge: true }))).toEqual(['n12']);
+  expect(started(planOf12({}))).toEqual([]);
+});

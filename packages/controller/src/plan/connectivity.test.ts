@@ -91,6 +91,30 @@ it('a staged node whose time has passed meanwhile is deferred, which is no failu
   expect(outcomes(planOf([late]))).toEqual(['Deferred']);
 });
 
+it('a node that was cut off during its update and is silent since says nothing about the version', () => {
+  const { node, shadow } = aManagedNode(
+    'a',
+    { ready: false, bootID: 'boot-2' },
+    { ...parts, record: { startedAt: ago(4 * HOUR), bootBefore: 'boot-1' } },
+  );
+  const late = { ...aManagedNode('a'), node, shadow };
+  expect(planOf([{ ...late, leaseExpired: true }], after(2 * HOUR)).failed).toEqual([]);
+  expect(planOf([{ ...late, leaseExpired: false }], after(2 * HOUR)).failed).toMatchObject([{ code: 'NotHealthy' }]);
+  expect(planOf([{ ...late, leaseExpired: true }], after(5 * HOUR)).failed).toMatchObject([{ code: 'NotHealthy' }]);
+});
+
+it('the time for which a staged node was cut off is not what its update takes', () => {
+  const closed = { maintenance: { windows: [{ schedule: '0 9 * * *', duration: '4h' }] } };
+  const found = (deadlinesFrom: number): number | undefined => {
+    const snapshot = aSnapshot([staged], closed);
+    const [change] = plan(withPolicy(snapshot, { ...snapshot.policy, deadlinesFrom, isSuspended: false }), NOW).specs;
+    expect(change).toMatchObject({ outcome: 'Deferred', because: { reason: 'OutsideMaintenanceWindow' } });
+    return change?.record.deferredAfterSeconds;
+  };
+  expect(found(0)).toBe(60);
+  expect(found(NOW - 1_000)).toBeUndefined();
+});
+
 it('the duration of an update during which connectivity was lost is not recorded', () => {
   const record = { startedAt: ago(3 * HOUR) };
   const node = aManagedNode('a', {}, { ...parts, record });

@@ -13,7 +13,7 @@ import type { Connectivity } from '../cluster/connectivity.ts';
 import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { endedByConfig, groupAtStart, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
-import { isStaging, isUnderWay, stateOf, STATES } from '../cluster/state.ts';
+import { isStaging, isUnderWay, purposeOf, stateOf, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
@@ -122,7 +122,10 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     frozen: frozenVersions(failed, { snapshot, versions, selected, now }),
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
-    nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf(unavailable)),
+    nodesOverLimit: nodesOverLimit(
+      [...slots.keys()].filter((one) => !goesBack(one, settings)),
+      limitsOf(unavailable),
+    ),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf(slots),
@@ -164,6 +167,12 @@ function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): bo
   if (shadow === undefined) return false;
   const state = stateOf(shadow);
   return state === 'Proving' ? (stateSince(shadow.spec, now) ?? now) + 1_000 > listedFrom : STATES[state].evicts;
+}
+
+/** Such a node is drained also beyond the limits, since it holds the slot of what failed. */
+function goesBack({ name, shadow }: ManagedNode, settings: ReadonlyMap<string, SettingsFacts>): boolean {
+  const purpose = shadow && purposeOf(shadow);
+  return purpose === 'Rollback' || (purpose === 'Settings' && settings.get(name)?.rebootFailedAt !== undefined);
 }
 
 function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {

@@ -76,7 +76,8 @@ function admit(
 ): Map<Candidate, Blocked | undefined> {
   const { capacity, controlPlane, drains, quorums, room, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
-  const noListWorks = [...pods.values()].filter(({ problem }) => problem !== undefined).length > MAX_LOOK_UPS;
+  const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
+  const noListWorks = failing.length > MAX_LOOK_UPS;
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const { node, shadow, policy } = candidate;
@@ -109,8 +110,8 @@ type AskedLimits = Pick<GateInput, 'capacity' | 'canary' | 'earlierGroups' | 're
 function limitsOf(candidate: Candidate, fleetState: FleetState): AskedLimits {
   const { node, version, isReboot, isRollback } = candidate;
   const { canaries, groupOrder, settingsRollouts } = fleetState;
-  const capacity = fleetState.capacity.check(candidate);
   // The slot of a rollback is that of the update that failed.
+  const capacity = isRollback ? undefined : fleetState.capacity.check(candidate);
   const controlPlane = isRollback
     ? fleetState.controlPlane.whyNotDrained(candidate)
     : fleetState.controlPlane.whyNotStarted(candidate);

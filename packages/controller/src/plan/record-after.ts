@@ -16,7 +16,7 @@ import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
 import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';
-import { traitsOf } from './gates/reasons.ts';
+import { type Reason, traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
 
 /** Fields with undefined are removed. */
@@ -84,8 +84,14 @@ function beforeUpdate({ version: wanted }: ShadowSpec, shadow: ShadowView): Chan
 /** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */
 function endedByConfig({ outcome, because, spec }: Transition): Changes {
   if (outcome === 'Started') return { endedByConfigAt: undefined };
-  const isFleetWide = outcome === 'Deferred' && because !== undefined && traitsOf(because.reason).fleetWide === true;
-  return isFleetWide || outcome === 'Interrupted' || outcome === 'Superseded' ? { endedByConfigAt: timeOf(spec) } : {};
+  const isByConfig = outcome === 'Deferred' && because !== undefined && isOfConfig(because.reason);
+  return isByConfig || outcome === 'Interrupted' || outcome === 'Superseded' ? { endedByConfigAt: timeOf(spec) } : {};
+}
+
+/** A pause, a window or the allowed versions, but no check: the node itself may make that fail. */
+function isOfConfig(reason: Reason): boolean {
+  const { fleetWide, isIntended } = traitsOf(reason);
+  return (fleetWide === true && isIntended === true) || reason === 'InvalidConfiguration';
 }
 
 /** Recorded before an agent may drain; removed after a success or a confirmed Idle. */
@@ -310,8 +316,8 @@ function updateSeconds({ spec, wasSuspended = false }: Transition, shadow: Shado
 }
 
 /** Otherwise a node that did not fit into its window would be staged in vain in each one. */
-function deferredAfter({ spec, because }: Transition, shadow: ShadowView): Changes {
-  const seconds = secondsSoFar(shadow, spec);
+function deferredAfter({ spec, because, wasSuspended = false }: Transition, shadow: ShadowView): Changes {
+  const seconds = wasSuspended ? undefined : secondsSoFar(shadow, spec);
   const closed = because?.reason === 'OutsideMaintenanceWindow' || because?.reason === 'WindowTooShort';
   return closed && seconds !== undefined ? { deferredAfterSeconds: seconds } : {};
 }

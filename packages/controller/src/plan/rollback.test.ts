@@ -1,3 +1,7 @@
+import { indexedBudgets } from '@brupop/shared/drain/budget-index';
+import type { Budget } from '@brupop/shared/drain/budgets';
+import type { DrainPod } from '@brupop/shared/drain/pods';
+import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import { pinned } from '@brupop/shared/testing/settings';
 import { RETRY_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
@@ -7,12 +11,14 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
+  aNode,
   aSnapshot,
   MINUTE,
   NEW,
   type NodeParts,
   NOW,
   OLD,
+  podsOf,
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
@@ -255,4 +261,49 @@ describe('a node that went back', () => {
       'a Started',
     ]);
   });
+});
+
+describe('a node that goes back, and holds the only slot', () => {
+  const withPods = (pod: DrainPod, budgets: readonly Budget[], spec: object, seenAt = NOW): Plan => {
+    const a = pending('a');
+    const snapshot = aSnapshot([a], { ...AUTOMATIC, concurrency: { maxUpdating: 1 }, ...spec });
+    const pods = new Map([['a', podsOf(a.node ?? aNode(), [pod], seenAt)]]);
+    return plan({ ...snapshot, pods, budgets: indexedBudgets(budgets) }, NOW);
+  };
+
+  it('is cordoned for the pods that disruption budgets hold', () => {
+    const primary = aBudget('pg', { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1 });
+    expect(outcomes(withPods(aPod('pg-1'), [primary], {}))).toEqual(['a Started']);
+  });
+
+  it('is looked at again while something else blocks its drain', () => {
+    const block = { drain: { unmanagedPods: 'Block' } };
+    const bare = aPod('bare', { unmanaged: true });
+    expect(reasonOf(withPods(bare, [], block), 'a')).toBe('DrainBlocked');
+    const later = withPods(bare, [], block, NOW - 10 * MINUTE);
+    expect(later.lookUps.map(({ metadata }) => metadata.name)).toEqual(['a']);
+  });
+});
+
+it('a limit that was lowered defers an update, and not a node that goes back', () => {
+  const goesBack = aManagedNode(
+    'z',
+    {},
+    {
+      spec: {
+        ...underWay('StagedAndPerformedUpdate'),
+        version: OLD,
+        settings: pinned({ versionLock: OLD, ignoreWaves: true }),
+      },
+      record: { ...pending('z').shadow?.record, startedAt: ago(MINUTE), from: NEW },
+      status: { current_version: NEW, target_version: OLD },
+    },
+  );
+  const update = aManagedNode(
+    'x',
+    {},
+    { spec: underWay('StagedAndPerformedUpdate'), record: { startedAt: ago(MINUTE) } },
+  );
+  const lowered = { rollout: { rollback: 'Automatic', failureBudget: 5 }, concurrency: { maxUpdating: 1 } };
+  expect(outcomes(planOf([update, goesBack], lowered))).toEqual(['x Deferred', 'z Advanced']);
 });

@@ -1,6 +1,7 @@
 /** What keeps a node that has staged its version from being drained. */
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import { answered, viewOf } from '../testing/checks.ts';
 import {
   ago,
   aManagedNode,
@@ -162,4 +163,17 @@ test('hosts that only get other settings defer no update', () => {
   );
   const made = writes([aManagedNode('a', {}, staged()), ...idle]);
   expect(made.map(({ node, outcome: found }) => [node.metadata.name, found])).toEqual([['a', 'Advanced']]);
+});
+
+it('a node whose staging makes a check fail goes after the nodes that had no attempt', () => {
+  const spec = { health: { checks: [{ name: 'io', when: ['Before'], alerts: { filter: ['severity="critical"'] } }] } };
+  const planned = (nodes: readonly ManagedNode[], passed: boolean): readonly SpecChange[] => {
+    const snapshot = aSnapshot(nodes, spec);
+    return plan({ ...snapshot, checks: viewOf(answered(snapshot.policy, NOW, () => ({ passed }))) }, NOW).specs;
+  };
+  const [change] = planned([aManagedNode('a', {}, staged()), aManagedNode('b')], false);
+  expect(change).toMatchObject({ outcome: 'Deferred', because: { reason: 'CheckNotPassed' } });
+  const record = change?.record ?? {};
+  const [next] = planned([aManagedNode('a', {}, { record }), aManagedNode('b')], true);
+  expect([next?.node.metadata.name, next?.outcome]).toEqual(['b', 'Started']);
 });

@@ -239,10 +239,13 @@ function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
 }
 
 function succeeded(input: TransitionInput): Transition {
-  const { deadlinesFrom = 0 } = input.policy;
-  const wasSuspended = deadlinesFrom > (startedAt(input.shadow) ?? 0);
   if (purposeOf(input.shadow) === 'Rollback') return idle(input, 'Reverted');
-  return { ...idle(input, 'Succeeded'), ...(wasSuspended && { wasSuspended }) };
+  return { ...idle(input, 'Succeeded'), ...suspension(input) };
+}
+
+/** What connectivity that was lost meanwhile has added says nothing about the duration of an update. */
+function suspension({ shadow, policy: { deadlinesFrom = 0 } }: TransitionInput): Pick<Transition, 'wasSuspended'> {
+  return deadlinesFrom > (startedAt(shadow) ?? 0) ? { wasSuspended: true } : {};
 }
 
 /** They pass by themselves; while the first two hold, other nodes cannot start either. */
@@ -256,7 +259,7 @@ function defer(input: TransitionInput): Transition | undefined {
       ? !isDrainBlocked(drain(), now) || (drain().mayOpen && isTrying(shadow))
       : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow, policy, now);
   if (stays) return undefined;
-  return { ...idle(input, 'Deferred'), ...(blockedBy !== undefined && { because: blockedBy }) };
+  return { ...idle(input, 'Deferred'), ...suspension(input), ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
 /** Only while its agent responds: the same agent must stage the previous version. */

@@ -42,6 +42,9 @@ const PAGES_BEFORE_LARGER = 4;
 /** Of a page with several objects, since lists are read in parallel. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
+/** The reason of a KubeError for a list that would take too much memory. */
+export const TOO_LARGE = 'ResponseTooLarge';
+
 /** How much memory an object takes, about, of which anyone may decide the size. */
 export function charsOf(object: unknown): number {
   return JSON.stringify(object).length;
@@ -62,11 +65,11 @@ export async function readList<T>(client: Pick<KubeClient, 'request'>, options: 
   for await (const page of readPages(client, options)) {
     read += page.items.length;
     if (read > maxItems)
-      throw new KubeError(0, 'ResponseTooLarge', `GET ${path}: expected at most ${maxItems} objects, found more`);
+      throw new KubeError(0, TOO_LARGE, `GET ${path}: expected at most ${maxItems} objects, found more`);
     const kept = page.items.map((raw) => slim(raw)).filter((object) => object !== undefined);
     items.push(...kept);
     if (maxChars !== undefined && sizes.add(kept) > maxChars)
-      throw new KubeError(0, 'ResponseTooLarge', `GET ${path}: ${tooManyChars(maxChars, sizes)}`);
+      throw new KubeError(0, TOO_LARGE, `GET ${path}: ${tooManyChars(maxChars, sizes)}`);
     resourceVersion = page.resourceVersion;
   }
   return { items, omitted: read - items.length, resourceVersion };

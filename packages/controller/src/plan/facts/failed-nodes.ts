@@ -21,7 +21,7 @@ import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { answers, type ShadowView } from '../../cluster/shadow.ts';
+import { answers, type ShadowView, startedAt } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
@@ -222,17 +222,24 @@ interface FailureInput {
 }
 
 function currentFailure(
-  { shadow, node }: NodePair,
+  pair: NodePair,
   { policy, view, now }: FailureInput,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
+  const { shadow, node } = pair;
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
   const reported = isReported ? reportedFailure(shadow, node) : undefined;
   if (reported !== undefined) return { code: reported, since: now };
   const isFailed = hasFailedCheck({ shadow, policy, checks: { view }, now });
   const checked = isFailed ? witnessed('CheckFailed', shadow, node) : undefined;
   if (checked !== undefined) return { code: checked, since: now };
-  const missed = !isReported && isOverdue(shadow, policy, now) ? missedDeadline(shadow, node) : undefined;
+  const isLate = !isReported && isOverdue(shadow, policy, now) && !wasCutOff(pair);
+  const missed = isLate ? missedDeadline(shadow, node) : undefined;
   return missed && { code: missed, since: deadlineOf(shadow, policy, now) };
+}
+
+/** The version is not the cause: connectivity was lost during the update, and its kubelet has been silent since. */
+function wasCutOff({ shadow, policy: { deadlinesFrom = 0 }, leaseExpired }: NodePair): boolean {
+  return leaseExpired === true && deadlinesFrom > (startedAt(shadow) ?? 0);
 }
 
 /** True when the Job of a check has failed after the update. */
