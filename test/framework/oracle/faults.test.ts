@@ -1,6 +1,7 @@
 /** What the comparison is worth: faults planted in the frozen planner, each in another mechanism, are all found. */
 import fc from 'fast-check';
-import { type Fault, firstDifference, frozenFleet } from './comparison.ts';
+import { firstDifference, frozenFleet } from './comparison.ts';
+import type { Fault } from './wanted.ts';
 import { storyOf, type Theme } from './events.ts';
 
 /** Of the theme; most faults show in one of the first three. */

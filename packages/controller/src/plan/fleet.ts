@@ -122,10 +122,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     frozen: frozenVersions(failed, { snapshot, versions, selected, now }),
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
-    nodesOverLimit: nodesOverLimit(
-      [...slots.keys()].filter((one) => !goesBack(one, settings)),
-      limitsOf(unavailable),
-    ),
+    nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings), limitsOf(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf(slots),
@@ -169,10 +166,13 @@ function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): bo
   return state === 'Proving' ? (stateSince(shadow.spec, now) ?? now) + 1_000 > listedFrom : STATES[state].evicts;
 }
 
-/** Such a node is drained also beyond the limits, since it holds the slot of what failed. */
-function goesBack({ name, shadow }: ManagedNode, settings: ReadonlyMap<string, SettingsFacts>): boolean {
-  const purpose = shadow && purposeOf(shadow);
-  return purpose === 'Rollback' || (purpose === 'Settings' && settings.get(name)?.rebootFailedAt !== undefined);
+/** Without nodes that go back to a version or to settings: these are drained also beyond the limits. */
+function mayWait(nodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>): ManagedNode[] {
+  return nodes.filter(({ name, shadow }) => {
+    const purpose = shadow && purposeOf(shadow);
+    const restores = purpose === 'Settings' && settings.get(name)?.rebootFailedAt !== undefined;
+    return purpose !== 'Rollback' && !restores;
+  });
 }
 
 function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {

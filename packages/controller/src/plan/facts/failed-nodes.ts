@@ -232,14 +232,14 @@ function currentFailure(
   const isFailed = hasFailedCheck({ shadow, policy, checks: { view }, now });
   const checked = isFailed ? witnessed('CheckFailed', shadow, node) : undefined;
   if (checked !== undefined) return { code: checked, since: now };
-  const isLate = !isReported && isOverdue(shadow, policy, now) && !wasCutOff(pair);
-  const missed = isLate ? missedDeadline(shadow, node) : undefined;
+  const missed = !isReported && isLate(pair, policy, now) ? missedDeadline(shadow, node) : undefined;
   return missed && { code: missed, since: deadlineOf(shadow, policy, now) };
 }
 
-/** The version is not the cause: connectivity was lost during the update, and its kubelet has been silent since. */
-function wasCutOff({ shadow, policy: { deadlinesFrom = 0 }, leaseExpired }: NodePair): boolean {
-  return leaseExpired === true && deadlinesFrom > (startedAt(shadow) ?? 0);
+/** Not if connectivity was lost during the update, and its kubelet has been silent since: the version is not the cause. */
+function isLate({ shadow, leaseExpired }: NodePair, policy: UpdatePolicy, now: number): boolean {
+  const wasCutOff = leaseExpired === true && (policy.deadlinesFrom ?? 0) > (startedAt(shadow) ?? 0);
+  return !wasCutOff && isOverdue(shadow, policy, now);
 }
 
 /** True when the Job of a check has failed after the update. */
