@@ -47,7 +47,6 @@ export const fullConfig = {
       ignoredNamespaces: ['sandbox'],
       trustedNamespaces: ['kube-system', 'networking'],
       workloads: 'Required',
-      room: 'Required',
       unhealthyNodes: 'Last',
       checks: [
         { name: 'smoke', when: ['After'], job: { cronJob: 'smoke' }, timeout: '5m' },

@@ -1,11 +1,11 @@
-/** What a node waits for whose pods need room, or whose workloads are not Ready, on a whole fleet. */
+/** What a node waits for whose workloads are not Ready, on a whole fleet. */
 import { jest } from '@jest/globals';
 import { STARTUP_TAINT } from '../../../packages/shared/src/api/names.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { daemonPods, setReady } from '../../framework/fleet/daemon-pods.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { untilSomeNodeIsToldTo } from '../../framework/fleet/steps.ts';
-import { type FleetContext, NEW, OLD, withFleet } from '../../framework/fleet/with-fleet.ts';
+import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 
@@ -13,39 +13,6 @@ const progressingOf = ({ fleet }: FleetContext): (string | undefined)[] =>
   [...fleet.nodes.keys()].map(
     (name) => fleet.shadow(name)?.status?.conditions?.find(({ type }) => type === 'Progressing')?.reason,
   );
-
-/** A Deployment `large`, of which one pod fills most of a node: those have 16 cores. */
-async function createLarge({ cluster: { api }, namespace }: FleetContext, replicas: number): Promise<void> {
-  const containers = [{ name: 'main', image: 'workload', resources: { requests: { cpu: '9' } } }];
-  const template = { metadata: { labels: { app: 'large' } }, spec: { containers } };
-  const spec = { replicas, selector: { matchLabels: { app: 'large' } }, template };
-  await api.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, { metadata: { name: 'large' }, spec });
-  await eventually(async () => {
-    const found = await api.get<{ status?: { readyReplicas?: number } }>(
-      `/apis/apps/v1/namespaces/${namespace}/deployments/large`,
-    );
-    expect(found.status?.readyReplicas).toBe(replicas);
-  });
-}
-
-it('no node starts while the pods of each have no room elsewhere, and all update when there is', async () => {
-  const config = { health: { room: 'Required', workloads: 'Required' } } as const;
-  await withFleet(
-    { nodes: fleetNodes(3), config, before: async (context) => await createLarge(context, 3) },
-    async (context) => {
-      const { fleet, cluster, namespace } = context;
-      await eventually(() => expect(progressingOf(context)).toContain('NoRoom'), { limitMs: 60_000 });
-      await new Promise((done) => setTimeout(done, 10_000));
-      expect([...fleet.nodes.values()].map(({ host }) => host.version)).toEqual([OLD, OLD, OLD]);
-      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([0, 0, 0]);
-
-      const path = `/apis/apps/v1/namespaces/${namespace}/deployments/large`;
-      await cluster.api.patch(path, { spec: { replicas: 2 } });
-      await fleet.untilAllRun(NEW);
-      expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1, 1]);
-    },
-  );
-});
 
 it('a workload that is not Ready elsewhere keeps its nodes from starting', async () => {
   const config = { health: { workloads: 'Required' }, paused: true } as const;

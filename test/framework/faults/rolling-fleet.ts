@@ -7,7 +7,7 @@ const NODES = 6;
 /** The fields of the configuration that make updates slower and safer, with short times. */
 const CAREFUL: BrupopConfigSpec = {
   drain: { startupTaint: true },
-  health: { workloads: 'Required', room: 'Required', pods: 'Required' },
+  health: { workloads: 'Required', pods: 'Required' },
   monitoring: { healthyFor: '2s', timeout: '1m' },
   lostNode: { action: 'OutOfServiceTaint' },
 };

@@ -26,7 +26,6 @@ export interface RawNode {
       readonly status: string;
       readonly lastTransitionTime: string;
     }[];
-    readonly allocatable: Readonly<Record<string, string>>;
     readonly nodeInfo: { readonly bootID: string };
   };
 }
@@ -88,7 +87,6 @@ export function newNode(index: number, uid: string): RawNode {
     spec: { taints: [] },
     status: {
       conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: at }],
-      allocatable: { cpu: '4', memory: '16Gi', pods: '110' },
       nodeInfo: { bootID: 'boot-0' },
     },
   };

@@ -16,7 +16,6 @@ import { CONNECTED } from '../../../packages/controller/src/cluster/connectivity
 import { type MemberPods, membersKey } from '../../../packages/controller/src/cluster/member-pods.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from '../../../packages/controller/src/cluster/node.ts';
 import { NodeMemory } from '../../../packages/controller/src/cluster/node-memory.ts';
-import { NeedsOfPods } from '../../../packages/controller/src/cluster/pod-needs.ts';
 import { rulesFor, suspended, suspendedPolicy } from '../../../packages/controller/src/cluster/policies.ts';
 import { keyOf, type Probe } from '../../../packages/controller/src/cluster/probes.ts';
 import { readShadow, type ShadowView } from '../../../packages/controller/src/cluster/shadow.ts';
@@ -191,8 +190,7 @@ export class Planner {
     const listed = made.lookUps.map((node) => [node.metadata.name, podsOn(node, pods, now)] as const);
     this.#pods = new Map([...kept, ...listed]);
     if (made.allPods === 'forget') this.#allPods = { ...NO_PODS_LISTED, nextAt: this.#allPods.nextAt };
-    const needs = new NeedsOfPods();
-    const placed = made.allPods === 'list' ? pods.flatMap((pod) => placedPod(pod, needs) ?? []) : [];
+    const placed = made.allPods === 'list' ? pods.flatMap((pod) => placedPod(pod) ?? []) : [];
     if (made.allPods === 'list')
       this.#allPods = { pods: placed, seenAt: now, asOf: now, problem: undefined, nextAt: now + 5_000 };
     const members = pods.map((pod) => slimPod(pod)).filter(({ metadata }) => metadata.labels?.['app'] === 'db');

@@ -286,4 +286,11 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'capacity on other nodes is not checked',
+    changes: [
+      { find: /room: field\(\s+oneOf\(\["Required", "Ignored"\]\),[^)]*?always\("Ignored"\)\s+\),?/u, replace: '' },
+      { find: /if \(policy\.health\.room === "Ignored"\) return void 0;/u, replace: 'return void 0;' },
+    ],
+  },
 ];

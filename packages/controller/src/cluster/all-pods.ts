@@ -1,5 +1,5 @@
 /**
- * All pods of the cluster, for `spec.health.workloads` and `spec.health.room`. They are not watched: a
+ * All pods of the cluster, for `spec.health.workloads`. They are not watched: a
  * plan says that it needs them ({@link AllPodsLookup.look}), they are listed in the background, and a
  * later snapshot has the result. Nothing is listed or kept while no plan needs it. The lists of a large cluster
  * take long, so the next one starts no sooner than a multiple of that time later.
@@ -12,11 +12,12 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
-import { NeedsOfPods, type PodNeeds, type RawNeeds } from './pod-needs.ts';
 
-/** A pod, reduced to where it may run and what it needs. */
-export interface PlacedPod
-  extends Pick<DrainPod, 'ready' | 'mirror' | 'healthIgnored' | 'drainPolicy' | 'daemonSet' | 'controller'>, PodNeeds {
+/** A pod, reduced to where it runs and what controls it. */
+export interface PlacedPod extends Pick<
+  DrainPod,
+  'ready' | 'mirror' | 'healthIgnored' | 'drainPolicy' | 'daemonSet' | 'controller'
+> {
   /** `namespace/name` */
   readonly key: string;
   /** Empty before it is scheduled. */
@@ -64,7 +65,6 @@ export class AllPodsLookup {
   readonly #listeners = new Set<() => void>();
   #known = NO_PODS_LISTED;
   readonly #problem: RetriedProblem;
-  #overfull: ReadonlySet<string> = new Set();
   #isBusy = false;
   #lists = 0;
 
@@ -100,17 +100,6 @@ export class AllPodsLookup {
     this.#lists = 0;
   }
 
-  /** Once for each namespace until it is no longer so. */
-  #reportOmitted({ omitted }: NeedsOfPods): void {
-    for (const [namespace, pods] of omitted) {
-      if (this.#overfull.has(namespace)) continue;
-      const message =
-        'what the pods of a namespace request, select and tolerate is too much: they count as fitting on no node';
-      this.#options.log.warn(message, { namespace, pods });
-    }
-    this.#overfull = new Set(omitted.keys());
-  }
-
   async #list(signal: AbortSignal): Promise<void> {
     const { client, clock, log, maxChars = quarterOfHeap() } = this.#options;
     const startedAt = clock.monotonic();
@@ -118,18 +107,16 @@ export class AllPodsLookup {
     const limit = new AbortController();
     const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
     const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
-    const needs = new NeedsOfPods();
     try {
       const { items: pods } = await readList(client, {
         path: corePath('pods'),
         signal: AbortSignal.any([signal, limit.signal]),
-        slim: (raw) => placedPod(raw, needs),
+        slim: placedPod,
         maxItems: MAX_PODS,
         maxChars,
       });
       if (signal.aborted) return;
       this.#problem.ended();
-      this.#reportOmitted(needs);
       this.#lists += 1;
       const longerMs = Math.min(MAX_PAUSE_MS, PAUSE_MS * this.#lists);
       const pauseMs = Math.max(longerMs, PAUSE_FACTOR * (clock.monotonic() - startedAt));
@@ -147,12 +134,11 @@ export class AllPodsLookup {
 
 interface RawPod {
   readonly metadata: ObjectMeta;
-  readonly spec?: RawNeeds;
 }
 
 /** Undefined for a pod that has finished. */
-export function placedPod(raw: unknown, needs: NeedsOfPods): PlacedPod | undefined {
-  const { spec = {}, metadata } = raw as RawPod;
+export function placedPod(raw: unknown): PlacedPod | undefined {
+  const { metadata } = raw as RawPod;
   const { finished, node, ready, mirror, healthIgnored, drainPolicy, daemonSet, controller } = slimPod(raw);
   if (finished) return undefined;
   return {
@@ -165,6 +151,5 @@ export function placedPod(raw: unknown, needs: NeedsOfPods): PlacedPod | undefin
     controller,
     ...(daemonSet !== undefined && { daemonSet }),
     isTerminating: metadata.deletionTimestamp !== undefined,
-    ...needs.of(metadata.namespace ?? '', spec),
   };
 }

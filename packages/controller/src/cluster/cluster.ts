@@ -121,10 +121,9 @@ export class Cluster {
     this.#nodes.subscribe(({ type, object, old }) => {
       const { name } = object.metadata;
       if (object.isLarge && type !== 'Deleted' && old?.isLarge !== true)
-        log.warn(
-          'a Node has too many labels, taints, conditions, resources or keys of groups: the others are ignored',
-          { node: name },
-        );
+        log.warn('a Node has too many labels, taints, conditions or keys of groups: the others are ignored', {
+          node: name,
+        });
       this.#recordMissing(type, name);
       this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), instantOf(clock));
       if (type !== 'Deleted') return;

@@ -5,7 +5,6 @@ import { slimPod } from '@brupop/shared/drain/pods';
 import { placedPod } from './all-pods.ts';
 import { readLease } from './connectivity.ts';
 import { isManaged, readNode, zoneOf } from './node.ts';
-import { NeedsOfPods } from './pod-needs.ts';
 
 const MANY = 10_000;
 const LONG = 'x'.repeat(1_000_000);
@@ -26,8 +25,6 @@ const conditions = many((i) => ({
   message: LONG,
   lastTransitionTime: '2026-01-01T00:00:00Z',
 }));
-const tolerations = many((i) => ({ key: `key-${i}`, operator: 'Exists' }));
-const container = { name: 'c', image: 'i', resources: { requests: pairs } };
 const pod = {
   metadata: {
     ...metadata,
@@ -36,9 +33,7 @@ const pod = {
   },
   spec: {
     nodeName: 'n',
-    nodeSelector: pairs,
-    tolerations,
-    containers: [container],
+    containers: [],
     volumes: many((i) => ({ name: `v${i}`, persistentVolumeClaim: { claimName: LONG } })).slice(0, 300),
   },
   status: { conditions, containerStatuses: [] },
@@ -57,7 +52,6 @@ const node = {
   status: {
     conditions,
     images: many((i) => ({ names: [`image-${i}`], sizeBytes: 1 })),
-    allocatable: pairs,
     nodeInfo: { bootID: LONG },
   },
 };
@@ -70,7 +64,7 @@ const lease = { metadata, spec: { holderIdentity: LONG, renewTime: '2026-01-01T0
 
 it.each<[string, unknown, number]>([
   ['a pod on a node', slimPod(pod), 64 * 1024],
-  ['a pod of the cluster', placedPod(pod, new NeedsOfPods()), 8 * 1024],
+  ['a pod of the cluster', placedPod(pod), 8 * 1024],
   ['a Node', readNode(node), 64 * 1024],
   ['a disruption budget', slimBudget(budget), 2 * 1024],
   ['a Lease', readLease(lease), 1_024],
@@ -98,36 +92,13 @@ it('of what a kubelet claims that groups have applied little is kept, soon, and 
   expect(read.isLarge).toBe(true);
 });
 
-it.each<[string, object]>([
+it.each<[string, { readonly conditions: readonly object[] }]>([
   ['status of a condition', { conditions: [{ type: 'KernelReady', status: LONG }] }],
   ['type of a condition', { conditions: [{ type: LONG, status: 'False' }] }],
-  ['name of a resource', { allocatable: { [LONG]: '1' } }],
-])(
-  'a Node with a long %s is large, and the others are kept',
-  (
-    _,
-    {
-      conditions: some = [],
-      allocatable = {},
-    }: {
-      readonly conditions?: readonly object[];
-      readonly allocatable?: object;
-    },
-  ) => {
-    const ready = { type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' };
-    const status = { conditions: [...some, ready], allocatable: { ...allocatable, cpu: '2' } };
-    const read = readNode({ metadata: { ...metadata, labels: {} }, status });
-    expect([read.isLarge, read.ready, read.conditions, read.allocatable]).toEqual([true, true, [], { cpu: 2 }]);
-  },
-);
-
-it('a pod with few needs keeps them, and one with more counts as large', () => {
-  const few = { ...pod.spec, nodeSelector: { pool: 'a' }, tolerations: [{ operator: 'Exists' }], containers: [] };
-  expect(placedPod({ ...pod, spec: few }, new NeedsOfPods())).toMatchObject({
-    isLarge: false,
-    nodeSelector: { pool: 'a' },
-  });
-  expect(placedPod(pod, new NeedsOfPods())).toMatchObject({ isLarge: true, nodeSelector: {}, tolerations: [] });
+])('a Node with a long %s is large, and the others are kept', (_, { conditions: some }) => {
+  const ready = { type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' };
+  const read = readNode({ metadata: { ...metadata, labels: {} }, status: { conditions: [...some, ready] } });
+  expect([read.isLarge, read.ready, read.conditions]).toEqual([true, true, []]);
 });
 
 it.each([

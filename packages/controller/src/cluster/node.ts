@@ -19,7 +19,6 @@ import { type AppliedKeys, appliedKeys, type ManagedFields, type NodeTaint } fro
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { truncated } from '@brupop/shared/runtime/errors';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { type Amounts, amountsOf } from './requests.ts';
 
 export interface NodeView extends KubernetesObject {
   /** `spec.unschedulable`: cordoned by the operator or by another actor. */
@@ -31,8 +30,6 @@ export interface NodeView extends KubernetesObject {
   readonly taints: readonly NodeTaint[];
   /** What BottlerocketNodeGroups have applied. */
   readonly applied: readonly AppliedKeys[];
-  /** What pods may request together. */
-  readonly allocatable: Amounts;
   readonly ready: boolean;
   /** Ready is Unknown: its kubelet has stopped reporting. */
   readonly isUnreachable: boolean;
@@ -44,7 +41,7 @@ export interface NodeView extends KubernetesObject {
   readonly readySince: string | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
   readonly bootID: string;
-  /** Not all of its labels, taints, conditions, resources and keys of groups are kept. */
+  /** Not all of its labels, taints, conditions and keys of groups are kept. */
   readonly isLarge: boolean;
 }
 
@@ -53,7 +50,6 @@ interface RawNode extends KubernetesObject {
   readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly NodeTaint[] };
   readonly status?: {
     readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
-    readonly allocatable?: Readonly<Record<string, string>>;
     readonly nodeInfo?: { readonly bootID?: string };
   };
 }
@@ -74,7 +70,7 @@ const ANNOTATIONS = [
 
 /** A kubelet decides on the size of its Node. Real ones have far less. Of labels beyond this, only those of the operator are kept. */
 const MAX_LABEL_CHARS = 65_536;
-/** Of the taints, the conditions and the resources. */
+/** Of the taints and of the conditions. */
 const MAX_ITEMS = 200;
 const MAX_NAME = 317;
 
@@ -90,7 +86,6 @@ export function readNode(raw: unknown): NodeView {
     hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
     taints: (spec.taints ?? []).map(({ key, value = '', effect }) => ({ key, value, effect })),
     applied,
-    allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
@@ -105,20 +100,17 @@ function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
   const { labels = {} } = metadata;
   const { taints = [] } = spec;
   const { conditions = [] } = status;
-  const allocatable = Object.entries(status.allocatable ?? {});
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS;
   const named = conditions.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME);
-  const resources = allocatable.filter(([resource]) => resource.length <= MAX_NAME);
   const kept = {
     taints: taints.slice(0, MAX_ITEMS),
     conditions: named.slice(0, MAX_ITEMS),
-    allocatable: resources.slice(0, MAX_ITEMS),
   };
   return {
     metadata: { ...metadata, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
     spec: { taints: kept.taints },
-    status: { ...status, conditions: kept.conditions, allocatable: Object.fromEntries(kept.allocatable) },
-    isLarge: hasManyLabels || countOf(kept) < countOf({ taints, conditions, allocatable }),
+    status: { ...status, conditions: kept.conditions },
+    isLarge: hasManyLabels || countOf(kept) < countOf({ taints, conditions }),
   };
 }
 

@@ -13,7 +13,7 @@ import type { Connectivity } from '../cluster/connectivity.ts';
 import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { endedByConfig, groupAtStart, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
-import { isStaging, isUnderWay, purposeOf, stateOf, STATES } from '../cluster/state.ts';
+import { isUnderWay, purposeOf, stateOf, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
@@ -26,7 +26,6 @@ import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
-import { Room } from './facts/room.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import { type SettingsFacts, settingsFacts } from './facts/settings.ts';
 import { requestedOf } from './facts/requested-settings.ts';
@@ -52,8 +51,6 @@ export interface FleetState {
   readonly drains: Drains;
   readonly checks: Checks;
   readonly workloads: Workloads;
-  /** Finds nodes for the pods of those that start. */
-  readonly room: Room;
   readonly versions: readonly VersionCount[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
@@ -96,9 +93,6 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     agesSince(version, versions, config?.status?.versions ?? [], now);
   const checks = new Checks(snapshot.checks, now);
   const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
-  const workloads = new Workloads(snapshot.allPods, drained, now);
-  const staged = [...slots.keys()].filter(({ shadow }) => shadow !== undefined && isStaging(shadow));
-  const draining = new Set([...drained, ...staged.map(({ name }) => name)]);
   const stale = staleResources(snapshot.watchLags);
   return {
     policy,
@@ -110,8 +104,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     clockSkewMs: snapshot.clockSkewMs,
     drains: new Drains(snapshot, now),
     checks,
-    workloads,
-    room: new Room({ nodes: snapshot.nodes, draining, workloads }),
+    workloads: new Workloads(snapshot.allPods, drained, now),
     versions,
     offeredSince,
     estimate: estimateOf(managedNodes, policy.maintenance),

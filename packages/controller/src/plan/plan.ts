@@ -74,7 +74,7 @@ function admit(
   fleetState: FleetState,
   { pods, ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, controlPlane, drains, quorums, room, now } = fleetState;
+  const { capacity, controlPlane, drains, quorums, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
   const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
   const noListWorks = failing.length > MAX_LOOK_UPS;
@@ -92,7 +92,6 @@ function admit(
       const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
       const holdsSlot = candidate.isRollback;
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) {
-        room.reserve(node);
         controlPlane.starts(node);
         quorums.starts(node);
         if (holdsSlot) return [candidate, blocked];

@@ -48,7 +48,6 @@ export interface NodeParts {
   readonly hasOutOfServiceTaint?: boolean;
   readonly taints?: NodeView['taints'];
   readonly applied?: NodeView['applied'];
-  readonly allocatable?: NodeView['allocatable'];
   readonly ready?: boolean;
   readonly isUnreachable?: boolean;
   readonly conditions?: readonly string[];
@@ -62,16 +61,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
-  const {
-    hasWaitingTaint,
-    hasStartupTaint,
-    hasOutOfServiceTaint,
-    taints,
-    applied,
-    allocatable,
-    isUnreachable,
-    clearedAt,
-  } = {
+  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, applied, isUnreachable, clearedAt } = {
     ...HEALTHY,
     ...parts,
   };
@@ -84,7 +74,6 @@ export function aNode(parts: NodeParts = {}): NodeView {
     hasOutOfServiceTaint,
     taints,
     applied,
-    allocatable,
     ready,
     isUnreachable,
     conditions,
@@ -103,7 +92,6 @@ const HEALTHY = {
   hasOutOfServiceTaint: false,
   taints: [],
   applied: [],
-  allocatable: { cpu: 4, memory: 16 * 2 ** 30, pods: 110 },
   ready: true,
   isUnreachable: false,
   conditions: [],

@@ -2,7 +2,7 @@
 import type { AllPods, PlacedPod } from '../cluster/all-pods.ts';
 import { NOW } from './objects.ts';
 
-/** A Ready pod of the ReplicaSet `web` that requests one core. */
+/** A Ready pod of the ReplicaSet `web`. */
 export function aPlacedPod(name: string, node: string, changes: Partial<PlacedPod> = {}): PlacedPod {
   return {
     key: `shop/${name}`,
@@ -13,10 +13,6 @@ export function aPlacedPod(name: string, node: string, changes: Partial<PlacedPo
     drainPolicy: undefined,
     controller: 'ReplicaSet shop/web',
     isTerminating: false,
-    requests: { cpu: 1, pods: 1 },
-    nodeSelector: {},
-    tolerations: [],
-    isLarge: false,
     ...changes,
   };
 }

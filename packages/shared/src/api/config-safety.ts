@@ -86,13 +86,6 @@ export const SAFETY = {
         'disruption budgets count.',
       always('Ignored'),
     ),
-    room: field(
-      oneOf(['Required', 'Ignored']),
-      'Required: a node starts only when the pods that its drain evicts fit on other nodes, by what they request, by nodeSelectors and ' +
-        'taints. Affinity, topology spread and volumes are not looked at. Not for clusters in which an autoscaler adds ' +
-        'nodes for pods that wait. Ignored: pods may have to wait until the node is back.',
-      always('Ignored'),
-    ),
     unhealthyNodes: field(
       oneOf(['Wait', 'First', 'Last']),
       'When a node with one of the conditions, or with pods that count for podsBefore, starts its update. Wait: not while it has one. First: before ' +

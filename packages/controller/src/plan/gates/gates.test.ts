@@ -21,7 +21,6 @@ import {
 import type { Drainable } from '../facts/drainability.ts';
 import { Checks } from '../facts/evaluations.ts';
 import { Quorums } from '../facts/quorums.ts';
-import { Room } from '../facts/room.ts';
 import { Workloads } from '../facts/workloads.ts';
 import type { Blocked, GateInput } from './reasons.ts';
 import { whyNot } from './index.ts';
@@ -66,7 +65,6 @@ function blockedBy({
   const rejection = writeRejection === undefined ? {} : { writeRejection };
   const kind = { isRollback: false, isReboot: false };
   const pair = { ...kind, name: 'node-a', missingSince: NOW, node: aNode(node), shadow, ...rejection };
-  const workloads = new Workloads(NO_PODS_LISTED, [], NOW);
   const fleet = {
     policy,
     stale,
@@ -80,8 +78,7 @@ function blockedBy({
     reboot: undefined,
     offeredSince: () => offeredSince,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
-    workloads,
-    room: new Room({ nodes: [], draining: new Set(), workloads }),
+    workloads: new Workloads(NO_PODS_LISTED, [], NOW),
     quorums: new Quorums(aSnapshot([]), [], NOW),
     fleet: policy,
     now: NOW,

@@ -38,7 +38,7 @@ import {
 import { quorumKept, quorumKeptByDrain } from './quorums.ts';
 import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
-import { hasRoom, workloadsReady } from './workloads.ts';
+import { workloadsReady } from './workloads.ts';
 
 const GATES: readonly Gate[] = [
   watchFresh,
@@ -69,7 +69,6 @@ const GATES: readonly Gate[] = [
   capacity,
   checksPass,
   workloadsReady,
-  hasRoom,
   quorumKept,
   podsListed,
 ];

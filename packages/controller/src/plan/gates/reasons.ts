@@ -12,7 +12,6 @@ import type { Drainable } from '../facts/drainability.ts';
 import type { Checks } from '../facts/evaluations.ts';
 import type { FrozenVersion } from '../facts/failed-nodes.ts';
 import type { Quorums } from '../facts/quorums.ts';
-import type { Room } from '../facts/room.ts';
 import type { Workloads } from '../facts/workloads.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
@@ -73,7 +72,6 @@ export const REASONS = {
   HookFailed: { passes: 'time' },
   DrainBlocked: { passes: 'event' },
   WorkloadsNotReady: { passes: 'event' },
-  NoRoom: { passes: 'event' },
   WaitingForCapacity: { passes: 'capacity' },
   MaxUnavailableReached: { passes: 'capacity' },
   WaitingForZone: { passes: 'capacity' },
@@ -152,7 +150,6 @@ export interface GateInput extends Candidate {
   readonly drain: () => Drainable;
   readonly checks: Checks;
   readonly workloads: Workloads;
-  readonly room: Room;
   readonly quorums: Quorums;
   /** That of the fleet, whatever the node's group overrides. */
   readonly fleet: UpdatePolicy;
