@@ -36,6 +36,7 @@ class Cluster {
   };
   pods = [SHIPPER];
   onRequest: (path: string, cluster: Cluster) => void = () => undefined;
+  openWatches = 0;
 
   /** Another actor, and the scheduler or the drain of a user right after it. */
   change(unschedulable: boolean, pods: object[]): void {
@@ -63,25 +64,28 @@ class Cluster {
       this.node.metadata.annotations = { ...metadata.annotations, ...body.metadata.annotations };
       return structuredClone(this.node);
     },
-    stream: async ({ signal }: KubeRequest): Promise<AsyncIterable<Uint8Array>> =>
-      await new Promise((_resolve, reject) => {
-        signal?.addEventListener('abort', () => reject(signal.reason as Error));
-      }),
+    stream: async ({ signal }: KubeRequest): Promise<AsyncIterable<Uint8Array>> => {
+      this.openWatches += 1;
+      return await new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => {
+          this.openWatches -= 1;
+          reject(signal.reason as Error);
+        });
+      });
+    },
   } as unknown as KubeClient & { request: (request: KubeRequest) => Promise<unknown> };
 }
 
 /** All lines of the drains of this file. */
 const lines: string[] = [];
 
-/** Runs one pass that is aborted when it waits for an eviction; resolves with whether the node counted as drained. */
-async function isDrained(cluster: Cluster): Promise<boolean> {
+function drainerOf({ client }: Pick<Cluster, 'client'>, shadows: object = {}): Drainer {
   const log = createLogger({ level: 'debug', write: (line) => lines.push(line) });
   const metric = { inc: () => undefined, observe: () => undefined };
-  const { client } = cluster;
   const context = {
     client,
     nodes: new Nodes({ client, clock: systemClock, logOf: (node) => log.with({ node }) }),
-    shadows: { cached: () => undefined, writeDrain: async () => undefined },
+    shadows: { cached: () => undefined, writeDrain: async () => undefined, ...shadows },
     events: { record: () => undefined },
     namespace: 'brupop',
     podName: 'api-0',
@@ -91,16 +95,25 @@ async function isDrained(cluster: Cluster): Promise<boolean> {
     signal: new AbortController().signal,
   } as unknown as DrainContext;
   const settings = { timeoutMs: 600_000, onTimeout: 'Abort', unmanagedPods: 'Evict', emptyDir: 'Evict' };
-  const call = {
-    identity: { node: 'a', podUID: 'agent', podName: 'agent' },
-    shadow: { metadata: { name: 'brs-a', uid: 's', generation: 2 }, spec: {} },
+  return new Drainer(context, { ofGroup: () => settings } as unknown as Settings);
+}
+
+function callOf(node: string): DrainCall {
+  return {
+    identity: { node, podUID: 'agent', podName: 'agent' },
+    shadow: { metadata: { name: `brs-${node}`, uid: 's', generation: 2 }, spec: {} },
     signal: AbortSignal.timeout(1_000),
   } as unknown as DrainCall;
-  const drainer = new Drainer(context, { ofGroup: () => settings } as unknown as Settings);
-  return await drainer.pass(call).then(
-    ({ done }) => done,
-    () => false,
-  );
+}
+
+/** Runs one pass that is aborted when it waits for an eviction; resolves with whether the node counted as drained. */
+async function isDrained(cluster: Cluster): Promise<boolean> {
+  return await drainerOf(cluster)
+    .pass(callOf('a'))
+    .then(
+      ({ done }) => done,
+      () => false,
+    );
 }
 
 const OURS = { [CORDONED_ANNOTATION]: '2027-01-15T08:00:00Z' };
@@ -141,6 +154,38 @@ describe('a pass over a node that is cordoned and empty', () => {
     };
     expect(await isDrained(cluster)).toBe(false);
   });
+});
+
+it('ends the watches of a pass before it records the pass', async () => {
+  const cluster = new Cluster();
+  cluster.pods = [WEB];
+  let generation = 2;
+  let watchesOfLoop = 0;
+  cluster.onRequest = (path) => {
+    if (!path.endsWith('/eviction')) return;
+    watchesOfLoop = cluster.openWatches;
+    // A newer spec ends the pass.
+    generation = 3;
+  };
+  const watches: number[] = [];
+  const shadows = {
+    cached: () => ({ metadata: { uid: 's', generation } }),
+    writeDrain: async () => void watches.push(cluster.openWatches),
+  };
+  await drainerOf(cluster, shadows).pass(callOf('a'));
+  expect({ watchesOfLoop, watches }).toEqual({ watchesOfLoop: 2, watches: [0, 0] });
+});
+
+it('runs 40 passes at a time, and rejects more', async () => {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const request = (): Promise<never> => promise;
+  const drainer = drainerOf({ client: { request, find: request } as unknown as Cluster['client'] });
+  const passes = Array.from({ length: 40 }, (_, n) => drainer.pass(callOf(`n${n}`)));
+  const message = 'a: this replica runs 40 drain passes, its limit; repeat';
+  await expect(drainer.pass(callOf('a'))).rejects.toMatchObject({ code: 'Unavailable', message });
+  reject(new KubeError(0, 'Unreachable', 'no response'));
+  await Promise.allSettled(passes);
+  await expect(drainer.pass(callOf('a'))).rejects.toThrow('no response');
 });
 
 it('names the node in every line of a drain', async () => {

@@ -14,10 +14,11 @@ import { DRAIN_PASS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { ApiError } from '../errors.ts';
 import { RetriedProblem } from '@brupop/shared/runtime/log';
 import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
+import { Semaphore } from '../http/limits.ts';
 import { DrainView } from './cluster-view.ts';
 import type { DrainCall, DrainContext } from './context.ts';
 import { DrainPass } from './drain-pass.ts';
-import { DrainRecord, isSuccess } from './drain-record.ts';
+import { DrainRecord, isSuccess, type PassOutcome } from './drain-record.ts';
 import { Evictor } from './evictor.ts';
 import { limitRemainingMs, type Settings } from './settings.ts';
 import { Attachments } from './volumes.ts';
@@ -26,12 +27,19 @@ import { Attachments } from './volumes.ts';
 const RESERVE_MS = 1_500;
 /** Evictions and deletions of all drains of one replica. */
 const EVICTION_RATE = { perSecond: 100, burst: 100 };
+/**
+ * Of one replica. A pass holds up to four of its 256 connections to the Kubernetes API, mostly for watches, and an
+ * eviction holds another one while an admission webhook takes its time; the rest is for all other requests.
+ */
+const MAX_PASSES = 40;
+const MAX_EVICTIONS = 50;
 
 export class Drainer {
   readonly #context: DrainContext;
   readonly #settings: Settings;
   readonly #running = new Set<string>();
   readonly #rateLimit: TokenBucket;
+  readonly #evictions = new Semaphore(MAX_EVICTIONS);
   readonly #budgetsProblem: RetriedProblem;
   readonly #attachments: Attachments;
 
@@ -46,13 +54,15 @@ export class Drainer {
   /**
    * Runs one pass of at most DRAIN_PASS_LIMIT_MS. `done` means that a list past the cache shows no
    * pod to evict on a node that is still cordoned. Throws KubeError, the reason of the signal, and
-   * ApiError `NotFound`, `Forbidden`, `Unavailable`, or `Conflict` while this replica runs another
-   * pass over the node.
+   * ApiError `NotFound`, `Forbidden`, `Unavailable`, also while this replica runs MAX_PASSES, or
+   * `Conflict` while it runs another pass over the node.
    */
   async pass(call: DrainCall): Promise<DrainResult> {
     const { node } = call.identity;
     const { metrics } = this.#context;
     if (this.#running.has(node)) throw new ApiError('Conflict', `a drain pass for ${node} is still running; repeat`);
+    if (this.#running.size >= MAX_PASSES)
+      throw new ApiError('Unavailable', `${node}: this replica runs ${MAX_PASSES} drain passes, its limit; repeat`);
     this.#running.add(node);
     try {
       const result = await this.#pass(call);
@@ -83,25 +93,28 @@ export class Drainer {
     const settings = this.#settings.ofGroup(call.shadow.group);
     const end = new AbortController();
     const signal = AbortSignal.any([call.signal, end.signal]);
-    const context = { ...this.#contextOf(call), settings, signal };
+    const callContext = this.#contextOf(call);
+    const context = { ...callContext, settings, signal };
     const view = new DrainView(context, this.#attachments);
-    const record = new DrainRecord(context);
-    const evictor = new Evictor(context, this.#rateLimit, this.#budgetsProblem);
+    const record = new DrainRecord(callContext);
+    const evictor = new Evictor(context, this.#rateLimit, this.#evictions, this.#budgetsProblem);
+    let outcome: PassOutcome;
     try {
-      const outcome = await new DrainPass(context, { view, record, evictor }, deadline).run();
-      await record.finish(outcome);
-      const { evicted, remaining, blockedBy, failure, result } = outcome;
-      return {
-        done: isSuccess(result),
-        evicted,
-        remaining,
-        blockedBy,
-        limitRemainingMs: limitRemainingMs(record.current, settings, view.pods(), clock.now()),
-        ...(failure !== undefined && { failure }),
-      };
+      outcome = await new DrainPass(context, { view, record, evictor }, deadline).run();
     } finally {
       end.abort();
       await view.ended();
     }
+    // Only now, so that no pass waits for a connection that the watch of another one holds.
+    await record.finish(outcome);
+    const { evicted, remaining, blockedBy, failure, result } = outcome;
+    return {
+      done: isSuccess(result),
+      evicted,
+      remaining,
+      blockedBy,
+      limitRemainingMs: limitRemainingMs(record.current, settings, view.pods(), clock.now()),
+      ...(failure !== undefined && { failure }),
+    };
   }
 }

@@ -14,16 +14,25 @@ import { isTransient, isTooLarge, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { RetriedProblem } from '@brupop/shared/runtime/log';
 import type { TokenBucket } from '@brupop/shared/runtime/token-bucket';
+import type { Semaphore } from '../http/limits.ts';
 import type { PassContext } from './context.ts';
 
 const MAX_NAMED_BUDGETS = 10;
+/** An eviction that was not requested, so that the pass ends in time. */
+const TOO_MANY: EvictionOutcome = {
+  kind: 'blocked',
+  block: { reason: 'Throttled', message: 'the API server of the operator waits for responses to too many evictions' },
+  retryAfterMs: 1_000,
+};
 
 export class Evictor {
   readonly #context: PassContext;
   /** Shared by all drains of this replica. */
   readonly #rateLimit: TokenBucket;
+  readonly #slots: Semaphore;
   /** Of the lists of budgets, shared by all drains as well. */
   readonly #problem: RetriedProblem;
   /** By namespace. */
@@ -32,9 +41,10 @@ export class Evictor {
   readonly #logged: Set<string>;
   #mayDelete = true;
 
-  constructor(context: PassContext, rateLimit: TokenBucket, problem: RetriedProblem) {
+  constructor(context: PassContext, rateLimit: TokenBucket, slots: Semaphore, problem: RetriedProblem) {
     this.#context = context;
     this.#rateLimit = rateLimit;
+    this.#slots = slots;
     this.#problem = problem;
     const { drain, metadata } = context.shadow;
     const known = drain?.observedGeneration === metadata.generation ? drain?.blockedBy : [];
@@ -47,13 +57,14 @@ export class Evictor {
   }
 
   /**
-   * Requests once to evict the pod, or to delete it past its disruption budgets. Waits for the rate
-   * limit, and throws the reason of the signal meanwhile.
+   * Requests once to evict the pod, or to delete it past its disruption budgets; not while too many
+   * requests wait for a response. Waits for the rate limit, and throws the reason of the signal meanwhile.
    */
   async evict(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
     const { metrics, signal } = this.#context;
     await this.#rateLimit.wait(signal);
-    const outcome = await this.#request(pod, force);
+    if (this.#slots.isFull) return TOO_MANY;
+    const outcome = await this.#slots.run(() => this.#request(pod, force));
     metrics.evictions.inc({ result: outcome.kind === 'blocked' ? outcome.block.reason : outcome.kind });
     this.#logOutcome(podKey(pod), outcome, force);
     return outcome.kind === 'blocked' ? { ...outcome, block: await this.#withBudgets(pod, outcome.block) } : outcome;
@@ -100,8 +111,9 @@ export class Evictor {
   /** The budgets in the namespaces of these pods. Throws KubeError. */
   async budgetsFor(pods: readonly DrainPod[]): Promise<IndexedBudgets> {
     const namespaces = [...new Set(pods.map(({ metadata: { namespace = '' } }) => namespace))];
-    const listed = namespaces.map(async (name) => [name, await this.#listBudgets(name)] as const);
-    return new Map(await Promise.all(listed));
+    const budgets = new Map<string, BudgetIndex>();
+    await forEachOf(namespaces, async (name) => void budgets.set(name, await this.#listBudgets(name)));
+    return budgets;
   }
 
   async #nameBudgets(namespace: string): Promise<BudgetIndex> {

@@ -68,9 +68,13 @@ export class Semaphore {
     this.#waiting = waiting;
   }
 
+  get isFull(): boolean {
+    return this.#running >= this.#size;
+  }
+
   /** Returns what `task` returns. Throws ApiError `Unavailable` when too many wait already. */
   async run<T>(task: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#size) await this.#enter();
+    if (this.isFull) await this.#enter();
     else this.#running += 1;
     try {
       return await task();
