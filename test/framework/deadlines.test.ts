@@ -94,7 +94,10 @@ test('the apiserver answers before the agent gives up a request', () => {
   expect(deadlines.DRAIN_PASS_LIMIT_MS).toBeLessThan(deadlines.DRAIN_ANSWER_LIMIT_MS);
   expect(deadlines.DRAIN_ANSWER_LIMIT_MS).toBeLessThan(deadlines.DRAIN_CALL_LIMIT_MS);
   expect(deadlines.AUTHENTICATION_LIMIT_MS).toBeLessThan(deadlines.ANSWER_LIMIT_MS);
+  expect(deadlines.WRITE_LIMIT_MS).toBeLessThan(deadlines.ANSWER_LIMIT_MS);
   expect(deadlines.ANSWER_LIMIT_MS).toBeLessThan(deadlines.CALL_LIMIT_MS);
+  expect(deadlines.RESTORE_WRITE_LIMIT_MS).toBeLessThan(deadlines.RESTORE_ANSWER_LIMIT_MS);
+  expect(deadlines.RESTORE_ANSWER_LIMIT_MS).toBeLessThan(deadlines.RESTORE_CALL_LIMIT_MS);
   expect(2 * deadlines.STREAM_HEARTBEAT_MS).toBeLessThan(deadlines.STREAM_INACTIVITY_MS);
 });
 

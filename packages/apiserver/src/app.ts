@@ -1,7 +1,12 @@
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import type { AgentAction } from '@brupop/shared/api/agent-protocol';
 import { HOST_CALLS_HEADER, readHostCalls } from '@brupop/shared/api/host-calls';
-import { ANSWER_LIMIT_MS, AUTHENTICATION_LIMIT_MS, DRAIN_ANSWER_LIMIT_MS } from '@brupop/shared/api/deadlines';
+import {
+  ANSWER_LIMIT_MS,
+  AUTHENTICATION_LIMIT_MS,
+  DRAIN_ANSWER_LIMIT_MS,
+  RESTORE_ANSWER_LIMIT_MS,
+} from '@brupop/shared/api/deadlines';
 import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { describe } from '@brupop/shared/runtime/errors';
@@ -63,7 +68,7 @@ export function createApp(options: AppOptions): Express {
       const body = await readBody(request);
       const { clock, stop } = options;
       const leftMs = limitMs - (clock.monotonic() - started);
-      await withinLimit({ response, clock, stop, limitMs: leftMs }, (signal) =>
+      await withinLimit({ what: `${action} of Node ${node}`, response, clock, stop, limitMs: leftMs }, (signal) =>
         work({ identity, body, userAgent: request.headers['user-agent'], signal, response }),
       );
     });
@@ -74,7 +79,7 @@ export function createApp(options: AppOptions): Express {
   handle('get', 'secret-settings', ANSWER_LIMIT_MS, (call) => routes.secretSettings(call));
   handle('post', 'load-balancer-exclusion', ANSWER_LIMIT_MS, (call) => routes.exclude(call));
   handle('post', 'drain', DRAIN_ANSWER_LIMIT_MS, (call) => routes.drain(call));
-  handle('post', 'restore', ANSWER_LIMIT_MS, (call) => routes.restore(call));
+  handle('post', 'restore', RESTORE_ANSWER_LIMIT_MS, (call) => routes.restore(call));
   app.use(notFound);
   app.use(errorHandler(log, logOf));
   return app;

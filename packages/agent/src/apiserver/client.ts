@@ -17,7 +17,12 @@ import {
   type StreamMessage,
   streamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import { CALL_LIMIT_MS, DRAIN_CALL_LIMIT_MS, STREAM_INACTIVITY_MS } from '@brupop/shared/api/deadlines';
+import {
+  CALL_LIMIT_MS,
+  DRAIN_CALL_LIMIT_MS,
+  RESTORE_CALL_LIMIT_MS,
+  STREAM_INACTIVITY_MS,
+} from '@brupop/shared/api/deadlines';
 import { type HostCalls, hostCallsHeader } from '@brupop/shared/api/host-calls';
 import { AGENT_USER_AGENT } from '@brupop/shared/api/release';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
@@ -114,7 +119,7 @@ export class HttpApiserverClient implements ApiserverClient {
   }
 
   async restore(signal: AbortSignal): Promise<void> {
-    await this.#call(restoreResult, { method: 'POST', action: 'restore', signal });
+    await this.#call(restoreResult, { method: 'POST', action: 'restore', limitMs: RESTORE_CALL_LIMIT_MS, signal });
   }
 
   async secretSettings(signal: AbortSignal): Promise<Leaves> {

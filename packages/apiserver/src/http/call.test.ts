@@ -3,7 +3,10 @@ import fc from 'fast-check';
 import { specReference, statusReport } from '@brupop/shared/api/agent-protocol';
 import { MESSAGE_LIMIT } from '@brupop/shared/api/shadow';
 import { caught } from '../../../../test/framework/caught.ts';
-import { readAs } from './call.ts';
+import { EventEmitter } from 'node:events';
+import type { Response } from 'express';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { readAs, withinLimit } from './call.ts';
 
 const operation = {
   operation: 'Drain',
@@ -153,4 +156,15 @@ describe('a reference to a spec', () => {
   ])('is not %j', (body) => {
     expect(caught(() => readAs(specReference, body))).toMatchObject({ code: 'BadRequest' });
   });
+});
+
+it('a call that takes too long names its Node and what was called', async () => {
+  const clock = new FakeClock();
+  const response = new EventEmitter() as unknown as Response;
+  const { signal: stop } = new AbortController();
+  const call = withinLimit({ what: 'restore of Node a', response, clock, stop, limitMs: 39_999.6 }, (signal) =>
+    clock.sleep(60_000, signal),
+  );
+  const message = 'restore of Node a: not done within 40000 ms; repeat';
+  await Promise.all([expect(call).rejects.toMatchObject({ code: 'Unavailable', message }), clock.advance(40_000)]);
 });

@@ -101,13 +101,13 @@ export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number)
  * Runs `work` with a signal that aborts at the limit, when the agent disconnects, or with `stop`.
  */
 export async function withinLimit(
-  options: { response: Response; clock: Clock; stop: AbortSignal; limitMs: number },
+  options: { what: string; response: Response; clock: Clock; stop: AbortSignal; limitMs: number },
   work: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const { response, clock, stop, limitMs } = options;
+  const { what, response, clock, stop, limitMs } = options;
   const call = new AbortController();
   const abort = (why: string) => (): void => call.abort(new ApiError('Unavailable', why));
-  const cancel = clock.after(limitMs, abort(`not done within ${limitMs} ms; repeat`));
+  const cancel = clock.after(limitMs, abort(`${what}: not done within ${Math.round(limitMs)} ms; repeat`));
   const onClose = abort('the agent closed the connection');
   const onStop = abort('this replica is shutting down; repeat');
   response.once('close', onClose);

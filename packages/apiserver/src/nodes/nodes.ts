@@ -1,4 +1,5 @@
 import type { RestoreResult } from '@brupop/shared/api/agent-protocol';
+import { RESTORE_WRITE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
@@ -50,7 +51,7 @@ export class Nodes {
    * @param known - the Node as it was just read
    */
   async cordon(identity: Identity, signal: AbortSignal, known: Node): Promise<Cordon> {
-    return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), signal, known);
+    return this.#change(identity, 'cordoned', (node) => cordon(node, this.#options.clock.now()), { signal }, known);
   }
 
   /**
@@ -60,11 +61,12 @@ export class Nodes {
   async exclude(identity: Identity, waitMs: number, signal: AbortSignal): Promise<number> {
     const { clock } = this.#options;
     if (waitMs === 0) return 0;
-    return this.#change(identity, 'excluded from load balancers', (node) => exclude(node, waitMs, clock.now()), signal);
+    const decide = (node: Node): NodeChange<number> => exclude(node, waitMs, clock.now());
+    return this.#change(identity, 'excluded from load balancers', decide, { signal });
   }
 
   async restore(identity: Identity, signal: AbortSignal): Promise<RestoreResult> {
-    return this.#change(identity, 'restored', restore, signal);
+    return this.#change(identity, 'restored', restore, { signal, timeoutMs: RESTORE_WRITE_LIMIT_MS });
   }
 
   /** Decides on the live Node and writes it; repeats both after a conflict. */
@@ -72,10 +74,11 @@ export class Nodes {
     identity: Identity,
     what: string,
     decide: (node: Node) => NodeChange<T>,
-    signal: AbortSignal,
+    write: { readonly signal: AbortSignal; readonly timeoutMs?: number },
     known?: Node,
   ): Promise<T> {
     const { client, clock, logOf } = this.#options;
+    const { signal } = write;
     const retry = backoff(WRITE_RETRY);
     let found = known;
     for (let attempt = 1; ; attempt += 1) {
@@ -85,7 +88,7 @@ export class Nodes {
       const { resourceVersion, uid } = node.metadata;
       const body = { ...patch, metadata: { ...patch.metadata, resourceVersion, uid } };
       try {
-        await client.mergePatch(corePath('nodes', { name: identity.node }), body, { signal });
+        await client.mergePatch(corePath('nodes', { name: identity.node }), body, write);
         logOf(identity.node).info(`node ${what}`);
         return result;
       } catch (error) {

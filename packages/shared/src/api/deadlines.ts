@@ -31,8 +31,16 @@ export const DRAIN_PASS_LIMIT_MS = 10 * SECOND;
 export const DRAIN_ANSWER_LIMIT_MS = AUTHENTICATION_LIMIT_MS + DRAIN_PASS_LIMIT_MS;
 /** The agent gives up a drain request after this time. */
 export const DRAIN_CALL_LIMIT_MS = DRAIN_ANSWER_LIMIT_MS + 10 * SECOND;
+/** A write to the Kubernetes API: more than an admission webhook takes by default, so that kube-apiserver names a silent one. */
+export const WRITE_LIMIT_MS = 15 * SECOND;
+/** The write that restores a Node: kube-apiserver ends each after 34 s, however long its admission webhooks take. */
+export const RESTORE_WRITE_LIMIT_MS = 35 * SECOND;
+/** The apiserver answers a restore within this time, since nobody else uncordons the node. */
+export const RESTORE_ANSWER_LIMIT_MS = RESTORE_WRITE_LIMIT_MS + 5 * SECOND;
+/** The agent gives up a restore after this time. */
+export const RESTORE_CALL_LIMIT_MS = RESTORE_ANSWER_LIMIT_MS + 2 * SECOND;
 /** The apiserver answers any other request within this time. */
-export const ANSWER_LIMIT_MS = 13 * SECOND;
+export const ANSWER_LIMIT_MS = WRITE_LIMIT_MS + 2 * SECOND;
 /** The agent gives up any other request after this time. */
 export const CALL_LIMIT_MS = ANSWER_LIMIT_MS + 2 * SECOND;
 

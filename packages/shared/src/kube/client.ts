@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { WRITE_LIMIT_MS } from '../api/deadlines.ts';
 import { parseTime } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type KubeClientOptions, KubeConnection } from './connection.ts';
@@ -9,8 +10,6 @@ export { type ClusterAccess, clusterAccess } from './connection.ts';
 
 const APPLY = 'application/apply-patch+yaml';
 const READ_LIMIT_MS = 10_000;
-/** Longer than an admission webhook has by default, so that kube-apiserver says which one does not answer. */
-const WRITE_LIMIT_MS = 15_000;
 const UNAUTHORIZED = 401;
 /** More than one object can take; a character may take six bytes in JSON. */
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
@@ -75,8 +74,8 @@ export class KubeClient {
   }
 
   /** Fails with 409 when the object no longer has the `metadata.resourceVersion` of the body. */
-  mergePatch<T>(path: string, body: unknown, { signal }: { signal: AbortSignal }): Promise<T> {
-    return this.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json', signal });
+  mergePatch<T>(path: string, body: unknown, options: { signal: AbortSignal; timeoutMs?: number }): Promise<T> {
+    return this.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json', ...options });
   }
 
   /** Server-side apply; takes fields over from other field managers. */
