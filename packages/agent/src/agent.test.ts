@@ -1,3 +1,4 @@
+import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
 import { endWorlds, IDLE, MINUTE, MONITOR, NEW, OLD, REBOOT, STAGE, world } from './testing/world.ts';
@@ -171,6 +172,46 @@ it('reports in the shadow why no drain runs, while that lasts and when the drain
   await w.pass(27 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ errorCode: 'DrainTimedOut' });
   expect(w.status?.lastOperation?.message).toContain('no drain for now');
+});
+
+it('reports in the shadow why the Node cannot be restored, until it is restored', async () => {
+  const w = world();
+  await w.toReboot();
+  const denied = new ApiError('Internal', 'PATCH /api/v1/nodes/a: 403 denied');
+  w.api.fail('restore', ...Array.from({ length: 20 }, () => denied));
+  await w.boot();
+  await w.pass(MINUTE);
+  const message = 'the Node cannot be restored for now: PATCH /api/v1/nodes/a: 403 denied';
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Reboot', state: 'Processing', message });
+  await w.pass(20 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'RebootedIntoUpdate' });
+  expect(w.status?.lastOperation).not.toHaveProperty('message');
+});
+
+it('reports after a failed attempt why the Node cannot be restored, and then only the failure', async () => {
+  const w = world();
+  await w.toReboot();
+  const denied = new ApiError('Internal', 'PATCH /api/v1/nodes/a: 403 denied');
+  w.api.fail('restore', ...Array.from({ length: 20 }, () => denied));
+  await w.boot({ rollsBack: true });
+  const failure = w.status?.lastOperation;
+  await w.pass(MINUTE);
+  const message = `the Node cannot be restored for now: ${messageOf(denied)}. Before: ${failure?.message}`;
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { ...failure, message } });
+  await w.spec(IDLE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', observedGeneration: 3 });
+  await w.pass(20 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'Idle', lastOperation: failure });
+});
+
+it('restores the Node also while reports fail', async () => {
+  const w = world();
+  await w.toReboot();
+  w.api.fail('restore', ...Array.from({ length: 20 }, () => new ApiError('Unavailable', 'no response')));
+  w.api.fail('report', ...Array.from({ length: 5000 }, () => new ApiError('Unavailable', 'no response')));
+  await w.boot();
+  await w.pass(10 * MINUTE);
+  expect(w.api.calls).toContain('restore');
 });
 
 it('waits for load balancers before it evicts anything', async () => {

@@ -54,8 +54,10 @@ export const LIMITS = {
   drained: 20 * MINUTE,
   /** The reboot call is repeated after this time: inhibitors delay a reboot for up to 5 min. */
   rebootAgain: 6 * MINUTE,
-  /** After this time the shadow says why no drain pass could run. */
-  drainErrorReported: 10 * SECOND,
+  /** After this time the shadow says why no drain pass could run, or why the Node cannot be restored. */
+  callErrorReported: 10 * SECOND,
+  /** After this time the shadow has another cause of the same, if it has changed. */
+  callErrorAgain: MINUTE,
   /** After this time without a pass the drain has failed: only passes know its limit. */
   drainWithoutPass: 30 * MINUTE,
   /** An update status that is unusable for this time is a lasting problem of the host. */

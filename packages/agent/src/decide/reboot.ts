@@ -27,6 +27,7 @@ import {
   failStep,
   hasFailed,
   mayBeActive,
+  restoreNode,
   stepGuard,
   stepInProgress,
   withoutHost,
@@ -118,8 +119,9 @@ function arrived(c: AnsweredContext, version: string): Action {
   const { status, generation } = c.shadow;
   const isReported = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
   if (isReported) return settle(c, {}, `${version} is running`);
-  if (!c.tracker.attempt.restored)
-    return { do: 'restore', reason: `${version} is running, and the Node must be in service` };
+  const reason = `${version} is running, and the Node must be in service`;
+  const restoring = c.tracker.attempt.restored ? undefined : restoreNode(c, reason);
+  if (restoring !== undefined) return restoring;
   const lastOperation = ended(c, 'Restore', version);
   const success = { crash_count: 0, state_transition_failure_timestamp: null, lastOperation } as const;
   return settle(c, { current_state: 'RebootedIntoUpdate', ...success }, `${version} is running, the Node is restored`);
@@ -185,7 +187,7 @@ function waitForLoadBalancers(c: AnsweredContext, step: LastOperation | undefine
   const { nowMs, wallMs } = c.seen;
   const action = wait(c.seen, 'load balancers are removing the node', untilMs);
   const waitMs = untilMs - nowMs;
-  if (step?.operation !== 'Drain' || step.message !== undefined || waitMs < LIMITS.drainErrorReported) return action;
+  if (step?.operation !== 'Drain' || step.message !== undefined || waitMs < LIMITS.callErrorReported) return action;
   const message = `load balancers have until ${rfc3339(wallMs + waitMs)} to remove the node`;
   return report(c, { lastOperation: { ...step, message } }, action.reason);
 }
@@ -201,7 +203,7 @@ function failedDrain(c: AnsweredContext, version: string): Action | undefined {
 function reportDrainError(c: AnsweredContext, step: LastOperation): Action | undefined {
   const { drainError } = c.tracker.attempt;
   if (step.operation !== 'Drain' || drainError === undefined) return undefined;
-  const isLasting = c.seen.nowMs - drainError.sinceMs >= LIMITS.drainErrorReported;
+  const isLasting = c.seen.nowMs - drainError.sinceMs >= LIMITS.callErrorReported;
   if (!isLasting || step.message?.startsWith(DRAIN_ERROR) === true) return undefined;
   const lastOperation = { ...step, message: describeDrainError(drainError) };
   return report(c, { lastOperation }, 'reporting why the node is not drained');

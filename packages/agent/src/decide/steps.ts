@@ -8,14 +8,14 @@
  */
 import type { DrainResult } from '@brupop/shared/api/agent-protocol';
 import { ERROR_CODES, type ErrorCode } from '@brupop/shared/api/error-codes';
-import type { LastOperation, Operation, ShadowState } from '@brupop/shared/api/shadow';
+import { type LastOperation, type Operation, RESTORE_ERROR, type ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { Action } from '../actions.ts';
 import { LIMITS, lockLimit, MAX_MESSAGE, OFFER_TRIES, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
-import type { TrackerView } from '../state/tracker.ts';
+import type { CallError, TrackerView } from '../state/tracker.ts';
 import {
   type AnsweredContext,
   type Context,
@@ -27,6 +27,7 @@ import {
   wait,
   waitForHost,
 } from './context.ts';
+import { confirmedBefore } from './settings-view.ts';
 
 export function startStep(operation: Operation, version: string, { bootID, wallMs }: Observation): LastOperation {
   const time = rfc3339(wallMs);
@@ -98,11 +99,22 @@ export function fail(c: Context, step: LastOperation, code: ErrorCode, text: str
  * Node. The Node is restored first only if the host does not respond or has rejected the deactivation.
  */
 export function undo(c: Context): Action | undefined {
-  const { deactivationFailed = false, notBefore, restored } = c.tracker.attempt;
+  const { deactivationFailed = false, notBefore } = c.tracker.attempt;
   const isActivated = c.host === 'answered' && c.status?.state === 'Ready';
   if (isActivated && (!deactivationFailed || notBefore <= c.seen.nowMs))
     return runCommand(c, 'deactivate', 'any reboot would boot the update');
-  return restored ? undefined : { do: 'restore', reason: 'the Node must be in service' };
+  return restoreNode(c, 'the Node must be in service');
+}
+
+/** The shadow says why this fails. A report that fails does not keep it from being tried again. */
+export function restoreNode(c: Context, reason: string): Action | undefined {
+  const { restored, restoreError } = c.tracker.attempt;
+  const last = c.shadow.status?.lastOperation;
+  const isTried = restored || restoreError !== undefined;
+  // After a success there is nothing to restore, as a rule.
+  const isOpen = last !== undefined && last.state !== 'Succeeded';
+  const reported = isTried && isOpen ? reportCallError(c, last, RESTORE_ERROR, restoreError) : undefined;
+  return reported ?? (restored ? undefined : { do: 'restore', reason });
 }
 
 export function cleanUp(c: Context): Action {
@@ -214,6 +226,46 @@ function pause({ seen, tracker: { attempt } }: AnsweredContext): Action | undefi
   if (notBefore <= seen.nowMs) return undefined;
   const after = error === undefined ? 'between two tries' : `after ${error.code}: ${error.message}`;
   return wait(seen, `pausing ${after}`, notBefore);
+}
+
+/** Between the error of a call and why the step has failed before. */
+const BEFORE = '. Before: ';
+
+/** The message of a step while a call fails with `error`, or once it does not fail any more. */
+function messageWith({ errorCode, message = '' }: LastOperation, prefix: string, error: CallError | undefined): string {
+  const at = message.indexOf(BEFORE);
+  const before = at < 0 ? '' : message.slice(at + BEFORE.length);
+  const failure = message.startsWith(prefix) ? before : message;
+  const kept = errorCode === undefined ? '' : failure;
+  if (error === undefined) return kept;
+  return `${shorten(`${prefix}${error.message}`, MAX_CHARS)}${kept === '' ? '' : `${BEFORE}${kept}`}`;
+}
+
+/** After 10 s, and once a minute if the cause has changed. */
+function isErrorDue({ seen, tracker }: Context, { sinceMs }: CallError, isShown: boolean): boolean {
+  const { reportedMs = -Infinity } = tracker.attempt;
+  const pauseMs = isShown ? LIMITS.callErrorAgain : LIMITS.callErrorReported;
+  return seen.nowMs - sinceMs >= LIMITS.callErrorReported && seen.nowMs - reportedMs >= pauseMs;
+}
+
+/**
+ * Reports in the message of `step` why calls fail, and takes that back when they succeed.
+ * @param prefix - of the message
+ */
+export function reportCallError(
+  c: Context,
+  step: LastOperation,
+  prefix: string,
+  error: CallError | undefined,
+): Action | undefined {
+  const { message: shown = '', ...rest } = step;
+  const isShown = shown.startsWith(prefix);
+  const isDue = error === undefined ? isShown : isErrorDue(c, error, isShown);
+  const message = messageWith(step, prefix, error);
+  if (!isDue || message === shown) return undefined;
+  const lastOperation = message === '' ? rest : { ...rest, message };
+  const reason = error === undefined ? 'calls of the apiserver succeed again' : error.message;
+  return report(c, { observedGeneration: confirmedBefore(c.shadow), lastOperation }, reason);
 }
 
 export const DRAIN_ERROR = 'no drain for now: ';

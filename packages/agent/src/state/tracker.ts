@@ -46,8 +46,18 @@ export interface Attempt {
   readonly notBefore: number;
   /** The host has rejected the deactivation. */
   readonly deactivationFailed?: boolean;
-  /** Why no drain pass could run, and since when. */
-  readonly drainError: { readonly message: string; readonly sinceMs: number } | undefined;
+  /** Why no drain pass could run. */
+  readonly drainError: CallError | undefined;
+  /** Why the Node could not be restored. */
+  readonly restoreError?: CallError | undefined;
+  /** When a report was last sent, or failed. */
+  readonly reportedMs?: number;
+}
+
+/** The latest error of a call, and since when it fails. */
+export interface CallError {
+  readonly message: string;
+  readonly sinceMs: number;
 }
 
 const CUT_OFF = `the apiserver was not heard from for ${LIMITS.settingsContact / 1000} s after the change`;
@@ -144,8 +154,9 @@ export class Tracker {
     this.api.succeed();
     this.#specs.succeed();
     this.rejected = undefined;
+    if (action.do === 'report') this.#updateAttempt({ reportedMs: nowMs });
     if (action.do === 'report') this.#reported(action.status.lastOperation, shadow?.status?.lastOperation);
-    if (action.do === 'restore') this.#updateAttempt({ restored: true });
+    if (action.do === 'restore') this.#updateAttempt({ restored: true, restoreError: undefined });
     if (action.do === 'exclude') this.#excluded(result as ExclusionResult, nowMs);
     if (action.do === 'drain') this.#drained(result as DrainResult, nowMs, startedMs);
   }
@@ -221,10 +232,15 @@ export class Tracker {
   }
 
   #callFailed(action: RemoteAction, error: ApiError, { nowMs, shadow }: Observation): void {
-    if (action.do === 'exclude' || action.do === 'drain') {
-      const { sinceMs } = this.attempt.drainError ?? { sinceMs: nowMs };
-      this.#updateAttempt({ drainError: { message: messageOf(error), sinceMs } });
-    }
+    const { drainError, restoreError } = this.attempt;
+    const after = (before: CallError | undefined): CallError => ({
+      sinceMs: nowMs,
+      ...before,
+      message: messageOf(error),
+    });
+    if (action.do === 'exclude' || action.do === 'drain') this.#updateAttempt({ drainError: after(drainError) });
+    if (action.do === 'restore') this.#updateAttempt({ restoreError: after(restoreError) });
+    if (action.do === 'report') this.#updateAttempt({ reportedMs: nowMs });
     if ((error.code === 'SpecChanged' || error.code === 'SpecForbids') && shadow !== undefined) {
       const notBefore = this.#specs.fail(nowMs);
       this.rejected = { key: attemptKey(shadow), notBefore, times: (this.rejected?.times ?? 0) + 1 };

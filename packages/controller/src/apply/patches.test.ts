@@ -7,6 +7,7 @@ import {
 } from '@brupop/shared/api/names';
 import type { ObjectMeta } from '@brupop/shared/api/meta';
 import { readRecord, recordText } from '@brupop/shared/api/record';
+import { RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
 import type { Transition } from '../plan/outcomes.ts';
@@ -159,6 +160,11 @@ describe('an agent that does not confirm its spec', () => {
   it('is quoted while its step is in progress', () => {
     const step = failure('HostBusy', { operation: 'Reboot', state: 'Processing', message: isBlocked });
     expect(agentNotResponding(step).message).toContain(isBlocked);
+  });
+
+  it('is quoted while it cannot restore the Node', () => {
+    const step = failure('HostBusy', { message: `${RESTORE_ERROR}PATCH /api/v1/nodes/a: 403` });
+    expect(agentNotResponding(step).message).toContain('PATCH /api/v1/nodes/a: 403');
   });
 
   it.each([undefined, failure('HostBusy', { message: isBlocked })])('is not quoted after its step: %j', (last) => {

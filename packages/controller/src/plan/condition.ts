@@ -1,4 +1,4 @@
-import type { LastOperation } from '@brupop/shared/api/shadow';
+import { type LastOperation, RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -128,16 +128,17 @@ export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondi
 export function overdue(input: TransitionInput, isCancelled: boolean): ProgressingCondition {
   const { shadow, policy } = input;
   const { state, version } = shadow.spec;
+  const said = quoted(shadow.status?.lastOperation);
   const minutes = Math.round(limitMs(shadow.spec, policy) / MINUTE_MS);
   if (state === 'MonitoringUpdate') return progressing('False', 'DeadlineExceeded', notHealthyInTime(input));
   if (isCancelled) {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
-    const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log`;
+    const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log${said}`;
     return progressing('False', 'DeadlineExceeded', message);
   }
   const message =
     `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
-    'The node holds its update slot, and continues when it comes back';
+    `The node holds its update slot, and continues when it comes back${said}`;
   return progressing('False', 'DeadlineExceeded', message);
 }
 
@@ -168,10 +169,15 @@ export function agentNotConnected(namespace = ''): ProgressingCondition {
 }
 
 export function agentNotResponding(last: LastOperation | undefined): ProgressingCondition {
-  const { message = '' } = last?.state === 'Processing' ? last : {};
-  const said = message === '' ? '' : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
   const problem = `The agent does not confirm the spec; check whether its pod runs on the node. ${OUTDATED_TOKEN}`;
-  return progressing('False', 'AgentNotResponding', `${problem}${said}`);
+  return progressing('False', 'AgentNotResponding', `${problem}${quoted(last)}`);
+}
+
+/** What the agent waits for, or cannot do; not why its step has failed. */
+function quoted(last: LastOperation | undefined): string {
+  const { state, message = '' } = last ?? {};
+  const isCurrent = state === 'Processing' || message.startsWith(RESTORE_ERROR);
+  return message === '' || !isCurrent ? '' : `. The agent's latest message: ${message.slice(0, MAX_MESSAGE)}`;
 }
 
 /** Returns the Event of a deadline that was missed, once for each step. */

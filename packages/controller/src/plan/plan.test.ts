@@ -449,6 +449,14 @@ test('a cancelled drain says so in the same write', () => {
   expect(made.conditions).toMatchObject([{ progressing: because, event: undefined }]);
 });
 
+test('a reboot without a result says what the agent cannot do', () => {
+  const message = 'the Node cannot be restored for now: PATCH /api/v1/nodes/a: 403';
+  const lastOperation = failure(undefined, { operation: 'Reboot', state: 'Processing', message });
+  const made = planOf([aManagedNode('a', {}, { ...stuckReboot, status: { ...stuckReboot.status, lastOperation } })]);
+  const said = expect.stringContaining(`comes back. The agent's latest message: ${message}`) as string;
+  expect(made.conditions).toMatchObject([{ progressing: { reason: 'DeadlineExceeded', message: said } }]);
+});
+
 test('an update whose next spec is rejected says so', () => {
   const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
   expect(planOf([{ ...staged, writeRejection: 'denied' }]).conditions).toMatchObject([

@@ -198,6 +198,9 @@ export const LAST_OPERATION = {
 const lastOperation = s.closedObject(LAST_OPERATION);
 export type LastOperation = s.Infer<typeof lastOperation>;
 
+/** Begins the message of the last operation while the agent cannot restore the Node. */
+export const RESTORE_ERROR = 'the Node cannot be restored for now: ';
+
 export const AGENT_STATUS = {
   current_state: s.described(
     s.oneOf(SHADOW_STATES),
