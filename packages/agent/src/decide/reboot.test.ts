@@ -1,4 +1,4 @@
-import type { LastOperation } from '@brupop/shared/api/shadow';
+import type { AgentStatus, LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import {
   AVAILABLE,
@@ -319,15 +319,33 @@ it('counts the limit of a step from now when the clock was set back, and keeps t
   });
 });
 
-it('reports that no drain runs only when that lasts, and once', () => {
-  const given = (agoMs: number, message?: string): Case => ({
+describe('that no drain pass runs', () => {
+  const given = (agoMs: number, message?: string, reportedAgoMs = Infinity): Case => ({
     ...reboot,
     last: { ...step('Drain'), ...(message === undefined ? {} : { message }) },
-    attempt: { excludedUntil: 0, drainError: { message: 'POST drain: 429', sinceMs: NOW - agoMs } },
+    attempt: {
+      excludedUntil: 0,
+      drainError: { message: 'POST drain: 429', sinceMs: NOW - agoMs },
+      reportedMs: NOW - reportedAgoMs,
+    },
   });
-  expect(summary(decided(given(9000)))).toBe('drain');
-  expect(decided(given(10_000))).toMatchObject({
-    status: { lastOperation: { operation: 'Drain', message: 'no drain for now: POST drain: 429' } },
+  const shown = { status: { lastOperation: { operation: 'Drain', message: 'no drain for now: POST drain: 429' } } };
+
+  it('is reported only when that lasts', () => {
+    expect(summary(decided(given(9000)))).toBe('drain');
+    expect(decided(given(10_000))).toMatchObject(shown);
   });
-  expect(summary(decided(given(10_000, 'no drain for now: POST drain: 503')))).toBe('drain');
+
+  it('is reported again when the cause has changed, once a minute', () => {
+    expect(summary(decided(given(MINUTE, 'no drain for now: POST drain: 503', 59_000)))).toBe('drain');
+    expect(decided(given(MINUTE, 'no drain for now: POST drain: 503', MINUTE))).toMatchObject(shown);
+    expect(summary(decided(given(MINUTE, 'no drain for now: POST drain: 429', MINUTE)))).toBe('drain');
+  });
+
+  it('is taken back when one has run', () => {
+    const before = given(MINUTE, 'no drain for now: POST drain: 429', MINUTE);
+    const { status } = decided({ ...before, attempt: { excludedUntil: 0 } }) as { status: AgentStatus };
+    expect(status.lastOperation).toEqual(step('Drain'));
+    expect(summary(decided({ ...before, attempt: {} }))).toBe('exclude');
+  });
 });

@@ -21,12 +21,12 @@ import {
   begin,
   cleanUp,
   describeDrain,
-  describeDrainError,
   DRAIN_ERROR,
   ended,
   failStep,
   hasFailed,
   mayBeActive,
+  reportCallError,
   restoreNode,
   stepGuard,
   stepInProgress,
@@ -199,14 +199,11 @@ function failedDrain(c: AnsweredContext, version: string): Action | undefined {
   return failStep(c, version, code, `${message}; ${describeDrain(latest)}`);
 }
 
-/** Reports once, after 10 s, why no drain pass could run. `status.drain` has the rest. */
+/** Reports why no drain pass could run. `status.drain` has the rest. */
 function reportDrainError(c: AnsweredContext, step: LastOperation): Action | undefined {
-  const { drainError } = c.tracker.attempt;
-  if (step.operation !== 'Drain' || drainError === undefined) return undefined;
-  const isLasting = c.seen.nowMs - drainError.sinceMs >= LIMITS.callErrorReported;
-  if (!isLasting || step.message?.startsWith(DRAIN_ERROR) === true) return undefined;
-  const lastOperation = { ...step, message: describeDrainError(drainError) };
-  return report(c, { lastOperation }, 'reporting why the node is not drained');
+  const { drainError, excludedUntil } = c.tracker.attempt;
+  const isTried = drainError !== undefined || excludedUntil !== undefined;
+  return step.operation === 'Drain' && isTried ? reportCallError(c, step, DRAIN_ERROR, drainError) : undefined;
 }
 
 function activate(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {

@@ -279,6 +279,6 @@ export function describeDrain({ remaining, blockedBy }: DrainResult): string {
   return shorten(`${remaining} ${remaining === 1 ? 'pod is' : 'pods are'} still on the node${blockers}`, MAX_CHARS);
 }
 
-export function describeDrainError({ message }: { readonly message: string }): string {
+function describeDrainError({ message }: { readonly message: string }): string {
   return shorten(`${DRAIN_ERROR}${message}`, MAX_CHARS);
 }
