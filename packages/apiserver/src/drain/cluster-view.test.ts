@@ -7,21 +7,54 @@ import type { Attachments } from './volumes.ts';
 const POD = { metadata: { name: 'web', namespace: 'shop', uid: 'u1', resourceVersion: '1' }, spec: { nodeName: 'a' } };
 
 /** What a pass sees of a node on which kube-apiserver reports these pods. */
-function viewOf(pods: readonly unknown[]): DrainView {
+function viewOf(pods: readonly unknown[], find?: (path: string) => Promise<unknown>): DrainView {
   const list = async ({ path }: { path: string }): Promise<unknown> => ({
     items: path === '/api/v1/pods' ? pods : [],
     metadata: { resourceVersion: '1' },
   });
   const log = { with: () => log, error: () => undefined };
   const context = {
-    client: { request: list } as unknown as KubeClient,
+    client: { request: list, find } as unknown as KubeClient,
     identity: { node: 'a' },
     clock: new FakeClock(),
     log,
     signal: new AbortController().signal,
   } as unknown as PassContext;
-  return new DrainView(context, {} as Attachments);
+  const attachment = { metadata: { name: 'a1', resourceVersion: '1' }, node: 'a', volume: 'disk' };
+  const watch = { list: () => [attachment], subscribe: () => () => undefined, waitSynced: async () => undefined };
+  return new DrainView(context, { watch: () => watch } as unknown as Attachments);
 }
+
+function podWith(namespace: string, claims: readonly string[]): object {
+  const volumes = claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } }));
+  const { metadata } = POD;
+  return { metadata: { ...metadata, namespace, uid: namespace }, spec: { nodeName: 'a', volumes } };
+}
+
+describe('a volume of a pod that has left the node', () => {
+  const left = 'shop/db';
+  const heldAmong = async (pods: readonly object[]): Promise<{ held: boolean; asked: string[] }> => {
+    const asked: string[] = [];
+    const view = viewOf(pods, async (path) => (asked.push(path), { spec: { volumeName: 'disk' } }));
+    await view.load();
+    await view.needVolumes(left, ['disk']);
+    return { held: view.held(left)('disk'), asked: asked.filter((path) => path.includes('claims')) };
+  };
+
+  it('is not held while a pod of its namespace uses it', async () => {
+    expect(await heldAmong([podWith('shop', ['data'])])).toMatchObject({ held: false });
+  });
+
+  it('is held whatever the claims of other namespaces name, and however many these are', async () => {
+    const others = Array.from({ length: 7 }, (_, n) =>
+      podWith(
+        `n${n}`,
+        Array.from({ length: 200 }, (__, i) => `c${i}`),
+      ),
+    );
+    expect(await heldAmong(others)).toEqual({ held: true, asked: [] });
+  });
+});
 
 describe('the pods on a node', () => {
   it('are read from etcd, not from a cache', async () => {

@@ -188,23 +188,29 @@ export class DrainView {
   }
 
   /**
-   * Looks up these volumes for `held`, and those of the pods on the node. Throws KubeError, and
-   * ApiError `Unavailable` at the limit.
+   * Looks up these volumes of a pod (`namespace/name`) for `held`, and those of the pods of its namespace on the node.
+   * Throws KubeError, and ApiError `Unavailable` at the limit.
    */
-  async needVolumes(volumes: readonly string[]): Promise<void> {
+  async needVolumes(pod: string, volumes: readonly string[]): Promise<void> {
     const { signal } = this.#context;
     if (volumes.length === 0) return;
     await this.volumes.learn(volumes, signal);
-    await this.volumes.learnClaims(this.pods(), signal);
+    await this.volumes.learnClaims(this.#neighbours(pod), signal);
     const attached = this.#attachments.watch();
     if (attached !== this.#attached) this.#follow(attached);
     await this.#synced(attached);
   }
 
-  /** Which volumes are attached to the node now although no pod on it uses them. */
-  held(): (volume: string) => boolean {
-    const used = new Set(this.pods().flatMap((pod) => this.volumes.known(pod)));
+  /** Which volumes of a pod (`namespace/name`) are attached to the node now although no pod on it uses them. */
+  held(pod: string): (volume: string) => boolean {
+    const used = new Set(this.#neighbours(pod).flatMap((neighbour) => this.volumes.known(neighbour)));
     return (volume) => this.#isAttached(volume) && !used.has(volume);
+  }
+
+  /** A volume is bound to one claim, so only pods of one namespace can share it, whatever the claims of others name. */
+  #neighbours(pod: string): readonly DrainPod[] {
+    const { namespace } = referenceIn(pod);
+    return this.pods().filter(({ metadata }) => metadata.namespace === namespace);
   }
 
   /** True while a VolumeAttachment binds the volume to the node, or the Node's status names it. */

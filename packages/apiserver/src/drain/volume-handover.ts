@@ -171,7 +171,7 @@ export class VolumeHandovers {
     if (before === undefined) return false;
     const view = this.#view;
     const gone = leftOf(view.pods(), before.podUID) === undefined;
-    if (gone && before.phase !== 'Replacing') await view.needVolumes(before.volumes ?? []);
+    if (gone && before.phase !== 'Replacing') await view.needVolumes(before.pod, before.volumes ?? []);
     if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod);
     const after = nextHandover(before, this.#handoverView(before), this.#context.settings);
     if (after === before) return false;
@@ -181,6 +181,6 @@ export class VolumeHandovers {
 
   #handoverView({ pod }: Handover): HandoverView {
     const view = this.#view;
-    return { pods: view.pods(), isHeld: view.held(), replacement: view.pod(pod), now: this.#context.clock.now() };
+    return { pods: view.pods(), isHeld: view.held(pod), replacement: view.pod(pod), now: this.#context.clock.now() };
   }
 }

@@ -5,7 +5,6 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { canBeName, corePath, groupPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { ApiError } from '../errors.ts';
 import type { DrainContext } from './context.ts';
 
 interface Claim {
@@ -19,7 +18,7 @@ interface Volume {
 /** Of a PersistentVolume. */
 const MAX_NAME = 253;
 /** Anyone may bind pods to a node that name claims which do not exist; real nodes attach far fewer. */
-const MAX_CLAIMS_OF_NODE = 1_000;
+const MAX_CLAIMS = 1_000;
 
 /** Looks up PersistentVolumes and remembers the answers. All methods throw KubeError. */
 export class Volumes {
@@ -40,15 +39,12 @@ export class Volumes {
     return this.known(pod);
   }
 
-  /** Looks up what `known` returns for these pods. Throws ApiError `Unavailable` if they have too many claims. */
+  /** Looks up what `known` returns for these pods: of more than MAX_CLAIMS claims, for the first ones. */
   async learnClaims(pods: readonly DrainPod[], signal: AbortSignal): Promise<void> {
     const keys = new Set<string>();
     for (const pod of pods) for (const claim of pod.claims) keys.add(claimKey(pod, claim));
-    if (keys.size > MAX_CLAIMS_OF_NODE) throw new ApiError('Unavailable', tooManyClaims([...keys]));
-    await forEachOf(
-      [...keys].filter((key) => !this.#volumes.has(key)),
-      (key) => this.#learnOnce(key, signal),
-    );
+    const unknown = [...keys].slice(0, MAX_CLAIMS).filter((key) => !this.#volumes.has(key));
+    await forEachOf(unknown, (key) => this.#learnOnce(key, signal));
   }
 
   async #learnOnce(key: string, signal: AbortSignal): Promise<void> {
@@ -85,15 +81,6 @@ export class Volumes {
   nameOnNode(volume: string): string | undefined {
     return this.#namesOnNodes.get(volume);
   }
-}
-
-function tooManyClaims(keys: readonly string[]): string {
-  const counts = [...Map.groupBy(keys, (key) => key.split('/')[0] ?? '')];
-  const [most = '', { length } = []] = counts.toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
-  return (
-    `expected at most ${MAX_CLAIMS_OF_NODE} PersistentVolumeClaims of the pods on the node, found ${keys.length}, ` +
-    `${length} of them in the namespace "${most}"`
-  );
 }
 
 function claimKey({ metadata: { namespace = '' } }: DrainPod, claim: string): string {
