@@ -15,7 +15,7 @@ const pod = (name: string, kind: string): object => ({
     namespace: 'shop',
     uid: name,
     resourceVersion: '1',
-    ownerReferences: [{ kind, name: 'owner', controller: true }],
+    ownerReferences: [{ apiVersion: 'apps/v1', kind, name: 'owner', controller: true }],
   },
   spec: { nodeName: 'a' },
   status: { phase: 'Running' },

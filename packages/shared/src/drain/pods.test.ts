@@ -1,5 +1,5 @@
 import { aPod } from '../testing/pods.ts';
-import { type DrainPod, goesLast, podKey, podsToEvict, slimPod } from './pods.ts';
+import { daemonSetsInQuestion, type DrainPod, goesLast, podKey, podsToEvict, slimPod } from './pods.ts';
 
 describe('the pods that a drain must see gone', () => {
   const staying = { orphaned: new Set(['apps/gone']), needed: new Set(['agent']) };
@@ -53,8 +53,8 @@ function waitingFor(
 describe('a pod of the API', () => {
   const creationTimestamp = '2026-01-01T00:00:00Z';
   const metadata = { name: 'web', namespace: 'apps', uid: 'u', resourceVersion: '1', creationTimestamp };
-  const owner = (kind: string, controller = true): object => ({
-    ownerReferences: [{ apiVersion: 'apps/v1', kind, name: 'logs', uid: 'd', controller }],
+  const owner = (kind: string, controller = true, apiVersion = 'apps/v1'): object => ({
+    ownerReferences: [{ apiVersion, kind, name: 'logs', uid: 'd', controller }],
   });
   const volumes = (volume: object): object => ({ spec: { volumes: [{ name: 'data', ...volume }] } });
 
@@ -87,6 +87,12 @@ describe('a pod of the API', () => {
       { own: false },
     ],
     ['of a DaemonSet', owner('DaemonSet'), {}, { daemonSet: 'apps/logs', unmanaged: false }],
+    [
+      'of a DaemonSet of another API group',
+      owner('DaemonSet', true, 'apps.kruise.io/v1alpha1'),
+      {},
+      { daemonSet: 'apps/logs', foreignDaemonSet: true, unmanaged: false },
+    ],
     ['only owned, not controlled, by a DaemonSet', owner('DaemonSet', false), {}, { unmanaged: true }],
     ['of a StatefulSet', owner('StatefulSet'), {}, { stateful: true, unmanaged: false }],
     ['without an owner', {}, {}, { unmanaged: true, stateful: false, controller: '' }],
@@ -135,6 +141,15 @@ describe('a pod of the API', () => {
     const owner = { apiVersion, kind, name: 'one', uid: 'o', controller: true };
     const pod = slimPod({ metadata: { ...metadata, ownerReferences: [owner] } });
     expect([pod.servesVolumes, goesLast(pod)]).toEqual([expected, expected]);
+  });
+
+  it.each([
+    ['apps/v1', ['apps/logs']],
+    ['apps.kruise.io/v1alpha1', []],
+  ])('is of a DaemonSet of %s, which is asked for only if Kubernetes has it', (apiVersion, expected) => {
+    const pod = slimPod({ metadata: { ...metadata, ...owner('DaemonSet', true, apiVersion) } });
+    expect([...daemonSetsInQuestion([pod])]).toEqual(expected);
+    expect(podsToEvict([pod], { orphaned: new Set() })).toEqual([]);
   });
 
   it('belongs to the operator in its namespace only', () => {

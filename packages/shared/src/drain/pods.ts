@@ -42,6 +42,8 @@ export interface DrainPod extends KubernetesObject {
   readonly healthIgnored: boolean;
   /** The DaemonSet that controls it, as `namespace/name`. */
   readonly daemonSet?: string;
+  /** That is of another API group, as of OpenKruise. It counts as one that exists. */
+  readonly foreignDaemonSet?: boolean;
   /** A container of it does not start: it crashes again and again, or has no image or configuration. */
   readonly failing: boolean;
   /** How often its containers were restarted. */
@@ -159,8 +161,13 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
         : `${truncated(controller.kind, MAX_NAME)} ${namespace}/${truncated(controller.name, MAX_NAME)}`,
     stateful: controller?.kind === 'StatefulSet',
     servesVolumes: controller !== undefined && isInstanceManager(controller),
-    ...(controller?.kind === 'DaemonSet' && { daemonSet: `${namespace}/${truncated(controller.name, MAX_NAME)}` }),
+    ...(controller?.kind === 'DaemonSet' && fromDaemonSet(namespace, controller)),
   };
+}
+
+function fromDaemonSet(namespace: string, { apiVersion, name }: OwnerReference) {
+  const isForeign = !apiVersion.startsWith('apps/');
+  return { daemonSet: `${namespace}/${truncated(name, MAX_NAME)}`, ...(isForeign && { foreignDaemonSet: true }) };
 }
 
 /** Of Longhorn, which deletes the budget of such a pod once its node is cordoned and no volume is attached there. */
@@ -291,9 +298,10 @@ export function cameBack({ metadata, toleratesCordon }: DrainPod, cordonedSince:
   return (parseTime(metadata.creationTimestamp) ?? 0) > cordonedSince + lagMs;
 }
 
-/** The DaemonSets (`namespace/name`) whose existence decides about a pod. */
+/** The DaemonSets of Kubernetes (`namespace/name`) whose existence decides about a pod. */
 export function daemonSetsInQuestion(pods: readonly DrainPod[]): ReadonlySet<string> {
-  return new Set(
-    pods.flatMap((pod) => (pod.daemonSet === undefined || pod.mirror || pod.finished ? [] : [pod.daemonSet])),
+  const asked = pods.filter(
+    ({ mirror, finished, foreignDaemonSet }) => !mirror && !finished && foreignDaemonSet !== true,
   );
+  return new Set(asked.flatMap(({ daemonSet }) => daemonSet ?? []));
 }
