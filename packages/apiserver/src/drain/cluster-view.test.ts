@@ -6,8 +6,15 @@ import type { Attachments } from './volumes.ts';
 
 const POD = { metadata: { name: 'web', namespace: 'shop', uid: 'u1', resourceVersion: '1' }, spec: { nodeName: 'a' } };
 
+interface Cluster {
+  readonly find?: (path: string) => Promise<unknown>;
+  readonly waitSynced?: (signal: AbortSignal) => Promise<void>;
+  readonly clock?: FakeClock;
+}
+
 /** What a pass sees of a node on which kube-apiserver reports these pods. */
-function viewOf(pods: readonly unknown[], find?: (path: string) => Promise<unknown>): DrainView {
+function viewOf(pods: readonly unknown[], cluster: Cluster = {}): DrainView {
+  const { find, waitSynced = async () => undefined, clock = new FakeClock() } = cluster;
   const list = async ({ path }: { path: string }): Promise<unknown> => ({
     items: path === '/api/v1/pods' ? pods : [],
     metadata: { resourceVersion: '1' },
@@ -16,12 +23,12 @@ function viewOf(pods: readonly unknown[], find?: (path: string) => Promise<unkno
   const context = {
     client: { request: list, find } as unknown as KubeClient,
     identity: { node: 'a' },
-    clock: new FakeClock(),
+    clock,
     log,
     signal: new AbortController().signal,
   } as unknown as PassContext;
   const attachment = { metadata: { name: 'a1', resourceVersion: '1' }, node: 'a', volume: 'disk' };
-  const watch = { list: () => [attachment], subscribe: () => () => undefined, waitSynced: async () => undefined };
+  const watch = { list: () => [attachment], subscribe: () => () => undefined, waitSynced };
   return new DrainView(context, { watch: () => watch } as unknown as Attachments);
 }
 
@@ -35,11 +42,20 @@ describe('a volume of a pod that has left the node', () => {
   const left = 'shop/db';
   const heldAmong = async (pods: readonly object[]): Promise<{ held: boolean; asked: string[] }> => {
     const asked: string[] = [];
-    const view = viewOf(pods, async (path) => (asked.push(path), { spec: { volumeName: 'disk' } }));
+    const view = viewOf(pods, { find: async (path) => (asked.push(path), { spec: { volumeName: 'disk' } }) });
     await view.load();
     await view.needVolumes(left, ['disk']);
     return { held: view.held(left)('disk'), asked: asked.filter((path) => path.includes('claims')) };
   };
+
+  it('is unknown until the VolumeAttachments are listed, and the error names these', async () => {
+    const clock = new FakeClock();
+    const waitSynced = (signal: AbortSignal): Promise<void> => clock.sleep(60_000, signal);
+    const view = viewOf([], { find: async () => undefined, waitSynced, clock });
+    const message = 'the Kubernetes API has not listed the VolumeAttachments within 5000 ms';
+    const needed = view.needVolumes(left, ['disk']);
+    await Promise.all([expect(needed).rejects.toMatchObject({ code: 'Unavailable', message }), clock.advance(5_000)]);
+  });
 
   it('is not held while a pod of its namespace uses it', async () => {
     expect(await heldAmong([podWith('shop', ['data'])])).toMatchObject({ held: false });

@@ -198,7 +198,7 @@ export class DrainView {
     await this.volumes.learnClaims(this.#neighbours(pod), signal);
     const attached = this.#attachments.watch();
     if (attached !== this.#attached) this.#follow(attached);
-    await this.#synced(attached);
+    await this.#synced('the VolumeAttachments', attached);
   }
 
   /** Which volumes of a pod (`namespace/name`) are attached to the node now although no pod on it uses them. */
@@ -238,7 +238,7 @@ export class DrainView {
     const reflector = known ?? this.#reflector('replacement pod', path, `metadata.name=${name}`, slimPod);
     if (known === undefined) this.#running.push(reflector.run(this.#context.signal));
     this.#namedPods.set(key, reflector);
-    await this.#synced(reflector);
+    await this.#synced(`the pod ${key}`, reflector);
   }
 
   /** The pod of that name (`namespace/name`), on any node. */
@@ -267,9 +267,9 @@ export class DrainView {
     return reflector;
   }
 
-  async #synced(reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>): Promise<void> {
+  async #synced(what: string, reflector: Pick<Reflector<KubernetesObject>, 'waitSynced'>): Promise<void> {
     const limit = new AbortController();
-    const message = `the Kubernetes API has not listed what a drain needs within ${SYNC_LIMIT_MS} ms`;
+    const message = `the Kubernetes API has not listed ${what} within ${SYNC_LIMIT_MS} ms`;
     const late = (): void => limit.abort(new ApiError('Unavailable', message));
     const cancel = this.#context.clock.after(SYNC_LIMIT_MS, late);
     await reflector.waitSynced(AbortSignal.any([this.#context.signal, limit.signal])).finally(cancel);

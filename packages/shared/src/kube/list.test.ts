@@ -41,6 +41,13 @@ const names = (collection: Collection, fieldSelector?: string, maxItems?: number
     ...(maxItems !== undefined && { maxItems }),
   }).then(({ items }) => items);
 
+it.each([
+  [undefined, 'GET /things: expected at most 2 objects, found more'],
+  ['spec.nodeName=a', 'GET /things?fieldSelector=spec.nodeName=a: expected at most 2 objects, found more'],
+])('is rejected with more objects than expected, and named with its selector (%s)', async (selector, message) => {
+  await expect(names(new Collection(3, 1_000), selector, 2)).rejects.toMatchObject({ message });
+});
+
 it('is read in pages', async () => {
   const collection = new Collection(1_200, 1_000);
   expect(await names(collection)).toHaveLength(1_200);

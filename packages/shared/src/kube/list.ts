@@ -57,7 +57,7 @@ export function quarterOfHeap(): number {
 
 /** Throws KubeError, also `ResponseTooLarge` for a single object, or for more than `maxItems` or `maxChars`. */
 export async function readList<T>(client: Pick<KubeClient, 'request'>, options: ListOptions<T>): Promise<List<T>> {
-  const { path, slim, maxItems = Infinity, maxChars } = options;
+  const { slim, maxItems = Infinity, maxChars } = options;
   const sizes = new Sizes();
   const items: T[] = [];
   let read = 0;
@@ -65,14 +65,21 @@ export async function readList<T>(client: Pick<KubeClient, 'request'>, options: 
   for await (const page of readPages(client, options)) {
     read += page.items.length;
     if (read > maxItems)
-      throw new KubeError(0, TOO_LARGE, `GET ${path}: expected at most ${maxItems} objects, found more`);
+      throw new KubeError(0, TOO_LARGE, `${nameOf(options)}: expected at most ${maxItems} objects, found more`);
     const kept = page.items.map((raw) => slim(raw)).filter((object) => object !== undefined);
     items.push(...kept);
     if (maxChars !== undefined && sizes.add(kept) > maxChars)
-      throw new KubeError(0, TOO_LARGE, `GET ${path}: ${tooManyChars(maxChars, sizes)}`);
+      throw new KubeError(0, TOO_LARGE, `${nameOf(options)}: ${tooManyChars(maxChars, sizes)}`);
     resourceVersion = page.resourceVersion;
   }
   return { items, omitted: read - items.length, resourceVersion };
+}
+
+/** With the selectors, since one list may be of a node, and another one of the cluster. */
+function nameOf({ path, query = {} }: Pick<KubeRequest, 'path' | 'query'>): string {
+  const { resourceVersion: _, ...selectors } = query;
+  const parts = Object.entries(selectors).map(([key, value]) => `${key}=${value}`);
+  return `GET ${path}${parts.length === 0 ? '' : `?${parts.join('&')}`}`;
 }
 
 /** How many characters the objects of each namespace have. */
