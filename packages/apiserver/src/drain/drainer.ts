@@ -28,11 +28,11 @@ const RESERVE_MS = 1_500;
 /** Evictions and deletions of all drains of one replica. */
 const EVICTION_RATE = { perSecond: 100, burst: 100 };
 /**
- * Of one replica. A pass holds up to four of its 256 connections to the Kubernetes API, mostly for watches, and an
- * eviction holds another one while an admission webhook takes its time; the rest is for all other requests.
+ * Of one replica. A pass holds up to four of its 1,024 connections to the Kubernetes API for watches, and an eviction
+ * holds another one while an admission webhook takes its time. So connections are left for requests that end soon.
  */
-const MAX_PASSES = 40;
-const MAX_EVICTIONS = 50;
+const MAX_PASSES = 200;
+const MAX_EVICTIONS = 100;
 
 export class Drainer {
   readonly #context: DrainContext;

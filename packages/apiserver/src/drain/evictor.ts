@@ -24,7 +24,10 @@ const MAX_NAMED_BUDGETS = 10;
 /** An eviction that was not requested, so that the pass ends in time. */
 const TOO_MANY: EvictionOutcome = {
   kind: 'blocked',
-  block: { reason: 'Throttled', message: 'the API server of the operator waits for responses to too many evictions' },
+  block: {
+    reason: 'Throttled',
+    message: 'this replica waits for responses to too many evictions; an admission webhook may be slow',
+  },
   retryAfterMs: 1_000,
 };
 

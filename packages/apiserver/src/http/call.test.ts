@@ -165,6 +165,6 @@ it('a call that takes too long names its Node and what was called', async () => 
   const call = withinLimit({ what: 'restore of Node a', response, clock, stop, limitMs: 39_999.6 }, (signal) =>
     clock.sleep(60_000, signal),
   );
-  const message = 'restore of Node a: not done within 40000 ms; repeat';
+  const message = 'restore of Node a: not done in time; repeat';
   await Promise.all([expect(call).rejects.toMatchObject({ code: 'Unavailable', message }), clock.advance(40_000)]);
 });

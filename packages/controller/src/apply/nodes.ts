@@ -3,6 +3,7 @@
  * faster, so each write is based on a live read or carries the resourceVersion that it was planned
  * from.
  */
+import { RESTORE_WRITE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { AGENT, COMPONENT_LABEL, STARTUP_TAINT, WAITING_TAINT } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
@@ -82,7 +83,8 @@ async function restore(context: ApplyContext, { managedNode, event }: Cleanup, k
   const { name } = node.metadata;
   const log = context.logOf(name);
   const send = async (): Promise<void> => {
-    await client.mergePatch(corePath('nodes', { name }), restorePatch(node), { signal });
+    const options = { signal, timeoutMs: RESTORE_WRITE_LIMIT_MS };
+    await client.mergePatch(corePath('nodes', { name }), restorePatch(node), options);
     log.info('node restored: its agent has not restored it');
     events.record(event);
   };

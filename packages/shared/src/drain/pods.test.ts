@@ -180,3 +180,10 @@ test('what anyone may write into a pod is kept up to a bound', () => {
   expect(JSON.stringify(pod).length).toBeLessThan(100_000);
   expect(pod.metadata.labels).toEqual({});
 });
+
+it('a pod of a DaemonSet of another API group stays, although one of apps/v1 with its name is gone', () => {
+  const pod = { ...aPod('logs'), daemonSet: 'apps/logs' };
+  const orphaned = new Set(['apps/logs']);
+  expect(podsToEvict([pod], { orphaned })).toEqual([pod]);
+  expect(podsToEvict([{ ...pod, foreignDaemonSet: true }], { orphaned })).toEqual([]);
+});

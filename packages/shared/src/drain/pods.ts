@@ -281,7 +281,7 @@ export function podsToEvict(
     hasEnded(pod) ||
     needed?.has(pod.metadata.uid) === true ||
     cameBack(pod, cordonedSince) ||
-    (pod.daemonSet !== undefined && !pod.finished && !orphaned.has(pod.daemonSet));
+    (pod.daemonSet !== undefined && !pod.finished && (pod.foreignDaemonSet === true || !orphaned.has(pod.daemonSet)));
   const going = pods.filter((pod) => !stays(pod)).map((pod) => ({ pod, key: podKey(pod) }));
   return going.toSorted((a, b) => (a.key < b.key ? -1 : 1)).map(({ pod }) => pod);
 }

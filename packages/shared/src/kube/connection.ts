@@ -20,7 +20,8 @@ export interface KubeClientOptions {
   readonly access: ClusterAccess;
 }
 
-const MAX_CONNECTIONS = 256;
+/** They are opened when they are needed. A drain of an API server holds up to four of them. */
+const MAX_CONNECTIONS = 1_024;
 const CONNECT_LIMIT_MS = 5_000;
 /** Keeps quiet watches open in NAT and load balancers, which drop idle connections after a minute. */
 const TCP_KEEPALIVE_MS = 20_000;

@@ -1,4 +1,5 @@
 import { jest } from '@jest/globals';
+import { RESTORE_CALL_LIMIT_MS, RESTORE_WRITE_LIMIT_MS } from '../../../../packages/shared/src/api/deadlines.ts';
 import { type Cases, runCases } from '../../../framework/faults/at-every-step.ts';
 import type { Fault } from '../../../framework/faults/fault.ts';
 import { fleetNodes } from '../../../framework/fleet/fleet.ts';
@@ -23,11 +24,15 @@ const cases: Cases = {
   'controllers and API servers reach no kube-apiserver for longer than any call may take': cutOff(
     'kube-apiserver',
     'hang',
-    15_000,
+    RESTORE_WRITE_LIMIT_MS + 3_000,
   ),
   'requests of controllers and API servers are lost': cutOff('kube-apiserver', 'requests lost'),
   'controllers and API servers receive nothing': cutOff('kube-apiserver', 'answers lost'),
-  'agents receive nothing for longer than any call or stream may take': cutOff('API server', 'answers lost', 40_000),
+  'agents receive nothing for longer than any call or stream may take': cutOff(
+    'API server',
+    'answers lost',
+    RESTORE_CALL_LIMIT_MS + 3_000,
+  ),
   'the leading controller alone is cut off past its lease': [{ kind: 'leader cut off', how: 'hang', forMs: 20_000 }],
   'the leading controller alone receives nothing past its lease': [
     { kind: 'leader cut off', how: 'answers lost', forMs: 20_000 },
