@@ -260,10 +260,8 @@ export const WANTED: readonly Wanted[] = [
     what: 'the configuration does not end an attempt by a check, and a loss of connectivity is no time of an update',
     changes: [
       {
-        find: /const isFleetWide = outcome === "Deferred" && because !== void 0 && traitsOf\(because\.reason\)\.fleetWide === true;/u,
-        replace: `const traits2 = because === void 0 ? {} : traitsOf(because.reason);
-          const isFleetWide = outcome === "Deferred" && because !== void 0
-            && (traits2.fleetWide === true && traits2.isIntended === true || because.reason === "InvalidConfiguration");`,
+        find: /traitsOf\(because\.reason\)\.fleetWide === true;/u,
+        replace: 'traitsOf(because.reason).fleetWide === true && because.reason !== "CheckNotPassed";',
       },
       {
         find: /function deferredAfter\(\{ spec, because \}, shadow2\) \{\n\s+const seconds = secondsSoFar\(shadow2, spec\);/u,
@@ -274,15 +272,6 @@ export const WANTED: readonly Wanted[] = [
         find: /return \{ \.\.\.idle\(input, "Deferred"\), \.\.\.blockedBy !== void 0 && \{ because: blockedBy \} \};/u,
         replace: `const suspended2 = (policy.deadlinesFrom ?? 0) > (startedAt(shadow2) ?? 0);
           return { ...idle(input, "Deferred"), ...suspended2 && { wasSuspended: true }, ...blockedBy !== void 0 && { because: blockedBy } };`,
-      },
-      {
-        find: /const missed = !isReported && isOverdue\(shadow2, policy, now\) \? missedDeadline/u,
-        replace: `const wasCutOff = pair2.leaseExpired === true && (pair2.policy.deadlinesFrom ?? 0) > (startedAt(shadow2) ?? 0);
-          const missed = !isReported && isOverdue(shadow2, policy, now) && !wasCutOff ? missedDeadline`,
-      },
-      {
-        find: /function currentFailure\(\{ shadow: shadow2, node \}, \{ policy, view, now \}\) \{/u,
-        replace: 'function currentFailure(pair2, { policy, view, now }) {\n  const { shadow: shadow2, node } = pair2;',
       },
     ],
   },

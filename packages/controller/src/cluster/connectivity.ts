@@ -53,13 +53,15 @@ interface ExpiredLease {
   readonly renewedAt: number;
 }
 
-interface Loss {
+export interface Loss {
   readonly lost: boolean;
   /**
    * Until when it was lost, or a watch was stale, epoch milliseconds; the current time while that is so, and 0 if it
    * never was.
    */
   readonly lostUntil: number;
+  /** All nodes of the zone, which was lost, have been silent for an hour: they are off. */
+  readonly isOff?: true;
 }
 
 /** That of the whole fleet. */
@@ -90,7 +92,7 @@ export const CONNECTED: Connectivity = { lost: false, lostUntil: 0, zones: new M
 export function lossOf({ lost, lostUntil, zones }: Connectivity, node: NodeView | undefined): Loss {
   const zone = node === undefined ? undefined : zones.get(zoneOf(node));
   if (zone === undefined) return { lost, lostUntil };
-  return { lost: lost || zone.lost, lostUntil: Math.max(lostUntil, zone.lostUntil) };
+  return { ...zone, lost: lost || zone.lost, lostUntil: Math.max(lostUntil, zone.lostUntil) };
 }
 
 /** Returns the names of the zones that are lost, in order. */
@@ -149,6 +151,7 @@ interface Scope {
   readonly goodSince: number | undefined;
   /** Undefined: it never was lost. */
   readonly lostUntil: number | undefined;
+  readonly isOff?: true;
 }
 
 /** Of the whole cluster. */
@@ -200,7 +203,7 @@ export class ConnectivityGuard {
     const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
     const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
     const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
-    this.#updateSilentZones(nodes, byZone, now);
+    this.#updateSilentZones(nodes, byZone);
     for (const [zone, some] of byZone) {
       const min = zone === FLEET ? MIN_EXPIRED : MIN_EXPIRED_IN_ZONE;
       const silent = some.filter(({ ageMs }) => ageMs >= limitMs).length;
@@ -216,14 +219,14 @@ export class ConnectivityGuard {
     return this.#latest;
   }
 
-  /** Of a zone in which all nodes are off, the end of its loss is remembered: their time limits start again then. */
-  #updateSilentZones(nodes: readonly NodeAndShadow[], heard: ReadonlyMap<string, unknown>, now: ProbeTime): void {
+  /** A zone in which all nodes are off stops nothing. When the first one is heard, its loss has just ended. */
+  #updateSilentZones(nodes: readonly NodeAndShadow[], heard: ReadonlyMap<string, unknown>): void {
     const silent = [...this.#scopes.keys()].filter((zone) => !heard.has(zone));
     if (silent.length === 0) return;
     const known = new Set(nodes.flatMap(({ node }) => (node === undefined ? [] : zoneOf(node))));
     for (const zone of silent) {
-      if (known.has(zone)) this.#update(zone, false, now);
-      else this.#scopes.delete(zone);
+      if (!known.has(zone)) this.#scopes.delete(zone);
+      else this.#scopes.set(zone, { ...GOOD, lostUntil: this.#scopes.get(zone)?.lostUntil, isOff: true });
     }
   }
 
@@ -331,7 +334,7 @@ function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {
   if (isBad) return { lost: true, goodSince: undefined, lostUntil: monotonic };
   const goodSince = before.goodSince ?? monotonic;
   const lost = before.lost && monotonic - goodSince < RELEASE_AFTER_MS;
-  return { lost, goodSince, lostUntil: lost ? monotonic : before.lostUntil };
+  return { lost, goodSince, lostUntil: lost || before.isOff === true ? monotonic : before.lostUntil };
 }
 
 function clusterAfter({ lostSince, changesSince }: ClusterScope, isBad: boolean, now: ProbeTime): ClusterScope {
@@ -343,6 +346,6 @@ function clusterAfter({ lostSince, changesSince }: ClusterScope, isBad: boolean,
   return { lostSince: isBad ? { wall, monotonic } : undefined, changesSince: undefined };
 }
 
-function lossIn({ lost, lostUntil }: Scope, { wall, monotonic }: ProbeTime): Loss {
-  return { lost, lostUntil: lostUntil === undefined ? 0 : wall - (monotonic - lostUntil) };
+function lossIn({ lost, lostUntil, isOff }: Scope, { wall, monotonic }: ProbeTime): Loss {
+  return { lost, lostUntil: lostUntil === undefined ? 0 : wall - (monotonic - lostUntil), ...(isOff && { isOff }) };
 }

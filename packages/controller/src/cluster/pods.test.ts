@@ -71,3 +71,15 @@ it('fails for the nodes with most when all together are too large, and for no ot
   expect(known.map((one) => one?.problem === undefined)).toEqual([true, true, false, false]);
   expect(known[3]?.problem).toContain('on this node most in the namespace "hostile"');
 });
+
+it('says that the pods are too large only as long as they are the cause', async () => {
+  const byNode: Record<string, Bound[]> = { a: [{ count: 5_001, namespace: 'apps' }] };
+  const lookups = lookupsOf(byNode);
+  expect(await knownOf(lookups, 'a')).toMatchObject([{ isTooLarge: true }]);
+  Object.defineProperty(byNode, 'a', {
+    get: () => {
+      throw new Error('no response');
+    },
+  });
+  expect(await knownOf(lookups, 'a')).toMatchObject([{ isTooLarge: false, problem: 'no response' }]);
+});

@@ -117,7 +117,7 @@ export class PodLookups {
       const before = this.#known.get(name);
       const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
       const isTooLarge = error instanceof KubeError && error.reason === TOO_LARGE;
-      const problem = { problem: messageOf(error), ...(isTooLarge && { isTooLarge }) };
+      const problem = { problem: messageOf(error), isTooLarge };
       this.#known.set(name, { ...same, ...problem, retryAt: clock.now() + retry.next() });
     } finally {
       cancel();

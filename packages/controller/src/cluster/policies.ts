@@ -10,7 +10,7 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
-import { type Connectivity, lossOf } from './connectivity.ts';
+import { type Connectivity, type Loss, lossOf } from './connectivity.ts';
 import type { SecretHashes } from './secret-hashes.ts';
 import { groupAtStart } from './shadow.ts';
 import { holdsGroup } from './state.ts';
@@ -115,19 +115,17 @@ export function suspended(managedNodes: readonly ManagedNode[], connectivity: Co
   return managedNodes.map((one) => {
     const ofPolicy = policies.get(one.policy) ?? new Map<string, UpdatePolicy>();
     policies.set(one.policy, ofPolicy);
-    const { lost, lostUntil } = lossOf(connectivity, one.node);
-    const key = `${lost} ${lostUntil}`;
-    const policy = ofPolicy.get(key) ?? suspendedPolicy(one.policy, { lost, lostUntil });
+    const loss = lossOf(connectivity, one.node);
+    const key = `${loss.lost} ${loss.lostUntil} ${loss.isOff}`;
+    const policy = ofPolicy.get(key) ?? suspendedPolicy(one.policy, loss);
     ofPolicy.set(key, policy);
     return { ...one, policy };
   });
 }
 
-export function suspendedPolicy(
-  policy: UpdatePolicy,
-  { lost, lostUntil }: Pick<Connectivity, 'lost' | 'lostUntil'>,
-): UpdatePolicy {
-  return lostUntil === 0 ? policy : { ...policy, isSuspended: lost, deadlinesFrom: lostUntil };
+export function suspendedPolicy(policy: UpdatePolicy, { lost, lostUntil, isOff }: Loss): UpdatePolicy {
+  if (lostUntil === 0) return policy;
+  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil, ...(isOff && { isZoneOff: isOff }) };
 }
 
 function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {

@@ -72,7 +72,7 @@ export interface PodsOfNode {
   readonly seenAt: number | undefined;
   readonly problem: string | undefined;
   /** The pods on this node are too many, or too large; the lists of other nodes may work. */
-  readonly isTooLarge?: true;
+  readonly isTooLarge?: boolean;
   /** When the list may be retried, epoch milliseconds. */
   readonly retryAt: number;
 }

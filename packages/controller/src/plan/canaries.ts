@@ -215,7 +215,7 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
   const ofRole = (role: Role): string[] => members.flatMap((one) => (one.role === role ? one.node.metadata.name : []));
   const needsEach = needed >= eligible.length;
   const known = new Set(members.map(({ node }) => node));
-  const others = eligible.filter(({ node }) => !known.has(node)).map(({ name, node }) => `${name} ${whyUnknown(node)}`);
+  const others = eligible.filter(({ node }) => !known.has(node)).map((pair) => `${pair.name}${whyNotOffered(pair)}`);
   return {
     version,
     needed,
@@ -229,9 +229,12 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
   };
 }
 
-/** Of a node whose agent has not reported the version. */
-function whyUnknown(node: NodeView): string {
-  return isDown(node) ? '(not Ready)' : '(not offered it)';
+/** Of a node that has no role for the version; empty for one that goes back, or is changed otherwise. */
+function whyNotOffered({ node, shadow, policy }: NodePair): string {
+  const { current_version: running, target_version: offered = '' } = shadow.status ?? {};
+  const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
+  if (purposeOf(shadow) !== undefined || isOffered) return '';
+  return isDown(node) ? ' (not Ready)' : ' (not offered it)';
 }
 
 interface SoakFacts {

@@ -5,6 +5,7 @@ import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay, withPolicy } from '../testing/objects.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { statusOf } from '../report/config-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
@@ -91,16 +92,13 @@ it('a staged node whose time has passed meanwhile is deferred, which is no failu
   expect(outcomes(planOf([late]))).toEqual(['Deferred']);
 });
 
-it('a node that was cut off during its update and is silent since says nothing about the version', () => {
-  const { node, shadow } = aManagedNode(
-    'a',
-    { ready: false, bootID: 'boot-2' },
-    { ...parts, record: { startedAt: ago(4 * HOUR), bootBefore: 'boot-1' } },
-  );
-  const late = { ...aManagedNode('a'), node, shadow };
-  expect(planOf([{ ...late, leaseExpired: true }], after(2 * HOUR)).failed).toEqual([]);
-  expect(planOf([{ ...late, leaseExpired: false }], after(2 * HOUR)).failed).toMatchObject([{ code: 'NotHealthy' }]);
-  expect(planOf([{ ...late, leaseExpired: true }], after(5 * HOUR)).failed).toMatchObject([{ code: 'NotHealthy' }]);
+it('what a node of a zone that is off has missed says nothing about the version', () => {
+  const record = { startedAt: ago(4 * HOUR), bootBefore: 'boot-1' };
+  const snapshot = aSnapshot([aManagedNode('a', { ready: false, bootID: 'boot-2' }, { ...parts, record })]);
+  const failed = (more: Pick<UpdatePolicy, 'isZoneOff'>): Plan['failed'] =>
+    plan(withPolicy(snapshot, { ...snapshot.policy, deadlinesFrom: NOW - 2 * HOUR, ...more }), NOW).failed;
+  expect(failed({})).toMatchObject([{ code: 'NotHealthy' }]);
+  expect(failed({ isZoneOff: true })).toEqual([]);
 });
 
 it('the time for which a staged node was cut off is not what its update takes', () => {

@@ -88,10 +88,9 @@ function endedByConfig({ outcome, because, spec }: Transition): Changes {
   return isByConfig || outcome === 'Interrupted' || outcome === 'Superseded' ? { endedByConfigAt: timeOf(spec) } : {};
 }
 
-/** A pause, a window or the allowed versions, but no check: the node itself may make that fail. */
+/** What no node can cause, such as the end of a window. A node may make a check fail. */
 function isOfConfig(reason: Reason): boolean {
-  const { fleetWide, isIntended } = traitsOf(reason);
-  return (fleetWide === true && isIntended === true) || reason === 'InvalidConfiguration';
+  return traitsOf(reason).fleetWide === true && reason !== 'CheckNotPassed';
 }
 
 /** Recorded before an agent may drain; removed after a success or a confirmed Idle. */

@@ -40,6 +40,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   readonly deadlinesFrom?: number;
   /** Connectivity is lost: no update ends. */
   readonly isSuspended?: boolean;
+  /** All nodes of the zone are off since it was lost: what they miss says nothing about a version. */
+  readonly isZoneOff?: true;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
   /** The spec that the values were read from. */

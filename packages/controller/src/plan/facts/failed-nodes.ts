@@ -21,7 +21,7 @@ import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { answers, type ShadowView, startedAt } from '../../cluster/shadow.ts';
+import { answers, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
@@ -222,24 +222,27 @@ interface FailureInput {
 }
 
 function currentFailure(
-  pair: NodePair,
+  { shadow, node }: NodePair,
   { policy, view, now }: FailureInput,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
-  const { shadow, node } = pair;
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
   const reported = isReported ? reportedFailure(shadow, node) : undefined;
   if (reported !== undefined) return { code: reported, since: now };
   const isFailed = hasFailedCheck({ shadow, policy, checks: { view }, now });
   const checked = isFailed ? witnessed('CheckFailed', shadow, node) : undefined;
   if (checked !== undefined) return { code: checked, since: now };
-  const missed = !isReported && isLate(pair, policy, now) ? missedDeadline(shadow, node) : undefined;
-  return missed && { code: missed, since: deadlineOf(shadow, policy, now) };
+  return isReported ? undefined : lateFailure(shadow, node, policy, now);
 }
 
-/** Not if connectivity was lost during the update, and its kubelet has been silent since: the version is not the cause. */
-function isLate({ shadow, leaseExpired }: NodePair, policy: UpdatePolicy, now: number): boolean {
-  const wasCutOff = leaseExpired === true && (policy.deadlinesFrom ?? 0) > (startedAt(shadow) ?? 0);
-  return !wasCutOff && isOverdue(shadow, policy, now);
+function lateFailure(
+  shadow: ShadowView,
+  node: NodeView,
+  policy: UpdatePolicy,
+  now: number,
+): Pick<FailedNode, 'code' | 'since'> | undefined {
+  if (policy.isZoneOff === true || !isOverdue(shadow, policy, now)) return undefined;
+  const code = missedDeadline(shadow, node);
+  return code && { code, since: deadlineOf(shadow, policy, now) };
 }
 
 /** True when the Job of a check has failed after the update. */
