@@ -60,6 +60,8 @@ export interface Transition {
   readonly wasSuspended?: boolean;
   /** Started although disruption budgets hold pods of the node. */
   readonly isBlocked?: boolean;
+  /** At a start: the node gets back what it had before settings that failed. */
+  readonly restores?: boolean;
   /** At a start: the group that the node is in. */
   readonly group?: string | undefined;
   /** At a start: the members of quorums on the node. */

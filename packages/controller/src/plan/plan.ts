@@ -145,7 +145,8 @@ function decide(
   const spec = startSpec(candidate.version, policy, fleetState.now, settings);
   const isBlocked = mayOpen(candidate, fleetState);
   const members = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
-  const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked } as const;
+  const restores = settings?.state === 'failed';
+  const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked, restores } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };
 }

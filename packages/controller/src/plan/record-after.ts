@@ -141,7 +141,7 @@ const cancelled: Recorder = (transition, shadow, node) => ({
 
 const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   Started: (transition, shadow) => ({
-    ...lostSettings(transition, shadow),
+    ...(transition.restores !== true && lostSettings(transition, shadow)),
     ...(transition.isBlocked === true && blockedDrain(shadow, transition.spec)),
     ...(!sameVersion(shadow.status?.current_version, transition.spec.version) && endRollback(transition, shadow)),
   }),

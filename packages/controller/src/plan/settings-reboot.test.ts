@@ -288,6 +288,23 @@ it('restores them with another reboot, also of a node that is not Ready, which h
   expect(outcomes(planOf([member('b', { ...parts, record: restored })]))).toEqual([]);
 });
 
+describe('restoring settings that were proved', () => {
+  const former: Setting[] = wanted.map((one) => ({ ...one, value: '"none"' }));
+  const settingsProved = former.map(({ key, value }): [string, string] => [key, value]);
+  const settingsFailed = { hash, at: ago(60 * MINUTE) };
+  const record = { settingsProved, settingsFailed, settingsRebooted: settingsFailed };
+
+  it.each([OLD, NEW])('keeps them on record when the reboot or update to %s starts', (target_version) => {
+    const found = { ...record, settingsRebooted: undefined };
+    const [change] = planOf([atRest('a', { record: found, status: { target_version } }, former)]).specs;
+    expect(change).toMatchObject({
+      outcome: 'Started',
+      spec: { version: target_version, settings: { leaves: former, allow: 'NeedsReboot' } },
+    });
+    expect(change?.record.settingsProved).toEqual(settingsProved);
+  });
+});
+
 it('restores with a reboot what a change without one has undone, as any other reboot', () => {
   const parts = {
     record: { settingsFailed: { hash, at: ago(MINUTE) } },
