@@ -4,6 +4,7 @@
  */
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { NodeRecord } from '@brupop/shared/api/record';
+import { hashOf } from '@brupop/shared/api/settings';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -155,7 +156,10 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...bootAtGrant(transition, shadow),
     ...(transition.proves === true ? { settingsProved: provedNow(shadow) } : lostSettings(transition, shadow)),
   }),
-  SettingsFailed: (transition, shadow) => settingsFailed(transition, shadow, transition.failedSettings ?? ''),
+  SettingsFailed: (transition, shadow) =>
+    purposeOf(shadow) === 'Settings'
+      ? failedReboot(transition, shadow)
+      : { settingsFailed: { hash: transition.failedSettings ?? '', at: timeOf(transition.spec) } },
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
@@ -217,11 +221,6 @@ function rebooted({ spec }: Transition, shadow: ShadowView): Changes {
     ...(isOther && counted !== undefined && { attempts: counted, unsuccessful: all }),
     settingsRebooted: { hash: hashOfSettings(requestedOf(shadow)), at: timeOf(spec) },
   };
-}
-
-function settingsFailed({ spec }: Transition, shadow: ShadowView, hash: string): Changes {
-  const record = { hash, at: timeOf(spec) };
-  return { settingsFailed: record, ...(purposeOf(shadow) === 'Settings' && { settingsRebooted: record }) };
 }
 
 function succeededWith({ spec }: Transition, shadow: ShadowView): Changes {
@@ -295,10 +294,14 @@ function hasRefused({ status }: ShadowView): boolean {
   return status?.current_state === 'ErrorReset' && status.lastOperation?.errorCode === 'SettingsFailed';
 }
 
-/** The version is not the cause. What was before is good. */
-function failedReboot(transition: Transition, shadow: ShadowView): Changes {
+/** The version is not the cause. What was proved before is good: the record still names the settings that have failed. */
+function failedReboot({ spec }: Transition, shadow: ShadowView): Changes {
   const settings = requestedOf(shadow);
-  return ownSettings(settings).length === 0 ? {} : settingsFailed(transition, shadow, hashOfSettings(settings));
+  if (ownSettings(settings).length === 0) return {};
+  const hash = hashOfSettings(settings);
+  const isRestored = hash === hashOf(shadow.record.settingsProved ?? []);
+  const settingsRebooted = { hash, at: timeOf(spec) };
+  return { settingsRebooted, ...(!isRestored && { settingsFailed: settingsRebooted }) };
 }
 
 /** A failure that soon passes does not use up an attempt with the version. */

@@ -303,6 +303,40 @@ describe('restoring settings that were proved', () => {
     });
     expect(change?.record.settingsProved).toEqual(settingsProved);
   });
+
+  const restoring = (state: ShadowState, parts: ShadowParts, node: NodeParts = {}): ManagedNode =>
+    rebooting(
+      state,
+      { record, ...parts, spec: { settings: { leaves: former, allow: 'NeedsReboot' }, ...parts.spec } },
+      node,
+    );
+
+  it.each(['RebootTimedOut', 'RebootRefused', 'SettingsFailed'] as const)(
+    'tries it once, and does not request again what has failed, when it fails with %s',
+    (errorCode) => {
+      const lastOperation = failure(errorCode, { operation: 'Reboot', version: OLD });
+      const status = { current_state: 'ErrorReset', crash_count: 1, lastOperation } as const;
+      const [change] = planOf([restoring('RebootedIntoUpdate', { status })]).specs;
+      expect(change).toMatchObject({ outcome: 'Failed', record: { settingsFailed } });
+      const after = { ...record, ...change?.record };
+      expect(planOf([atRest('a', { record: after }, former)]).specs).toEqual([]);
+    },
+  );
+
+  it('tries it once when the node is not healthy afterwards', () => {
+    const late = restoring(
+      'MonitoringUpdate',
+      {
+        spec: { state_transition_timestamp: ago(6 * 60 * MINUTE), timeoutSeconds: 60 },
+        status: { crash_count: 0 },
+      },
+      { ready: false, readySince: ago(7 * 60 * MINUTE) },
+    );
+    const [change] = planOf([late]).specs;
+    expect(change).toMatchObject({ outcome: 'SettingsFailed', record: { settingsFailed } });
+    const after = { ...record, ...change?.record };
+    expect(planOf([atRest('a', { record: after }, former)]).specs).toEqual([]);
+  });
 });
 
 it('restores with a reboot what a change without one has undone, as any other reboot', () => {
