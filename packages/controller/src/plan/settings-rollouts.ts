@@ -6,7 +6,7 @@ import { nodesAtOnce } from '../policy/policy.ts';
 import { isSettled, purposeOf } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
-import { hashOfSettings } from './facts/requested-settings.ts';
+import { hashOfSettings, ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { allowedAtReboot, isChanging, type SettingsFacts } from './facts/settings.ts';
 
 interface Rollout {
@@ -70,18 +70,26 @@ type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts
 const NOTHING = hashOfSettings([]);
 
 function rolloutOf(nodes: readonly Member[]): Rollout {
-  // A node on which nothing is left to restore has proved what was before.
-  const inForce = nodes.filter(({ facts }) => facts.state === 'inForce' || facts.state === 'none');
+  // A node on which nothing is left to restore has proved what was before, but not one with the values of a user.
+  const inForce = nodes.filter(
+    ({ facts: { state, conflicts } }) => (state === 'inForce' || state === 'none') && conflicts.length === 0,
+  );
   return {
     members: nodes.length,
     failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),
     late: nodes.filter(({ facts }) => facts.isLate === true && facts.hash !== NOTHING).length,
-    isProved: inForce.length > 0,
+    isProved: inForce.some(hasAny),
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
     rebooting: nodes.filter(({ managedNode: { shadow } }) => shadow !== undefined && purposeOf(shadow) === 'Settings')
       .length,
   };
+}
+
+/** A host on which all that is requested waits, such as for a reboot, has proved nothing. */
+function hasAny({ managedNode: { shadow }, facts: { pending } }: Member): boolean {
+  const own = shadow === undefined ? [] : ownSettings(requestedOf(shadow));
+  return own.length === 0 || own.some(({ key }) => pending.every((one) => one.key !== key));
 }
 
 /** An agent reports what is pending in Idle only. */

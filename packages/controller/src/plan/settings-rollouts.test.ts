@@ -1,0 +1,41 @@
+/** Which nodes prove the settings of a group for the others. */
+import type { SettingClass } from '@brupop/shared/api/settings';
+import type { Setting, SettingsStatus } from '@brupop/shared/api/shadow';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { aGroup, ago, aManagedNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
+import { wholePlan as plan } from '../whole-plan.ts';
+
+const KEY = 'settings.dns.name-servers';
+const SETTINGS = { dns: { 'name-servers': ['10.0.0.1'] } };
+const wanted: Setting[] = [{ key: KEY, value: '["10.0.0.1"]', owner: 'BottlerocketNodeGroup/gpu' }];
+
+const member = (name: string, settings: SettingsStatus): ManagedNode =>
+  aManagedNode(
+    name,
+    { labels: { pool: 'gpu' } },
+    {
+      spec: { settings: { leaves: wanted, allow: 'None' }, state_transition_timestamp: ago(60 * MINUTE) },
+      status: { target_version: OLD, settings },
+    },
+  );
+const waiting = (name: string, found: SettingClass): ManagedNode =>
+  member(name, { pending: [{ key: KEY, class: found, reason: 'because' }] });
+const changed = (nodes: readonly ManagedNode[]): string[] => {
+  const config = { concurrency: { maxUpdating: 4 } };
+  const { specs } = plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings: SETTINGS })]), NOW);
+  return specs.map(({ node, spec }) => `${node.metadata.name} ${spec.settings?.allow}`);
+};
+
+it.each(['Live', 'RestartsService', 'NeedsReboot'] as const)(
+  'a node with the value of a user proves nothing: %s',
+  (found) => {
+    const others = ['b', 'c', 'd'].map((name) => waiting(name, found));
+    expect(changed([member('a', { conflicts: [KEY] }), ...others])).toEqual([`b ${found}`]);
+    expect(changed([member('a', {}), ...others])).toHaveLength(3);
+  },
+);
+
+it('a node that waits for a reboot proves nothing for hosts of another version, which need none', () => {
+  const others = ['b', 'c', 'd'].map((name) => waiting(name, 'Live'));
+  expect(changed([waiting('a', 'NeedsReboot'), ...others])).toEqual(['a NeedsReboot', 'b Live']);
+});
