@@ -5,6 +5,7 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
+import type { Allowed } from '@brupop/shared/api/shadow';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isPair, type Snapshot } from '../cluster/snapshot.ts';
 import { checkWork, type CheckWork } from './check-work.ts';
@@ -12,6 +13,7 @@ import { assess, type Assessment, type Decision } from './assess.ts';
 import { rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
+import { allowedAtReboot } from './facts/settings.ts';
 import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
@@ -141,14 +143,18 @@ function decide(
   }
   const { node, group, policy } = candidate;
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const settings = fleetState.settings.get(candidate.name);
-  const spec = startSpec(candidate.version, policy, fleetState.now, settings);
+  const spec = startSpec(candidate.version, policy, fleetState.now, allowedAtStart(candidate, fleetState));
   const isBlocked = mayOpen(candidate, fleetState);
   const members = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
-  const restores = settings?.state === 'failed';
+  const restores = fleetState.settings.get(candidate.name)?.state === 'failed';
   const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked, restores } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };
+}
+
+function allowedAtStart(candidate: Candidate, { settings, settingsRollouts }: FleetState): Allowed {
+  const facts = settings.get(candidate.name);
+  return facts === undefined || settingsRollouts.areStopped(candidate) ? 'None' : allowedAtReboot(facts);
 }
 
 /** Grants settings after the updates that start. */

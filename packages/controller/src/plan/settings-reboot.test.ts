@@ -379,6 +379,24 @@ it('stops after more failures than the budget allows', () => {
   expect(reasons(made)).toContain('c HostSettingsNotApplied');
 });
 
+it('starts updates without the settings then, but for a node that gets back the former ones', () => {
+  const failed = atRest(
+    'a',
+    { record: { settingsFailed: { hash, at: ago(MINUTE) } }, status: { target_version: NEW } },
+    [],
+  );
+  const due = atRest('b', { status: { target_version: NEW } });
+  const started = (failureBudget: number): unknown[] =>
+    planOf([failed, due], { ...TWO, rollout: { failureBudget } }).specs.map(({ node, outcome, spec }) => [
+      node.metadata.name,
+      outcome,
+      spec.settings?.allow,
+    ]);
+  const restored = ['a', 'Started', 'NeedsReboot'];
+  expect(started(0)).toEqual([restored, ['b', 'Started', 'None']]);
+  expect(started(1)).toEqual([restored, ['b', 'Started', 'NeedsReboot']]);
+});
+
 it.each([OLD, NEW])('does not reboot a node with the annotation skip, which is offered %s, and names it', (version) => {
   const annotations = { [SKIP_ANNOTATION]: 'true' };
   const made = planOf([

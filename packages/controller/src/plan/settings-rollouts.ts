@@ -49,6 +49,14 @@ export class SettingsRollouts {
     return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? undefined : FIRST);
   }
 
+  /** True when not even an update may bring the settings. */
+  areStopped(node: ManagedNode): boolean {
+    const rollout = this.#of(node);
+    // What was before has been good.
+    if (rollout === undefined || rollout.failed.includes(node.name)) return false;
+    return tooManyFailed(node, rollout) !== undefined;
+  }
+
   changes(node: ManagedNode): void {
     const rollout = this.#of(node);
     if (rollout !== undefined) rollout.changing += 1;

@@ -31,7 +31,7 @@ import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
-import { allowedAtReboot, isProved, type SettingsFacts } from './facts/settings.ts';
+import { isProved, type SettingsFacts } from './facts/settings.ts';
 import { ownSettings, requestedOf, sameSettings, specOf } from './facts/requested-settings.ts';
 import { restored } from './facts/proved-settings.ts';
 import type { Quorums } from './facts/quorums.ts';
@@ -69,8 +69,7 @@ export function idle({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, o
 }
 
 /** Settings that need a reboot are set before the drain of an update, whose reboot brings them. */
-export function startSpec(version: string, policy: UpdatePolicy, now: number, facts?: SettingsFacts): ShadowSpec {
-  const allow = facts === undefined ? 'None' : allowedAtReboot(facts);
+export function startSpec(version: string, policy: UpdatePolicy, now: number, allow?: Allowed): ShadowSpec {
   return stepSpec({ ...idleSpec(policy, now, allow), version }, 'StagedAndPerformedUpdate', policy, now);
 }
 
