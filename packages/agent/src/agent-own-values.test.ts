@@ -3,7 +3,20 @@ import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
 import { grouped, pinned } from '@brupop/shared/testing/settings';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import { configured, cutOff, endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
+import {
+  configured,
+  cutOff,
+  endWorlds,
+  IDLE,
+  MINUTE,
+  MONITOR,
+  NEW,
+  OLD,
+  REBOOT,
+  STAGE,
+  type World,
+  world,
+} from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -64,6 +77,61 @@ it('restores its own values twice more at most, while that cuts it off', async (
   await w.pass(120 * MINUTE);
   expect(configured(w).filter((call) => call === 'configure a')).toHaveLength(4);
   expect(w.host.valueOf(MOTD)).toBe('"a"');
+});
+
+describe('settings of a group without a grant are not set again, which may restart services', () => {
+  const pods = { kubernetes: { 'max-pods': 50 } };
+  const { leaves } = grouped(pods, 'None');
+  const withPin: ShadowSpec = {
+    ...IDLE,
+    settings: { allow: 'None', leaves: [...(pinned({ versionLock: NEW })?.leaves ?? []), ...leaves] },
+  };
+  const proved = async (): Promise<World> => {
+    const w = await idleWorld();
+    await w.spec(wanted(pods, 'RestartsService'), MINUTE);
+    await w.spec(wanted(pods, 'None'), MINUTE);
+    w.host.calls.length = 0;
+    return w;
+  };
+
+  it('when the agent ends while a pin takes effect', async () => {
+    const w = await proved();
+    w.api.setSpec(withPin);
+    for (let turn = 0; turn < 500 && configured(w).length === 0; turn += 1) await w.clock.advance(0);
+    await w.killAgent();
+    w.startAgent();
+    await w.pass(5 * MINUTE);
+    expect(configured(w)).toEqual([`configure ${NEW}`, `configure ${NEW}`]);
+    expect(w.status?.settings).not.toHaveProperty('inFlight');
+    expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation, target_version: NEW });
+  });
+
+  it('when the host does not answer the call that sets a pin', async () => {
+    const w = await proved();
+    w.host.failCall('configure', new HostError('unanswered', 'POST /tx/commit_and_apply: no answer'));
+    await w.spec(withPin, 5 * MINUTE);
+    expect(configured(w)).toEqual([`configure ${NEW}`, `configure ${NEW}`]);
+    expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation, target_version: NEW });
+  });
+
+  it('when the agent ends after the reboot that has brought them', async () => {
+    const w = await proved();
+    w.host.classOf = (key) => (key === PODS ? 'RestartsService' : 'NeedsReboot');
+    const both = { ...pods, kernel: { lockdown: 'integrity' } };
+    await w.spec(wanted(both, 'None'), MINUTE);
+    const attempt = { version: OLD, settings: grouped(both, 'NeedsReboot') };
+    await w.spec({ ...STAGE, ...attempt }, MINUTE);
+    await w.spec({ ...REBOOT, ...attempt }, MINUTE);
+    await w.boot();
+    await w.spec({ ...MONITOR, ...attempt }, MINUTE);
+    w.host.calls.length = 0;
+    await w.killAgent();
+    w.startAgent();
+    await w.spec(wanted(both, 'None'), 5 * MINUTE);
+    expect(configured(w)).toEqual([]);
+    expect(w.status?.settings).not.toHaveProperty('inFlight');
+    expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation });
+  });
 });
 
 describe('settings of a group that cannot be classified', () => {

@@ -37,7 +37,7 @@ export interface SettingsPlan {
   readonly records: readonly SettingRecord[];
   /** What differs on the host. */
   readonly changes: Leaves;
-  /** All that is set or restored by now: stored again when it may not have been applied. */
+  /** What is set or restored by now, and may be set: stored again when it may not have been applied. */
   readonly recorded: Leaves;
   /** What stays on record when all this is in force. */
   readonly kept: readonly SettingRecord[];
@@ -101,12 +101,13 @@ export function planSettings({ spec, status }: AgentShadow, { live, lost = [], c
     return [key, isForBoot ? storedForBoot(step, live.get(key), bootID) : untilBoot(step, bootID, record?.bootID)];
   });
   const kept = steps.flatMap(([, one]) => one.kept ?? []);
+  const mayBeSet = limit === 'None' ? steps.filter(([key]) => UPDATER_SETTINGS.includes(key)) : steps;
   const problems = (problem: Step['problem']): string[] =>
     steps.filter(([, one]) => one.problem === problem).map(([key]) => key);
   return {
     records: steps.flatMap(([, { record }]) => record ?? []),
     changes: leaves(steps, ({ change }) => change),
-    recorded: leaves(steps, ({ record, target }) => record && target),
+    recorded: leaves(mayBeSet, ({ record, target }) => record && target),
     kept,
     pending: [...held].flatMap((key) => pendingOf(key, found.get(key))).slice(0, MAX_LEAVES),
     awaitsBoot: kept.filter((one) => one.bootID === bootID).map(({ key }) => ({ key, ...STORED })),

@@ -6,7 +6,7 @@
  * Invariants: only a refresh that started at `effectiveFrom` or later makes `refreshed` true, so a
  * new process trusts no offer before its own refresh. A change makes it false. A change that may
  * have failed, and an offer that contradicts the lock, make `applied` false until all recorded
- * settings are stored again; a contradicted lock only those of the updater, since the others may
+ * settings are stored again; a contradicted lock, or without a grant, only those of the updater, since the others may
  * restart services. Failures count from the spec or the success before. After a change the host must
  * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
  * the former values are put back, once, and stay until other settings are requested. What is put back when a group
