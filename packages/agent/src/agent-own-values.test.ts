@@ -1,4 +1,5 @@
 /** The whole agent when the own values of its host are restored, and when settings of a group cannot be classified. */
+import { hashOf } from '@brupop/shared/api/settings';
 import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
 import { grouped, pinned } from '@brupop/shared/testing/settings';
 import { ApiError } from './apiserver/messages.ts';
@@ -132,6 +133,50 @@ describe('settings of a group without a grant are not set again, which may resta
     expect(w.status?.settings).not.toHaveProperty('inFlight');
     expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation });
   });
+});
+
+describe('settings of a group while no refresh succeeds with those of the updater', () => {
+  const withLock = (nested: object, allow: Allowed): NonNullable<ShadowSpec['settings']> => {
+    const lock = pinned({ versionLock: OLD }) ?? { leaves: [] };
+    return { allow, leaves: [...lock.leaves, ...grouped(nested, allow).leaves] };
+  };
+
+  it('are in force, and only the lock is said not to be', async () => {
+    const w = await idleWorld();
+    const settings = withLock({ motd: 'a' }, 'Live');
+    await w.spec({ ...IDLE, settings: { ...settings, allow: 'None' } }, MINUTE);
+    w.host.failCommand('refresh', ...Array.from({ length: 200 }, () => ({ exit: 1, stderr: 'no route to host' })));
+    await w.spec({ ...IDLE, settings }, 2 * MINUTE);
+    expect(w.host.valueOf(MOTD)).toBe('"a"');
+    const message = expect.stringMatching(`^version-lock ${OLD}: not in force: .*no route to host`) as string;
+    const hash = hashOf(settings.leaves.map(({ key, value }) => [key, value]));
+    expect(w.status).toMatchObject({
+      observedGeneration: w.api.shadow?.generation,
+      settings: { message, lastApplied: { hash } },
+    });
+  });
+
+  it('are not said to be in force when the host rejects them', async () => {
+    const w = await idleWorld();
+    await w.spec({ ...IDLE, settings: withLock({ motd: 'a' }, 'Live') }, MINUTE);
+    expect(w.status?.settings).toHaveProperty('lastApplied');
+    w.host.failCall('configure', ...Array.from({ length: 200 }, () => new HostError('answer', 'PATCH: 500')));
+    await w.spec({ ...IDLE, settings: withLock({ motd: 'b' }, 'Live') }, 10 * MINUTE);
+    expect(w.status?.settings?.message).toContain('settings.motd');
+    expect(w.status?.settings).not.toHaveProperty('lastApplied');
+  });
+});
+
+it('settings of a group are set while an update command of another process runs on the host', async () => {
+  const w = await idleWorld();
+  await w.spec(wanted({ motd: 'a' }, 'None'), MINUTE);
+  w.host.lockedLooks = Infinity;
+  await w.host.start('refresh');
+  w.host.calls.length = 0;
+  await w.spec(wanted({ motd: 'a' }), 5 * MINUTE);
+  expect(w.host.calls).toEqual(['configure a']);
+  expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation });
+  expect(w.status?.settings).not.toHaveProperty('message');
 });
 
 describe('settings of a group that cannot be classified', () => {

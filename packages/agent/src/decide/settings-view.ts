@@ -127,7 +127,9 @@ function hostLockOf({ shadow: { spec, status }, lock = status?.settings?.hostLoc
 function withoutSettings(facts: Facts, offered: string, plan: SettingsPlan | undefined): Claims {
   const { shadow, running } = facts;
   const target_version = isOfferTheirs(facts, plan) || !decidesOffer(shadow) ? offered : running;
-  const settings = { ...knownSettings(facts, plan), message: notInForce(facts) };
+  const isDone = plan !== undefined && isSet(facts, plan);
+  const known = isDone ? { ...inForce(facts, plan), ...hostLockOf(facts) } : knownSettings(facts, plan);
+  const settings = { ...known, message: notInForce(facts, isDone) };
   return { observedGeneration: shadow.generation, target_version, settings };
 }
 
@@ -137,11 +139,19 @@ function isOfferTheirs(facts: Facts, plan: SettingsPlan | undefined): boolean {
   return hasUpdaterSettings(plan) && settings.isApplied(facts.seen.nowMs) && settings.refreshed && isOfferKnown(facts);
 }
 
+/** True when all that may be set is in force, and only a refresh with it is missing. */
+function isSet(facts: Facts, plan: SettingsPlan): boolean {
+  return isApplied(facts, plan) && plan.unclassified.size === 0;
+}
+
+function isApplied({ tracker: { settings }, seen }: Facts, plan: SettingsPlan | undefined): boolean {
+  return plan?.changes.size === 0 && settings.isApplied(seen.nowMs) && !settings.isPutBack;
+}
+
 /** Without what has been applied in flight, whatever else cannot be set: a new process would set all of it again. */
-function knownSettings({ shadow, tracker, seen }: Facts, plan: SettingsPlan | undefined): SettingsStatus {
-  const { inFlight, ...settings } = shadow.status?.settings ?? {};
-  const isDone = plan?.changes.size === 0 && tracker.settings.isApplied(seen.nowMs) && !tracker.settings.isPutBack;
-  return inFlight === undefined || isDone ? settings : { ...settings, inFlight };
+function knownSettings(facts: Facts, plan: SettingsPlan | undefined): SettingsStatus {
+  const { inFlight, lastApplied: _, ...settings } = facts.shadow.status?.settings ?? {};
+  return inFlight === undefined || isApplied(facts, plan) ? settings : { ...settings, inFlight };
 }
 
 /** A generation from the future was written by another actor. */
@@ -187,8 +197,10 @@ export function withoutEmpty(status: Optional<SettingsStatus>): SettingsStatus {
   return Object.fromEntries(Object.entries(status).filter(([, value]) => !isEmpty(value)));
 }
 
-function notInForce({ shadow, tracker: { settings } }: Facts): string {
-  const wanted = describeSettings(new Map(requested(shadow)));
+/** @param isDone - only those that need a refresh are not in force */
+function notInForce({ shadow, tracker: { settings } }: Facts, isDone: boolean): string {
+  const left = requested(shadow).filter(([key]) => !isDone || UPDATER_SETTINGS.includes(key));
+  const wanted = describeSettings(new Map(left));
   const what = wanted === '' ? "the host's own settings" : wanted;
   const why = settings.error ?? `no refresh has succeeded for ${LIMITS.settings / 60_000} min`;
   return shorten(`${what}${NOT_IN_FORCE}${why}`, MAX_MESSAGE);

@@ -49,8 +49,9 @@ function nextCommand(c: AnsweredContext, version: string): Action {
 export function settleSettings(c: AnsweredContext): Action | undefined {
   if (c.settings.state !== 'unsettled' || dueMs(c) > c.seen.nowMs) return undefined;
   const { plan } = c.settings;
-  if (plan === undefined || c.update.kind === 'locked') return undefined;
-  return apply(c, plan) ?? refresh(c, "the host's offer may be due to other settings");
+  const action = plan && apply(c, plan);
+  if (plan === undefined || action !== undefined || c.update.kind === 'locked') return action;
+  return refresh(c, "the host's offer may be due to other settings");
 }
 
 export function refresh(c: AnsweredContext, reason: string): Action {
