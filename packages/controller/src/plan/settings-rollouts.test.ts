@@ -1,5 +1,5 @@
-/** Which nodes prove the settings of a group for the others. */
-import type { SettingClass } from '@brupop/shared/api/settings';
+/** Which nodes prove the settings of a group for the others, and what is no failure of theirs. */
+import { hashOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { aGroup, ago, aManagedNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
@@ -38,4 +38,38 @@ it.each(['Live', 'RestartsService', 'NeedsReboot'] as const)(
 it('a node that waits for a reboot proves nothing for hosts of another version, which need none', () => {
   const others = ['b', 'c', 'd'].map((name) => waiting(name, 'Live'));
   expect(changed([waiting('a', 'NeedsReboot'), ...others])).toEqual(['a NeedsReboot', 'b Live']);
+});
+
+describe('a message about a refresh', () => {
+  const REBOOT = 'settings.kernel.lockdown';
+  const group = aGroup('gpu', { settings: { ...SETTINGS, kernel: { lockdown: 'integrity' } } });
+  const both: Setting[] = [...wanted, { key: REBOOT, value: '"integrity"', owner: 'BottlerocketNodeGroup/gpu' }];
+  const applied = (leaves: readonly Setting[]): SettingsStatus => ({
+    lastApplied: { hash: hashOf(leaves.map(({ key, value }) => [key, value])), time: ago(2 * MINUTE) },
+  });
+  const outcomesOf = (settings: SettingsStatus): string[] => {
+    const message = 'ignore-waves true: not in force: refresh: no route to host';
+    const spec = {
+      settings: { leaves: both, allow: 'Live' as const },
+      state_transition_timestamp: ago(2 * MINUTE),
+    };
+    const status = { target_version: OLD, settings: { ...settings, message } };
+    const node = aManagedNode('a', { labels: { pool: 'gpu' } }, { spec, status });
+    return plan(withGroups(aSnapshot([node]), [group]), NOW).specs.map(({ outcome }) => outcome);
+  };
+  const reboot: SettingsStatus = { pending: [{ key: REBOOT, class: 'NeedsReboot', reason: 'because' }] };
+
+  it('is no failure of settings that are in force, which are proved with it', () => {
+    expect(outcomesOf(applied(both))).toEqual(['Configured']);
+    expect(outcomesOf({ ...applied(wanted), ...reboot })).toEqual(['Configured']);
+    expect(outcomesOf({ ...applied(wanted), conflicts: [REBOOT] })).toEqual(['Configured']);
+  });
+
+  it('is taken as their failure while they are not', () => {
+    expect(outcomesOf({})).toEqual(['SettingsFailed']);
+    expect(outcomesOf(applied(wanted))).toEqual(['SettingsFailed']);
+    expect(outcomesOf({ ...applied([]), pending: [{ key: KEY, class: 'Live', reason: 'because' }] })).toEqual([
+      'SettingsFailed',
+    ]);
+  });
 });

@@ -112,11 +112,24 @@ function isAnyLeft(shadow: ShadowView): boolean {
 
 /** True until the agent has confirmed that all is in force. */
 function isOpen(shadow: ShadowView): boolean {
-  const { inFlight, message, lastApplied } = shadow.status?.settings ?? {};
-  if (inFlight !== undefined || message !== undefined) return true;
+  const { inFlight, message } = shadow.status?.settings ?? {};
+  if (inFlight !== undefined) return true;
+  if (message !== undefined) return !isAllSet(shadow);
   // They were in force already, if only what may be disrupted has changed since.
-  const isApplied = lastApplied?.hash === hashOf(requestedOf(shadow).map(({ key, value }) => [key, value]));
-  return !answers(shadow) && !isApplied;
+  return !answers(shadow) && !isApplied(shadow);
+}
+
+/** True when a message of the agent is about something else, such as a refresh. What no host at rest sets may wait. */
+function isAllSet(shadow: ShadowView): boolean {
+  const { pending = [], conflicts = [] } = shadow.status?.settings ?? {};
+  const waiting = pending.filter((one) => !AT_REST.has(one.class)).map(({ key }) => key);
+  return answers(shadow) && isApplied(shadow, [...waiting, ...conflicts]);
+}
+
+/** True when the agent has confirmed what is requested now, without `others`. */
+function isApplied(shadow: ShadowView, others: readonly string[] = []): boolean {
+  const set = requestedOf(shadow).filter(({ key }) => !others.includes(key));
+  return shadow.status?.settings?.lastApplied?.hash === hashOf(set.map(({ key, value }) => [key, value]));
 }
 
 /** @param isWanted - false: values that are restored were good before, so they do not fail, but are late after the time limit */
@@ -158,7 +171,7 @@ function failureOf({ node, shadow, now }: Input, grantedAt: number): string | un
 }
 
 function rejectionOf(shadow: ShadowView): string | undefined {
-  return answers(shadow) ? shadow.status?.settings?.message : undefined;
+  return answers(shadow) && !isAllSet(shadow) ? shadow.status?.settings?.message : undefined;
 }
 
 function hasRebooted({ record, status }: ShadowView): boolean {
