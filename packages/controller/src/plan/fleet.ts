@@ -15,7 +15,7 @@ import { endedByConfig, groupAtStart, startedAt } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import { isUnderWay, purposeOf, stateOf, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
+import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
 import { Capacity, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
@@ -28,7 +28,7 @@ import { problemCondition } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import { type SettingsFacts, settingsFacts } from './facts/settings.ts';
-import { requestedOf } from './facts/requested-settings.ts';
+import { ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { withoutFailed } from './facts/proved-settings.ts';
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
@@ -215,7 +215,7 @@ function countedBy(
 
 /**
  * Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. Those of
- * a group with a mistake keep what they have.
+ * a group with a mistake keep what they have of it.
  */
 export function policyFor(pair: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
   return withoutFailed(requestedPolicy(pair, now), pair.shadow, now);
@@ -226,7 +226,11 @@ function requestedPolicy({ node, shadow, policy, group }: NodePair, now: number)
   const rollback = currentRollback(shadow, policy, now);
   if (rollback !== undefined && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
   if (!isSelected(node, policy)) return { ...policy, settings: [] };
-  return group?.problem === undefined ? policy : { ...policy, settings: requestedOf(shadow) };
+  if (group?.problem === undefined) return policy;
+  const known = requestedOf(shadow);
+  // A pin with a mistake would no longer be among the versions.
+  const isKept = group.problem.startsWith('spec.versions');
+  return { ...policy, settings: isKept ? known : [...settingsOfVersions(policy.versions), ...ownSettings(known)] };
 }
 
 /** Compared value by value; the smaller one is first. */

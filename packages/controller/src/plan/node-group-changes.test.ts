@@ -1,6 +1,7 @@
 /** Groups that change, or have a mistake, while nodes update; and what is told of a rollout in several groups. */
 import { pinned } from '@brupop/shared/testing/settings';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import type { Setting } from '@brupop/shared/api/shadow';
 import { differs } from '../cluster/change.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import {
@@ -98,6 +99,21 @@ it('the hosts of a group with a mistake keep their settings', () => {
   const group = aGroup('gpu', { versions: { pin: OLD } });
   expect(outcomes(planOf([locked], [group]))).toEqual([]);
   expect(outcomes(planOf([locked], [group], { versions: { deny: [OLD] } }))).toEqual([]);
+});
+
+it.each([
+  [{ after: ['gone'] }, {}, null],
+  [{ after: ['gone'] }, { pin: NEW }, NEW],
+  [{ versions: { pin: OLD }, maintenance: { timeZone: 'Nowhere' } }, {}, OLD],
+])('the hosts of a group with the mistake %j follow spec.versions, which is %j', (spec, versions, versionLock) => {
+  const own = [{ key: 'settings.motd', value: '"a"', owner: 'BottlerocketNodeGroup/gpu' }];
+  const leavesWith = (lock: string | null): readonly Setting[] => [
+    ...(pinned({ versionLock: lock })?.leaves ?? []),
+    ...own,
+  ];
+  const locked = inPool('a', 'gpu', { spec: { settings: { leaves: leavesWith('1.19.0'), allow: 'None' } } });
+  const { specs } = planOf([locked], [aGroup('gpu', spec)], { versions });
+  expect(specs.map(({ spec: { settings } }) => settings)).toEqual([{ leaves: leavesWith(versionLock), allow: 'None' }]);
 });
 
 it('groups follow what is readable of a configuration that was never valid, and not the defaults', () => {
