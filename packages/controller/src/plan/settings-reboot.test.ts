@@ -379,6 +379,22 @@ it('stops after more failures than the budget allows', () => {
   expect(reasons(made)).toContain('c HostSettingsNotApplied');
 });
 
+it('takes a node that is away for longer than a change may take for no failure', () => {
+  const lastOperation = { ...failure(undefined, { operation: 'Reboot', version: OLD }), state: 'Processing' } as const;
+  const away = rebooting(
+    'RebootedIntoUpdate',
+    {
+      spec: { state_transition_timestamp: ago(12 * MINUTE) },
+      record: { startedAt: ago(15 * MINUTE), rebootRequestedAt: ago(12 * MINUTE) },
+      status: { current_state: 'StagedAndPerformedUpdate', lastOperation },
+    },
+    { ready: false, readySince: ago(10 * MINUTE) },
+  );
+  const done = atRest('b', { status: { settings: inForce } });
+  const made = planOf([away, done, atRest('c')], { ...TWO, rollout: { failureBudget: 0 } });
+  expect(outcomes(made)).toEqual([`c Started ${OLD}`]);
+});
+
 it('starts updates without the settings then, but for a node that gets back the former ones', () => {
   const failed = atRest(
     'a',

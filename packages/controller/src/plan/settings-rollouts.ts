@@ -3,7 +3,7 @@
  * that need no reboot and, separately, those that do.
  */
 import { nodesAtOnce } from '../policy/policy.ts';
-import { isSettled, purposeOf } from '../cluster/state.ts';
+import { isSettled, isUnderWay, purposeOf } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { hashOfSettings, ownSettings, requestedOf } from './facts/requested-settings.ts';
@@ -85,7 +85,7 @@ function rolloutOf(nodes: readonly Member[]): Rollout {
   return {
     members: nodes.length,
     failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),
-    late: nodes.filter(({ facts }) => facts.isLate === true && facts.hash !== NOTHING).length,
+    late: nodes.filter(isLate).length,
     isProved: inForce.some(hasAny),
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
@@ -98,6 +98,11 @@ function rolloutOf(nodes: readonly Member[]): Rollout {
 function hasAny({ managedNode: { shadow }, facts: { pending } }: Member): boolean {
   const own = shadow === undefined ? [] : ownSettings(requestedOf(shadow));
   return own.length === 0 || own.some(({ key }) => pending.every((one) => one.key !== key));
+}
+
+/** A node that is rebooted for them is away for longer. */
+function isLate({ managedNode: { shadow }, facts }: Member): boolean {
+  return facts.isLate === true && facts.hash !== NOTHING && shadow !== undefined && !isUnderWay(shadow);
 }
 
 /** An agent reports what is pending in Idle only. */
