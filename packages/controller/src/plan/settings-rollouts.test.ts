@@ -3,6 +3,7 @@ import { hashOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { aGroup, ago, aManagedNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
+import { hashOfSettings } from './facts/requested-settings.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
 const KEY = 'settings.dns.name-servers';
@@ -72,4 +73,12 @@ describe('a message about a refresh', () => {
       'SettingsFailed',
     ]);
   });
+});
+
+it('the grant with which the former settings are set again ends a minute later, without another change', () => {
+  const record = { settingsFailed: { hash: hashOfSettings(wanted), at: ago(10_000) } };
+  const spec = { settings: { leaves: [], allow: 'Live' as const }, state_transition_timestamp: ago(10_000) };
+  const failed = aManagedNode('a', { labels: { pool: 'gpu' } }, { record, spec, status: { target_version: OLD } });
+  const { specs, wakeAt } = plan(withGroups(aSnapshot([failed]), [aGroup('gpu', { settings: SETTINGS })]), NOW);
+  expect([specs, wakeAt]).toEqual([[], NOW + 50_000]);
 });

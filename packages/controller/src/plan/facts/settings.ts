@@ -75,12 +75,24 @@ export function settingsFacts(input: Input): SettingsFacts {
     failed === undefined ? hash : hashOfSettings(restored(policy, shadow).settings),
   );
   const found = { hash, isRebooted, ...reportedOf(shadow) };
-  if (failed !== undefined)
-    return { ...found, state: 'failed', ...(wasRebooted(input, hash) && { rebootFailedAt: failed }) };
+  if (failed !== undefined) return { ...found, ...afterFailure(input, hash, failed) };
   if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
   if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
   const isChange = isGranted(shadow) && !needsMore(shadow);
   return isChange ? { ...found, ...changeOf(input, isWanted) } : { ...found, state: restingState(shadow) };
+}
+
+/** The grant with which the former values are set again ends when they are proved. */
+function afterFailure(
+  input: Input,
+  hash: string,
+  at: number,
+): Pick<SettingsFacts, 'state' | 'rebootFailedAt' | 'changesAt'> {
+  return {
+    state: 'failed',
+    ...(wasRebooted(input, hash) && { rebootFailedAt: at }),
+    ...(isGranted(input.shadow) && { changesAt: provesAt(input) }),
+  };
 }
 
 /** A host of another version may tell another class than before. */
