@@ -259,7 +259,7 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   const { status } = shadow;
   if (status === undefined) return WAITING;
   const { current_version: running, target_version: offered } = status;
-  const version = wantedVersion(offered, policy.versions);
+  const version = nextVersion(input, status);
   const problem = status.settings?.message;
   const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
@@ -272,6 +272,12 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
   return { ...found, phase, ...startOf(input, { change, status, version }) };
+}
+
+/** A node that awaits a restore holds its slot, so an update to another version would wait for the node itself. */
+function nextVersion({ settings, policy }: TransitionInput, status: ShadowStatus): string {
+  const { current_version: running, target_version: offered } = status;
+  return awaitsRestore(settings) ? running : wantedVersion(offered, policy.versions);
 }
 
 /** With these it is not known what the host is offered. A host without in-place updates is left alone. */

@@ -304,6 +304,11 @@ describe('restoring settings that were proved', () => {
     expect(change?.record.settingsProved).toEqual(settingsProved);
   });
 
+  it('reboots into the version that the node runs, whatever it is offered, since it holds its slot until then', () => {
+    const made = planOf([atRest('a', { record, status: { target_version: NEW } }, former)]);
+    expect(outcomes(made)).toEqual([`a Started ${OLD}`]);
+  });
+
   const restoring = (state: ShadowState, parts: ShadowParts, node: NodeParts = {}): ManagedNode =>
     rebooting(
       state,
