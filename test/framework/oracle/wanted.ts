@@ -7,7 +7,7 @@ export interface Fault {
 }
 
 /** A difference that is wanted, and what it changes in the text of the planner. */
-interface Wanted {
+export interface Wanted {
   readonly what: string;
   readonly changes: readonly Fault[];
 }

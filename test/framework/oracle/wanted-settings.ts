@@ -1,0 +1,102 @@
+/** What has changed on purpose, since the planner was frozen, about the settings of hosts. */
+import type { Wanted } from './wanted.ts';
+
+export const WANTED_OF_SETTINGS: readonly Wanted[] = [
+  {
+    what: 'what was proved and what has failed stay on record while settings are restored, which is tried once',
+    changes: [
+      {
+        find: /\.\.\.lostSettings\(transition2, shadow2\),\n\s+\.\.\.transition2\.isBlocked/u,
+        replace: `...transition2.restores !== true && lostSettings(transition2, shadow2),
+          ...transition2.isBlocked`,
+      },
+      {
+        find: /group: group2\?\.name, isBlocked \};/u,
+        replace: 'group: group2?.name, isBlocked, restores: settings2?.state === "failed" };',
+      },
+      {
+        find: /SettingsFailed: \(transition2, shadow2\) => /u,
+        replace: '$&isReboot(shadow2) ? failedReboot(transition2, shadow2) : ',
+      },
+      {
+        find: /(function failedReboot\(transition2, shadow2\) \{\n\s+const settings2 = requestedOf\(shadow2\);)/u,
+        replace: `$1
+          const hash2 = hashOfSettings(settings2);
+          const { [SETTINGS_PROVED_ANNOTATION]: proved2 } = shadow2.metadata.annotations ?? {};
+          if (ownSettings(settings2).length > 0 && hash2 === hashOf([...readProved(proved2)]))
+            return { [SETTINGS_REBOOTED_ANNOTATION]: \`\${hash2}=\${transition2.spec.state_transition_timestamp ?? ""}\` };`,
+      },
+    ],
+  },
+  {
+    what: 'a node that awaits a restore does not wait for an update',
+    changes: [
+      {
+        find: /const version2 = wantedVersion\(offered, policy\.versions\);\n\s+const problem/u,
+        replace: `const version2 = awaitsRestore(input.settings) ? running : wantedVersion(offered, policy.versions);
+          const problem`,
+      },
+    ],
+  },
+  {
+    what: 'a node with the value of a user, or on which all settings wait, proves none',
+    changes: [
+      {
+        find: /facts\.state === "inForce" \|\| facts\.state === "none"\);/u,
+        replace: '(facts.state === "inForce" || facts.state === "none") && facts.conflicts.length === 0);',
+      },
+      {
+        find: /isProved: inForce\.length > 0,/u,
+        replace: `isProved: inForce.some(({ managedNode: { shadow: shadow2 }, facts }) => {
+          const own = ownSettings(requestedOf(shadow2));
+          return own.length === 0 || own.some(({ key: key2 }) => !facts.pending.some((one) => one.key === key2));
+        }),`,
+      },
+    ],
+  },
+  {
+    what: 'no update brings settings that have failed on too many nodes',
+    changes: [
+      {
+        find: /startSpec\(candidate\.version, policy, fleetState\.now, settings2\)/u,
+        replace: `startSpec(candidate.version, policy, fleetState.now,
+          fleetState.settingsRollouts.areStopped(candidate) ? void 0 : settings2)`,
+      },
+      {
+        find: /\/\*\* Returns why a node may not be rebooted for its settings yet\. \*\//u,
+        replace: `areStopped(node) {
+          const rollout = this.#of(node);
+          if (rollout === void 0 || rollout.failed.includes(node.name)) return false;
+          return tooManyFailed(node, rollout) !== void 0;
+        }`,
+      },
+    ],
+  },
+  {
+    what: 'the hosts of a group with a mistake follow spec.versions',
+    changes: [
+      {
+        find: /return group2\?\.problem === void 0 \? policy : \{ \.\.\.policy, settings: requestedOf\(shadow2\) \};/u,
+        replace: `if (group2?.problem === void 0) return policy;
+          const known = requestedOf(shadow2);
+          if (group2.problem.startsWith("spec.versions")) return { ...policy, settings: known };
+          return { ...policy, settings: [...settingsOfVersions(policy.versions), ...ownSettings(known)] };`,
+      },
+    ],
+  },
+  {
+    what: 'a node away in its reboot is not late, and the grant of former settings ends in time',
+    changes: [
+      {
+        find: /facts\.isLate === true && facts\.hash !== NOTHING\)\.length/u,
+        replace: 'facts.isLate === true && facts.hash !== NOTHING && !isUnderWay(managedNode.shadow)).length',
+      },
+      { find: /late: nodes\.filter\(\(\{ facts \}\)/u, replace: 'late: nodes.filter(({ managedNode, facts })' },
+      {
+        find: /\.\.\.wasRebooted\(input, hash2\) && \{ rebootFailedAt: failed2 \} \};/u,
+        replace: `...wasRebooted(input, hash2) && { rebootFailedAt: failed2 },
+          ...isGranted(shadow2) && { changesAt: provesAt(input) } };`,
+      },
+    ],
+  },
+];
