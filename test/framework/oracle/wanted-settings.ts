@@ -39,6 +39,16 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
     ],
   },
   {
+    what: 'a restore is not superseded by the versions that are allowed',
+    changes: [
+      {
+        find: /const isAllowed = isWanted\(shadow2\.spec\.version \?\? "", policy\.versions\) && !isEnded && !isOther;/u,
+        replace: `const isRestore = isReboot(shadow2) && input.settings?.rebootFailedAt !== void 0;
+          const isAllowed = (isRestore || isWanted(shadow2.spec.version ?? "", policy.versions)) && !isEnded && !isOther;`,
+      },
+    ],
+  },
+  {
     what: 'a node with the value of a user, or on which all settings wait, proves none',
     changes: [
       {

@@ -18,6 +18,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
+import { settingsOfVersions } from '../policy/policy.ts';
 import { hashOfSettings } from './facts/requested-settings.ts';
 import { judgeSettings } from '../report/group-settings.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
@@ -315,6 +316,14 @@ describe('restoring settings that were proved', () => {
       { record, ...parts, spec: { settings: { leaves: former, allow: 'NeedsReboot' }, ...parts.spec } },
       node,
     );
+
+  it.each([{ pin: NEW }, { deny: [OLD] }])('continues it in spite of versions %o', (versions) => {
+    const leaves = [...settingsOfVersions({ pin: undefined, ignoreWaves: false, ...versions }), ...former];
+    const settings = { leaves, allow: 'NeedsReboot' as const };
+    const status = { current_state: 'Idle', settings: pending } as const;
+    const made = planOf([restoring('StagedAndPerformedUpdate', { spec: { settings }, status })], { versions });
+    expect([outcomes(made), reasons(made)]).toEqual([[], ['a Updating']]);
+  });
 
   it.each(['RebootTimedOut', 'RebootRefused', 'SettingsFailed'] as const)(
     'tries it once, and does not request again what has failed, when it fails with %s',

@@ -109,8 +109,10 @@ function supersede(input: TransitionInput): Transition | undefined {
   const purpose = purposeOf(shadow);
   const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, policy, now);
   const isOther = purpose === 'Settings' && !sameSettings(requestedOf(shadow), policy.settings);
-  const isAllowed = isWanted(shadow.spec.version ?? '', policy.versions) && !isEnded && !isOther;
-  return isAllowed ? undefined : idle(input, 'Superseded');
+  // A restore boots the version that the node runs, which no gate asks for at its start either.
+  const isRestore = purpose === 'Settings' && input.settings?.rebootFailedAt !== undefined;
+  const isAllowed = isRestore || isWanted(shadow.spec.version ?? '', policy.versions);
+  return isAllowed && !isEnded && !isOther ? undefined : idle(input, 'Superseded');
 }
 
 /** No other pod was evicted: it is no failure. */
