@@ -80,7 +80,7 @@ it('restores its own values twice more at most, while that cuts it off', async (
   expect(w.host.valueOf(MOTD)).toBe('"a"');
 });
 
-describe('settings of a group without a grant are not set again, which may restart services', () => {
+describe('settings of a group are not set again, which may restart services, without a grant that covers it', () => {
   const pods = { kubernetes: { 'max-pods': 50 } };
   const { leaves } = grouped(pods, 'None');
   const withPin: ShadowSpec = {
@@ -117,7 +117,7 @@ describe('settings of a group without a grant are not set again, which may resta
 
   it('when the agent ends after the reboot that has brought them', async () => {
     const w = await proved();
-    w.host.classOf = (key) => (key === PODS ? 'RestartsService' : 'NeedsReboot');
+    w.host.classOf = (key) => (key === MOTD ? 'Live' : 'NeedsReboot');
     const both = { ...pods, kernel: { lockdown: 'integrity' } };
     await w.spec(wanted(both, 'None'), MINUTE);
     const attempt = { version: OLD, settings: grouped(both, 'NeedsReboot') };
@@ -130,6 +130,26 @@ describe('settings of a group without a grant are not set again, which may resta
     w.startAgent();
     await w.spec(wanted(both, 'None'), 5 * MINUTE);
     expect(configured(w)).toEqual([]);
+    expect(w.status?.settings).not.toHaveProperty('inFlight');
+    expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation });
+    await w.spec(wanted({ ...both, motd: 'x' }, 'None'), MINUTE);
+    await w.spec(wanted({ ...both, motd: 'x' }, 'Live'), MINUTE);
+    expect(configured(w)).toEqual(['configure x']);
+  });
+
+  it.each(['the agent ends', 'the host does not answer'])('when %s during a change that restarts none', async (end) => {
+    const w = await proved();
+    w.host.classOf = (key) => (key === MOTD ? 'Live' : 'RestartsService');
+    await w.spec(wanted({ ...pods, motd: 'x' }, 'None'), MINUTE);
+    if (end !== 'the agent ends') w.host.failCall('configure', new HostError('unanswered', 'POST: no answer'));
+    w.api.setSpec(wanted({ ...pods, motd: 'x' }, 'Live'));
+    for (let turn = 0; turn < 500 && configured(w).length === 0; turn += 1) await w.clock.advance(0);
+    if (end === 'the agent ends') {
+      await w.killAgent();
+      w.startAgent();
+    }
+    await w.pass(2 * MINUTE);
+    expect(configured(w)).toEqual(['configure x', 'configure x']);
     expect(w.status?.settings).not.toHaveProperty('inFlight');
     expect(w.status).toMatchObject({ observedGeneration: w.api.shadow?.generation });
   });

@@ -50,10 +50,11 @@ export type SettingsView =
 
 export function viewSettings(facts: Facts): SettingsView {
   const { shadow, live, lost, tracker, seen } = facts;
+  const { applied, classes } = tracker.settings;
   const plan =
     live === undefined
       ? undefined
-      : planSettings(shadow, { live, lost, classes: tracker.settings.classes, bootID: seen.bootID });
+      : planSettings(shadow, { live, lost, classes, bootID: seen.bootID, isApplied: applied });
   if (plan !== undefined && !tracker.settings.mustPutBack && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;

@@ -77,9 +77,14 @@ interface Host {
   readonly lost?: readonly string[];
   readonly classes: Classes;
   readonly bootID: string;
+  /** False: what is on record may be stored without being applied. */
+  readonly isApplied?: boolean;
 }
 
-export function planSettings({ spec, status }: AgentShadow, { live, lost = [], classes, bootID }: Host): SettingsPlan {
+export function planSettings(
+  { spec, status }: AgentShadow,
+  { live, lost = [], classes, bootID, isApplied = true }: Host,
+): SettingsPlan {
   const wanted = new Map((spec.settings?.leaves ?? []).map((one) => [one.key, one]));
   const records = new Map((status?.settings?.records ?? []).map((one) => [one.key, one]));
   const keys = [...new Set([...wanted.keys(), ...records.keys()])].toSorted();
@@ -101,7 +106,12 @@ export function planSettings({ spec, status }: AgentShadow, { live, lost = [], c
     return [key, isForBoot ? storedForBoot(step, live.get(key), bootID) : untilBoot(step, bootID, record?.bootID)];
   });
   const kept = steps.flatMap(([, one]) => one.kept ?? []);
-  const mayBeSet = limit === 'None' ? steps.filter(([key]) => UPDATER_SETTINGS.includes(key)) : steps;
+  // A grant of Live restarts no service, also not for settings that are stored again.
+  const again = isApplied || limit !== 'Live' ? [] : first.flatMap(unchanged);
+  const notAgain = again.filter(([key, value]) => classes.get(changeKey(key, value))?.class !== 'Live');
+  const withheld = limit === 'None' ? steps : notAgain;
+  const isWithheld = (one: string): boolean => withheld.some(([key]) => key === one);
+  const mayBeSet = steps.filter(([key]) => UPDATER_SETTINGS.includes(key) || !isWithheld(key));
   const problems = (problem: Step['problem']): string[] =>
     steps.filter(([, one]) => one.problem === problem).map(([key]) => key);
   return {
@@ -113,10 +123,17 @@ export function planSettings({ spec, status }: AgentShadow, { live, lost = [], c
     awaitsBoot: kept.filter((one) => one.bootID === bootID).map(({ key }) => ({ key, ...STORED })),
     conflicts: problems('conflicts'),
     cannotUnset: problems('cannotUnset'),
-    unclassified: new Map(
-      asked.filter(([key]) => found.get(key) === undefined).map(([key, { change = '' }]) => [key, change]),
-    ),
+    unclassified: new Map([
+      ...asked.flatMap(([key, { change = '' }]) => (found.get(key) === undefined ? [[key, change] as const] : [])),
+      ...notAgain.filter(([key, value]) => !classes.has(changeKey(key, value))),
+    ]),
   };
+}
+
+/** What the host has of a group already. */
+function unchanged([key, { record, change, target }]: readonly [string, Step]): [key: string, value: string][] {
+  const isSame = record !== undefined && change === undefined && target !== undefined;
+  return isSame && !UPDATER_SETTINGS.includes(key) ? [[key, target]] : [];
 }
 
 const STORED = { class: 'NeedsReboot', reason: 'it is stored, and takes effect with the next boot' } as const;

@@ -7,7 +7,7 @@
  * new process trusts no offer before its own refresh. A change makes it false. A change that may
  * have failed, and an offer that contradicts the lock, make `applied` false until all recorded
  * settings are stored again; a contradicted lock, or without a grant, only those of the updater, since the others may
- * restart services. Failures count from the spec or the success before. After a change the host must
+ * restart services, and with a grant of Live none that restarts one. Failures count from the spec or the success before. After a change the host must
  * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
  * the former values are put back, once, and stay until other settings are requested. What is put back when a group
  * requests nothing any more are values of that group: nobody requests others then, so the host's own values are
@@ -145,7 +145,9 @@ export class SettingsTracker {
   }
 
   /** Starts over for another generation of the spec: only later answers of the host count. */
-  begin(nowMs: number, { spec }: Pick<AgentShadow, 'spec'>): void {
+  begin(nowMs: number, { spec, status }: Pick<AgentShadow, 'spec' | 'status'>): void {
+    // Confirmed without what was in flight, such as for want of a grant.
+    if (status?.settings?.inFlight === undefined) this.applied = true;
     this.since = nowMs;
     this.refreshed = false;
     this.classes = new Map();
