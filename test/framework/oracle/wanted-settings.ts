@@ -95,13 +95,28 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
     ],
   },
   {
-    what: 'a node away in its reboot is not late, and the grant of former settings ends in time',
+    what: 'a node away in its reboot is late past its deadline, and the grant of former settings ends in time',
     changes: [
       {
-        find: /facts\.isLate === true && facts\.hash !== NOTHING\)\.length/u,
-        replace: 'facts.isLate === true && facts.hash !== NOTHING && !isUnderWay(managedNode.shadow)).length',
+        find: /late: nodes\.filter\(\(\{ facts \}\) => facts\.isLate === true && facts\.hash !== NOTHING\)\.length/u,
+        replace: `late: nodes.filter(({ managedNode: { shadow: shadow2, policy }, facts }) => {
+          if (facts.hash === NOTHING) return false;
+          if (!isUnderWay(shadow2)) return facts.isLate === true;
+          if (!isReboot(shadow2) || facts.state === "failed" || facts.state === "requested") return false;
+          const deadline = deadlineOf(shadow2, policy, now);
+          return now >= deadline && !isAccepted(deadline, policy, now);
+        }).length`,
       },
-      { find: /late: nodes\.filter\(\(\{ facts \}\)/u, replace: 'late: nodes.filter(({ managedNode, facts })' },
+      { find: /function rolloutOf\(nodes\) \{/u, replace: 'function rolloutOf(nodes, now) {' },
+      { find: /\[key2, rolloutOf\(nodes\)\]/u, replace: '[key2, rolloutOf(nodes, now)]' },
+      {
+        find: /(var SettingsRollouts = class \{\n\s+#settings;\n\s+#rollouts;\n\s+constructor\(managedNodes, settings2)/u,
+        replace: '$1, now',
+      },
+      {
+        find: /new SettingsRollouts\(managedNodes, settings2\)/u,
+        replace: 'new SettingsRollouts(managedNodes, settings2, now)',
+      },
       {
         find: /\.\.\.wasRebooted\(input, hash2\) && \{ rebootFailedAt: failed2 \} \};/u,
         replace: `...wasRebooted(input, hash2) && { rebootFailedAt: failed2 },

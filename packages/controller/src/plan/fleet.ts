@@ -97,7 +97,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
   return {
     policy,
     settings,
-    settingsRollouts: new SettingsRollouts(managedNodes, settings),
+    settingsRollouts: new SettingsRollouts(managedNodes, settings, now),
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,

@@ -393,20 +393,31 @@ it('stops after more failures than the budget allows', () => {
   expect(reasons(made)).toContain('c HostSettingsNotApplied');
 });
 
-it('takes a node that is away for longer than a change may take for no failure', () => {
+describe('a node that is away in its reboot', () => {
   const lastOperation = { ...failure(undefined, { operation: 'Reboot', version: OLD }), state: 'Processing' } as const;
-  const away = rebooting(
-    'RebootedIntoUpdate',
-    {
-      spec: { state_transition_timestamp: ago(12 * MINUTE) },
-      record: { startedAt: ago(15 * MINUTE), rebootRequestedAt: ago(12 * MINUTE) },
-      status: { current_state: 'StagedAndPerformedUpdate', lastOperation },
-    },
-    { ready: false, readySince: ago(10 * MINUTE) },
-  );
-  const done = atRest('b', { status: { settings: inForce } });
-  const made = planOf([away, done, atRest('c')], { ...TWO, rollout: { failureBudget: 0 } });
-  expect(outcomes(made)).toEqual([`c Started ${OLD}`]);
+  const outcomesAfter = (minutes: number, settings: SettingsStatus, resume?: string): string[] => {
+    const away = rebooting(
+      'RebootedIntoUpdate',
+      {
+        spec: { state_transition_timestamp: ago(minutes * MINUTE) },
+        record: { startedAt: ago((minutes + 3) * MINUTE), rebootRequestedAt: ago(minutes * MINUTE) },
+        status: { current_state: 'StagedAndPerformedUpdate', lastOperation, settings },
+      },
+      { ready: false, readySince: ago((minutes - 2) * MINUTE) },
+    );
+    const done = atRest('b', { status: { settings: inForce } });
+    return outcomes(planOf([away, done, atRest('c')], { ...TWO, rollout: { failureBudget: 0, resume } }));
+  };
+  const inFlight = { ...inForce, inFlight: { hash: 'x', time: ago(10 * MINUTE) } };
+
+  it.each([inForce, inFlight])('is no failure for longer than a change may take: %o', (settings) => {
+    expect(outcomesAfter(12, settings)).toEqual([`c Started ${OLD}`]);
+  });
+
+  it.each([inForce, inFlight])('is one past its deadline, until a user accepts it: %o', (settings) => {
+    expect(outcomesAfter(24 * 60, settings)).toEqual([]);
+    expect(outcomesAfter(24 * 60, settings, ago(0))).toEqual([`c Started ${OLD}`]);
+  });
 });
 
 it('starts updates without the settings then, but for a node that gets back the former ones', () => {

@@ -6,6 +6,7 @@ import { nodesAtOnce } from '../policy/policy.ts';
 import { isSettled, isUnderWay, purposeOf } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
+import { deadlineOf, isAccepted } from './facts/deadlines.ts';
 import { hashOfSettings, ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { allowedAtReboot, isChanging, type SettingsFacts } from './facts/settings.ts';
 
@@ -24,14 +25,14 @@ export class SettingsRollouts {
   readonly #settings: ReadonlyMap<string, SettingsFacts>;
   readonly #rollouts: ReadonlyMap<string, Rollout>;
 
-  constructor(managedNodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>) {
+  constructor(managedNodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>, now: number) {
     const all = managedNodes.flatMap((managedNode) => {
       const facts = settings.get(managedNode.name);
       return facts === undefined ? [] : [{ managedNode, facts }];
     });
     const byKey = Map.groupBy(all, ({ managedNode, facts }) => keyOf(managedNode, facts));
     this.#settings = settings;
-    this.#rollouts = new Map([...byKey].map(([key, nodes]) => [key, rolloutOf(nodes)]));
+    this.#rollouts = new Map([...byKey].map(([key, nodes]) => [key, rolloutOf(nodes, now)]));
   }
 
   /** Returns why a node at rest may not change its settings yet. */
@@ -77,7 +78,7 @@ type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts
 
 const NOTHING = hashOfSettings([]);
 
-function rolloutOf(nodes: readonly Member[]): Rollout {
+function rolloutOf(nodes: readonly Member[], now: number): Rollout {
   // A node on which nothing is left to restore has proved what was before, but not one with the values of a user.
   const inForce = nodes.filter(
     ({ facts: { state, conflicts } }) => (state === 'inForce' || state === 'none') && conflicts.length === 0,
@@ -85,7 +86,7 @@ function rolloutOf(nodes: readonly Member[]): Rollout {
   return {
     members: nodes.length,
     failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),
-    late: nodes.filter(isLate).length,
+    late: nodes.filter((one) => isLate(one, now)).length,
     isProved: inForce.some(hasAny),
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
@@ -100,9 +101,14 @@ function hasAny({ managedNode: { shadow }, facts: { pending } }: Member): boolea
   return own.length === 0 || own.some(({ key }) => pending.every((one) => one.key !== key));
 }
 
-/** A node that is rebooted for them is away for longer. */
-function isLate({ managedNode: { shadow }, facts }: Member): boolean {
-  return facts.isLate === true && facts.hash !== NOTHING && shadow !== undefined && !isUnderWay(shadow);
+/** A node that is rebooted for them is away for longer: until the deadline of its step, unless a user accepts that. */
+function isLate({ managedNode: { shadow, policy }, facts }: Member, now: number): boolean {
+  if (shadow === undefined || facts.hash === NOTHING) return false;
+  if (!isUnderWay(shadow)) return facts.isLate === true;
+  const isOther = facts.state === 'failed' || facts.state === 'requested';
+  if (purposeOf(shadow) !== 'Settings' || isOther) return false;
+  const deadline = deadlineOf(shadow, policy, now);
+  return now >= deadline && !isAccepted(deadline, policy, now);
 }
 
 /** An agent reports what is pending in Idle only. */
