@@ -49,17 +49,19 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
     ],
   },
   {
-    what: 'a node with the value of a user, or on which all settings wait, proves none',
+    what: 'a node on which all settings wait, or with a user value of one that waits elsewhere, proves none',
     changes: [
       {
         find: /facts\.state === "inForce" \|\| facts\.state === "none"\);/u,
-        replace: '(facts.state === "inForce" || facts.state === "none") && facts.conflicts.length === 0);',
+        replace: `(facts.state === "inForce" || facts.state === "none")
+          && !facts.conflicts.some((key2) => nodes.some((one) => one.facts.pending.some((it) => it.key === key2))));`,
       },
       {
         find: /isProved: inForce\.length > 0,/u,
         replace: `isProved: inForce.some(({ managedNode: { shadow: shadow2 }, facts }) => {
           const own = ownSettings(requestedOf(shadow2));
-          return own.length === 0 || own.some(({ key: key2 }) => !facts.pending.some((one) => one.key === key2));
+          return own.length === 0 || own.some(({ key: key2 }) =>
+            !facts.conflicts.includes(key2) && !facts.pending.some((one) => one.key === key2));
         }),`,
       },
     ],

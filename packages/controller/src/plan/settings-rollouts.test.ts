@@ -10,20 +10,24 @@ const KEY = 'settings.dns.name-servers';
 const SETTINGS = { dns: { 'name-servers': ['10.0.0.1'] } };
 const wanted: Setting[] = [{ key: KEY, value: '["10.0.0.1"]', owner: 'BottlerocketNodeGroup/gpu' }];
 
-const member = (name: string, settings: SettingsStatus): ManagedNode =>
+const member = (name: string, settings: SettingsStatus, leaves: readonly Setting[] = wanted): ManagedNode =>
   aManagedNode(
     name,
     { labels: { pool: 'gpu' } },
     {
-      spec: { settings: { leaves: wanted, allow: 'None' }, state_transition_timestamp: ago(60 * MINUTE) },
+      spec: { settings: { leaves, allow: 'None' }, state_transition_timestamp: ago(60 * MINUTE) },
       status: { target_version: OLD, settings },
     },
   );
-const waiting = (name: string, found: SettingClass): ManagedNode =>
-  member(name, { pending: [{ key: KEY, class: found, reason: 'because' }] });
-const changed = (nodes: readonly ManagedNode[]): string[] => {
+const waiting = (
+  name: string,
+  found: SettingClass,
+  others: SettingsStatus = {},
+  leaves: readonly Setting[] = wanted,
+): ManagedNode => member(name, { ...others, pending: [{ key: KEY, class: found, reason: 'because' }] }, leaves);
+const changed = (nodes: readonly ManagedNode[], settings: Readonly<Record<string, unknown>> = SETTINGS): string[] => {
   const config = { concurrency: { maxUpdating: 4 } };
-  const { specs } = plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings: SETTINGS })]), NOW);
+  const { specs } = plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings })]), NOW);
   return specs.map(({ node, spec }) => `${node.metadata.name} ${spec.settings?.allow}`);
 };
 
@@ -33,6 +37,19 @@ it.each(['Live', 'RestartsService', 'NeedsReboot'] as const)(
     const others = ['b', 'c', 'd'].map((name) => waiting(name, found));
     expect(changed([member('a', { conflicts: [KEY] }), ...others])).toEqual([`b ${found}`]);
     expect(changed([member('a', {}), ...others])).toHaveLength(3);
+  },
+);
+
+it.each(['Live', 'RestartsService', 'NeedsReboot'] as const)(
+  'a node on which a user has set something else proves the rest: %s',
+  (found) => {
+    const conflicts = ['settings.motd'];
+    const both: Setting[] = [...wanted, { key: 'settings.motd', value: '"a"', owner: 'BottlerocketNodeGroup/gpu' }];
+    const settings = { ...SETTINGS, motd: 'a' };
+    const others = ['b', 'c', 'd'].map((name) => waiting(name, found, { conflicts }, both));
+    expect(changed([member('a', { conflicts }, both), ...others], settings)).toHaveLength(3);
+    const user = member('a', { conflicts: [KEY] }, both);
+    expect(changed([user, ...others], settings)).toHaveLength(1);
   },
 );
 

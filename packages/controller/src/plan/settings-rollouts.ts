@@ -79,9 +79,11 @@ type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts
 const NOTHING = hashOfSettings([]);
 
 function rolloutOf(nodes: readonly Member[], now: number): Rollout {
-  // A node on which nothing is left to restore has proved what was before, but not one with the values of a user.
+  const waiting = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key }) => key)));
+  // A node on which nothing is left to restore has proved what was before. The value of a user proves nothing for others.
   const inForce = nodes.filter(
-    ({ facts: { state, conflicts } }) => (state === 'inForce' || state === 'none') && conflicts.length === 0,
+    ({ facts: { state, conflicts } }) =>
+      (state === 'inForce' || state === 'none') && !conflicts.some((key) => waiting.has(key)),
   );
   return {
     members: nodes.length,
@@ -95,10 +97,11 @@ function rolloutOf(nodes: readonly Member[], now: number): Rollout {
   };
 }
 
-/** A host on which all that is requested waits, such as for a reboot, has proved nothing. */
-function hasAny({ managedNode: { shadow }, facts: { pending } }: Member): boolean {
+/** A host on which all that is requested waits, such as for a reboot or a user, has proved nothing. */
+function hasAny({ managedNode: { shadow }, facts: { pending, conflicts } }: Member): boolean {
   const own = shadow === undefined ? [] : ownSettings(requestedOf(shadow));
-  return own.length === 0 || own.some(({ key }) => pending.every((one) => one.key !== key));
+  const open = new Set([...pending.map(({ key }) => key), ...conflicts]);
+  return own.length === 0 || own.some(({ key }) => !open.has(key));
 }
 
 /** A node that is rebooted for them is away for longer: until the deadline of its step, unless a user accepts that. */
