@@ -23,8 +23,24 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
         replace: `$1
           const hash2 = hashOfSettings(settings2);
           const { [SETTINGS_PROVED_ANNOTATION]: proved2 } = shadow2.metadata.annotations ?? {};
-          if (ownSettings(settings2).length > 0 && hash2 === hashOf([...readProved(proved2)]))
+          const isProved2 = ownSettings(settings2).length > 0 && hash2 === hashOf([...readProved(proved2)]);
+          if (transition2.restores === true || isProved2)
             return { [SETTINGS_REBOOTED_ANNOTATION]: \`\${hash2}=\${transition2.spec.state_transition_timestamp ?? ""}\` };`,
+      },
+    ],
+  },
+  {
+    what: 'a restore is known at its end, and what it restores stays requested',
+    changes: [
+      {
+        find: /return isEnd \? \{ \.\.\.next, jobs: recordsAtEnd\(input\) \} : next;/u,
+        replace: `return isEnd
+          ? { ...next, jobs: recordsAtEnd(input), restores: input.settings?.state === "failed" } : next;`,
+      },
+      {
+        find: /spec: idleSpec\(restored\(input\.policy, input\.shadow\), input\.now\) \}/u,
+        replace: `spec: idleSpec(
+          input.settings?.state === "failed" ? input.policy : restored(input.policy, input.shadow), input.now) }`,
       },
     ],
   },

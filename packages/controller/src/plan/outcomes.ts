@@ -60,7 +60,7 @@ export interface Transition {
   readonly wasSuspended?: boolean;
   /** Started although disruption budgets hold pods of the node. */
   readonly isBlocked?: boolean;
-  /** At a start: the node gets back what it had before settings that failed. */
+  /** At a start and an end: the node gets back what it had before settings that failed. */
   readonly restores?: boolean;
   /** At a start: the group that the node is in. */
   readonly group?: string | undefined;

@@ -294,12 +294,12 @@ function hasRefused({ status }: ShadowView): boolean {
   return status?.current_state === 'ErrorReset' && status.lastOperation?.errorCode === 'SettingsFailed';
 }
 
-/** The version is not the cause. What was proved before is good: the record still names the settings that have failed. */
-function failedReboot({ spec }: Transition, shadow: ShadowView): Changes {
+/** The version is not the cause. What was before is good: the record still names the settings that have failed. */
+function failedReboot({ spec, restores = false }: Transition, shadow: ShadowView): Changes {
   const settings = requestedOf(shadow);
-  if (ownSettings(settings).length === 0) return {};
+  if (ownSettings(settings).length === 0 && !restores) return {};
   const hash = hashOfSettings(settings);
-  const isRestored = hash === hashOf(shadow.record.settingsProved ?? []);
+  const isRestored = restores || hash === hashOf(shadow.record.settingsProved ?? []);
   const settingsRebooted = { hash, at: timeOf(spec) };
   return { settingsRebooted, ...(!isRestored && { settingsFailed: settingsRebooted }) };
 }

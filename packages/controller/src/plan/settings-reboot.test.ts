@@ -337,6 +337,24 @@ describe('restoring settings that were proved', () => {
     },
   );
 
+  it.each(['RebootTimedOut', 'RebootRefused', 'SettingsFailed'] as const)(
+    'tries it once also when nothing was proved, when it fails with %s',
+    (errorCode) => {
+      const lastOperation = failure(errorCode, { operation: 'Reboot', version: OLD });
+      const status = { current_state: 'ErrorReset', crash_count: 1, lastOperation } as const;
+      const found = { settingsFailed, settingsRebooted: settingsFailed };
+      const spec = { settings: { leaves: [], allow: 'NeedsReboot' as const } };
+      const [change] = planOf([restoring('RebootedIntoUpdate', { record: found, spec, status })]).specs;
+      expect(change).toMatchObject({ outcome: 'Failed', record: { settingsFailed, settingsRebooted: { hash: none } } });
+      const after = member('a', {
+        record: { ...found, ...change?.record },
+        spec: { settings: null, state_transition_timestamp: ago(60 * MINUTE) },
+        status: { settings: { ...inForce, ...pending } },
+      });
+      expect(planOf([after]).specs).toEqual([]);
+    },
+  );
+
   it('tries it once when the node is not healthy afterwards', () => {
     const late = restoring(
       'MonitoringUpdate',
@@ -347,7 +365,11 @@ describe('restoring settings that were proved', () => {
       { ready: false, readySince: ago(7 * 60 * MINUTE) },
     );
     const [change] = planOf([late]).specs;
-    expect(change).toMatchObject({ outcome: 'SettingsFailed', record: { settingsFailed } });
+    expect(change).toMatchObject({
+      outcome: 'SettingsFailed',
+      spec: { settings: { leaves: former, allow: 'None' } },
+      record: { settingsFailed },
+    });
     const after = { ...record, ...change?.record };
     expect(planOf([atRest('a', { record: after }, former)]).specs).toEqual([]);
   });

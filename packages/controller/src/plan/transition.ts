@@ -96,7 +96,7 @@ const STEPS: Readonly<Record<NodeState, readonly Step[]>> = {
 export function transition(input: TransitionInput): Transition | undefined {
   const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
-  return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
+  return isEnd ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {
@@ -155,12 +155,17 @@ function putBack({ shadow, policy, now, settings }: TransitionInput, message: st
   };
 }
 
-/** The reboot that follows restores what was before. */
+/** True when the policy has what was in force before settings that have failed. */
+function isRestored({ settings }: TransitionInput): boolean {
+  return settings?.state === 'failed';
+}
+
+/** The reboot that follows restores what was before, once. */
 function unsetSettings(input: TransitionInput, problem: string): Transition | undefined {
-  const isTried = purposeOf(input.shadow) === 'Settings' && ownSettings(requestedOf(input.shadow)).length > 0;
-  return isTried
-    ? { ...putBack(input, problem), spec: idleSpec(restored(input.policy, input.shadow), input.now) }
-    : undefined;
+  const { shadow, policy, now } = input;
+  const isTried = purposeOf(shadow) === 'Settings' && ownSettings(requestedOf(shadow)).length > 0;
+  const before = isRestored(input) ? policy : restored(policy, shadow);
+  return isTried ? { ...putBack(input, problem), spec: idleSpec(before, now) } : undefined;
 }
 
 /** The transition that lets a host at rest set what disrupts as much as `allow`. */
