@@ -176,6 +176,20 @@ describe('settings of a group while no refresh succeeds with those of the update
     });
   });
 
+  it('are in force also when the host applies everything but the lock', async () => {
+    const w = await idleWorld();
+    w.host.applies = false;
+    const settings = withLock({ motd: 'a' }, 'Live');
+    await w.spec({ ...IDLE, settings: { ...settings, allow: 'None' } }, MINUTE);
+    await w.spec({ ...IDLE, settings }, 5 * MINUTE);
+    const message = expect.stringMatching(`^version-lock ${OLD}: not in force: `) as string;
+    const hash = hashOf(settings.leaves.map(({ key, value }) => [key, value]));
+    expect(w.status).toMatchObject({
+      observedGeneration: w.api.shadow?.generation,
+      settings: { message, lastApplied: { hash } },
+    });
+  });
+
   it('are not said to be in force when the host rejects them', async () => {
     const w = await idleWorld();
     await w.spec({ ...IDLE, settings: withLock({ motd: 'a' }, 'Live') }, MINUTE);

@@ -145,8 +145,9 @@ function isSet(facts: Facts, plan: SettingsPlan): boolean {
   return isApplied(facts, plan) && plan.unclassified.size === 0;
 }
 
+/** An offer that contradicts the lock says nothing about other settings. */
 function isApplied({ tracker: { settings }, seen }: Facts, plan: SettingsPlan | undefined): boolean {
-  return plan?.changes.size === 0 && settings.isApplied(seen.nowMs) && !settings.isPutBack;
+  return plan?.changes.size === 0 && settings.applied && settings.effectiveFrom <= seen.nowMs && !settings.isPutBack;
 }
 
 /** Without what has been applied in flight, whatever else cannot be set: a new process would set all of it again. */
