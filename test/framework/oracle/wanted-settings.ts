@@ -45,8 +45,12 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
     ],
   },
   {
-    what: 'a node that awaits a restore does not wait for an update',
+    what: 'a node that awaits a restore does not wait for an update, nor for a refresh',
     changes: [
+      {
+        find: /if \(problem !== void 0 && sameVersion\(running, offered\)\) \{/u,
+        replace: 'if (problem !== void 0 && sameVersion(running, offered) && !awaitsRestore(input.settings)) {',
+      },
       {
         find: /const version2 = wantedVersion\(offered, policy\.versions\);\n\s+const problem/u,
         replace: `const version2 = awaitsRestore(input.settings) ? running : wantedVersion(offered, policy.versions);

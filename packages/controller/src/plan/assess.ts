@@ -263,7 +263,8 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   const problem = status.settings?.message;
   const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
-  if (problem !== undefined && sameVersion(running, offered)) {
+  // A restore needs no refresh, and the node holds its slot until then.
+  if (problem !== undefined && sameVersion(running, offered) && !awaitsRestore(input.settings)) {
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
   }
   if (failedCheckAt(input) !== undefined) return { ...found, progressing: checkFailed(running), phase: 'failed' };

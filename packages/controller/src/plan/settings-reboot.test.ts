@@ -310,6 +310,12 @@ describe('restoring settings that were proved', () => {
     expect(outcomes(made)).toEqual([`a Started ${OLD}`]);
   });
 
+  it('waits for no refresh', () => {
+    const message = 'ignore-waves true: not in force: refresh: no route to host';
+    const made = planOf([atRest('a', { record, status: { settings: { ...pending, message } } }, former)]);
+    expect(outcomes(made)).toEqual([`a Started ${OLD}`]);
+  });
+
   const restoring = (state: ShadowState, parts: ShadowParts, node: NodeParts = {}): ManagedNode =>
     rebooting(
       state,
