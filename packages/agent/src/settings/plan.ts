@@ -81,10 +81,8 @@ interface Host {
   readonly isApplied?: boolean;
 }
 
-export function planSettings(
-  { spec, status }: AgentShadow,
-  { live, lost = [], classes, bootID, isApplied = true }: Host,
-): SettingsPlan {
+export function planSettings({ spec, status }: AgentShadow, host: Host): SettingsPlan {
+  const { live, lost = [], classes, bootID } = host;
   const wanted = new Map((spec.settings?.leaves ?? []).map((one) => [one.key, one]));
   const records = new Map((status?.settings?.records ?? []).map((one) => [one.key, one]));
   const keys = [...new Set([...wanted.keys(), ...records.keys()])].toSorted();
@@ -106,9 +104,7 @@ export function planSettings(
     return [key, isForBoot ? storedForBoot(step, live.get(key), bootID) : untilBoot(step, bootID, record?.bootID)];
   });
   const kept = steps.flatMap(([, one]) => one.kept ?? []);
-  // A grant of Live restarts no service, also not for settings that are stored again.
-  const again = isApplied || limit !== 'Live' ? [] : first.flatMap(unchanged);
-  const notAgain = again.filter(([key, value]) => classes.get(changeKey(key, value))?.class !== 'Live');
+  const notAgain = notStoredAgain(first, limit, host);
   const withheld = limit === 'None' ? steps : notAgain;
   const isWithheld = (one: string): boolean => withheld.some(([key]) => key === one);
   const mayBeSet = steps.filter(([key]) => UPDATER_SETTINGS.includes(key) || !isWithheld(key));
@@ -128,6 +124,16 @@ export function planSettings(
       ...notAgain.filter(([key, value]) => !classes.has(changeKey(key, value))),
     ]),
   };
+}
+
+/** A grant of Live restarts no service, also not for settings that are stored again. */
+function notStoredAgain(
+  first: readonly (readonly [string, Step])[],
+  limit: Allowed,
+  { classes, isApplied = true }: Host,
+): [key: string, value: string][] {
+  if (isApplied || limit !== 'Live') return [];
+  return first.flatMap(unchanged).filter(([key, value]) => classes.get(changeKey(key, value))?.class !== 'Live');
 }
 
 /** What the host has of a group already. */

@@ -260,11 +260,10 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   if (status === undefined) return WAITING;
   const { current_version: running, target_version: offered } = status;
   const version = nextVersion(input, status);
-  const problem = status.settings?.message;
+  const problem = problemOf(input, status);
   const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
-  // A restore needs no refresh, and the node holds its slot until then.
-  if (problem !== undefined && sameVersion(running, offered) && !awaitsRestore(input.settings)) {
+  if (problem !== undefined && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
   }
   if (failedCheckAt(input) !== undefined) return { ...found, progressing: checkFailed(running), phase: 'failed' };
@@ -273,6 +272,11 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
   return { ...found, phase, ...startOf(input, { change, status, version }) };
+}
+
+/** A restore needs no refresh, and the node holds its slot until then. */
+function problemOf({ settings }: TransitionInput, status: ShadowStatus): string | undefined {
+  return awaitsRestore(settings) ? undefined : status.settings?.message;
 }
 
 /** A node that awaits a restore holds its slot, so an update to another version would wait for the node itself. */
