@@ -99,7 +99,8 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
         replace: `areStopped(node) {
           const rollout = this.#of(node);
           if (rollout === void 0 || rollout.failed.includes(node.name)) return false;
-          return tooManyFailed(node, rollout) !== void 0;
+          const isTrial = !rollout.isBooted && rollout.failed.length + rollout.late > 0;
+          return isTrial || tooManyFailed(node, rollout) !== void 0;
         }`,
       },
     ],
@@ -128,6 +129,12 @@ export const WANTED_OF_SETTINGS: readonly Wanted[] = [
           const deadline = deadlineOf(shadow2, policy, now);
           return now >= deadline && !isAccepted(deadline, policy, now);
         }).length`,
+      },
+      {
+        find: /rebooting: nodes\.filter\(\(\{ managedNode: \{ shadow: shadow2 \} \}\) => shadow2 !== void 0 && isReboot\(shadow2\)\)/u,
+        replace: `rebooting: nodes.filter(({ managedNode: { shadow: shadow2, policy }, facts }) =>
+          shadow2 !== void 0 && isUnderWay(shadow2) && isReboot(shadow2) && facts.rebootFailedAt === void 0
+            && now < deadlineOf(shadow2, policy, now))`,
       },
       { find: /function rolloutOf\(nodes\) \{/u, replace: 'function rolloutOf(nodes, now) {' },
       { find: /\[key2, rolloutOf\(nodes\)\]/u, replace: '[key2, rolloutOf(nodes, now)]' },

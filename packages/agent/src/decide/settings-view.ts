@@ -142,7 +142,15 @@ function isOfferTheirs(facts: Facts, plan: SettingsPlan | undefined): boolean {
 
 /** True when all that may be set is in force, and only a refresh with it is missing. */
 function isSet(facts: Facts, plan: SettingsPlan): boolean {
-  return isApplied(facts, plan) && plan.unclassified.size === 0;
+  return (isApplied(facts, plan) || wasInForce(facts, plan)) && plan.unclassified.size === 0;
+}
+
+/** While a retry of the updater's settings takes effect, the others are in force as they were. */
+function wasInForce(facts: Facts, plan: SettingsPlan): boolean {
+  const { applied, isPutBack } = facts.tracker.settings;
+  const { lastApplied } = facts.shadow.status?.settings ?? {};
+  const isSame = lastApplied !== undefined && lastApplied.hash === inForce(facts, plan).lastApplied?.hash;
+  return plan.changes.size === 0 && applied && !isPutBack && isSame;
 }
 
 /** An offer that contradicts the lock says nothing about other settings. */

@@ -455,8 +455,9 @@ it('starts updates without the settings then, but for a node that gets back the 
     [],
   );
   const due = atRest('b', { status: { target_version: NEW } });
+  const proved = member('c', { spec: { settings: { leaves: wanted, allow: 'None' } }, status: { settings: inForce } });
   const started = (failureBudget: number): unknown[] =>
-    planOf([failed, due], { ...TWO, rollout: { failureBudget } }).specs.map(({ node, outcome, spec }) => [
+    planOf([failed, due, proved], { ...TWO, rollout: { failureBudget } }).specs.map(({ node, outcome, spec }) => [
       node.metadata.name,
       outcome,
       spec.settings?.allow,
@@ -476,4 +477,24 @@ it.each([OLD, NEW])('does not reboot a node with the annotation skip, which is o
   expect(condition(made)).toBe(
     `RebootPending: Some settings need a drain and a reboot of a; skipped until a user removes the annotation ${SKIP_ANNOTATION}: a`,
   );
+});
+
+it('a node that is lost in its reboot counts as a failure, and no longer as the one that goes first', () => {
+  const status = { current_state: 'StagedAndPerformedUpdate' } as const;
+  const lost = (minutes: number): ManagedNode => {
+    const spec = { state: 'RebootedIntoUpdate', state_transition_timestamp: ago(minutes * MINUTE) } as const;
+    return rebooting('RebootedIntoUpdate', { spec, status });
+  };
+  const started = (minutes: number, failureBudget: number): string[] =>
+    outcomes(planOf([lost(minutes), atRest('b')], { ...TWO, rollout: { failureBudget } }));
+  expect(started(1, 1)).toEqual([]);
+  expect(started(24 * 60, 1)).toEqual([`b Started ${OLD}`]);
+  expect(started(24 * 60, 0)).toEqual([]);
+});
+
+it('no update brings settings that have failed on one node and were proved on none', () => {
+  const record = { settingsFailed: { hash, at: ago(90 * MINUTE) }, settingsRebooted: { hash: none, at: ago(MINUTE) } };
+  const due = atRest('b', { status: { target_version: NEW } });
+  const nodes = [member('a', { spec: { settings: null }, record }), due];
+  expect(planOf(nodes, TWO).specs.map(({ spec }) => spec.settings?.allow)).toEqual(['None']);
 });

@@ -55,7 +55,9 @@ export class SettingsRollouts {
     const rollout = this.#of(node);
     // What was before has been good.
     if (rollout === undefined || rollout.failed.includes(node.name)) return false;
-    return tooManyFailed(node, rollout) !== undefined;
+    // While one has failed and none has booted with them, one node tries them in a reboot of its own.
+    const isTrial = !rollout.isBooted && rollout.failed.length + rollout.late > 0;
+    return isTrial || tooManyFailed(node, rollout) !== undefined;
   }
 
   changes(node: ManagedNode): void {
@@ -92,8 +94,7 @@ function rolloutOf(nodes: readonly Member[], now: number): Rollout {
     isProved: inForce.some(hasAny),
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
-    rebooting: nodes.filter(({ managedNode: { shadow } }) => shadow !== undefined && purposeOf(shadow) === 'Settings')
-      .length,
+    rebooting: nodes.filter((one) => isRebooting(one, now)).length,
   };
 }
 
@@ -112,6 +113,12 @@ function isLate({ managedNode: { shadow, policy }, facts }: Member, now: number)
   if (purposeOf(shadow) !== 'Settings' || isOther) return false;
   const deadline = deadlineOf(shadow, policy, now);
   return now >= deadline && !isAccepted(deadline, policy, now);
+}
+
+/** Neither one that restores what was before, nor one that is lost: that one is late. */
+function isRebooting({ managedNode: { shadow, policy }, facts }: Member, now: number): boolean {
+  if (shadow === undefined || purposeOf(shadow) !== 'Settings' || facts.rebootFailedAt !== undefined) return false;
+  return now < deadlineOf(shadow, policy, now);
 }
 
 /** An agent reports what is pending in Idle only. */
