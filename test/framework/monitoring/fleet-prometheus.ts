@@ -136,14 +136,17 @@ function writeConfig(folder: string): void {
 /** The Lease of the leader lasts as long as anywhere. */
 const REAL_TIMES: Readonly<Record<string, string>> = { BrupopNoLeader: '30s' };
 
+/** Of the alert about drains, which looks at the age of what they wait for. */
+function ageInSeconds({ expr }: Rule): string {
+  return expr.replace(/> 1200$/u, '> 20');
+}
+
 function inSeconds({ groups }: RuleFile): RuleFile {
   const seconds = { m: 1, h: 60 } as const;
   const waitOf = ({ alert, for: wait }: Rule): string =>
     REAL_TIMES[alert] ?? `${Number.parseInt(wait, 10) * seconds[wait.slice(-1) as 'm' | 'h']}s`;
-  // Of the alert about drains, which looks at the age of what they wait for.
-  const exprOf = ({ expr }: Rule): string => expr.replace(/> 1200$/u, '> 20');
   const rules = (all: readonly Rule[]): Rule[] =>
-    all.map((rule) => ({ ...rule, expr: exprOf(rule), for: waitOf(rule) }));
+    all.map((rule) => ({ ...rule, expr: ageInSeconds(rule), for: waitOf(rule) }));
   return { groups: groups.map((group) => ({ ...group, rules: rules(group.rules) })) };
 }
 
