@@ -176,7 +176,7 @@ function lateDrain({ seen, tracker }: Context, step: LastOperation, elapsedMs: n
 
 function detail({ attempt: { drain, error, drainError } }: TrackerView): string {
   if (error !== undefined) return error.message;
-  if (drainError !== undefined) return describeDrainError(drainError);
+  if (drainError !== undefined) return describeCallError(DRAIN_ERROR, drainError);
   return drain === undefined || drain.done ? 'no error was recorded' : describeDrain(drain);
 }
 
@@ -238,7 +238,7 @@ function messageWith({ errorCode, message = '' }: LastOperation, prefix: string,
   const failure = message.startsWith(prefix) ? before : message;
   const kept = errorCode === undefined ? '' : failure;
   if (error === undefined) return kept;
-  return `${shorten(`${prefix}${error.message}`, MAX_CHARS)}${kept === '' ? '' : `${BEFORE}${kept}`}`;
+  return `${describeCallError(prefix, error)}${kept === '' ? '' : `${BEFORE}${kept}`}`;
 }
 
 /** After 10 s, and once a minute if the cause has changed. */
@@ -279,6 +279,6 @@ export function describeDrain({ remaining, blockedBy }: DrainResult): string {
   return shorten(`${remaining} ${remaining === 1 ? 'pod is' : 'pods are'} still on the node${blockers}`, MAX_CHARS);
 }
 
-function describeDrainError({ message }: { readonly message: string }): string {
-  return shorten(`${DRAIN_ERROR}${message}`, MAX_CHARS);
+function describeCallError(prefix: string, { message }: CallError): string {
+  return shorten(`${prefix}${message}`, MAX_CHARS);
 }

@@ -7,9 +7,9 @@
  * new process trusts no offer before its own refresh. A change makes it false. A change that may
  * have failed, and an offer that contradicts the lock, make `applied` false until all recorded
  * settings are stored again; a contradicted lock, or without a grant, only those of the updater, since the others may
- * restart services, and with a grant of Live none that restarts one. Failures count from the spec or the success before. After a change the host must
- * answer with the value that was stored, and the agent must hear from the apiserver again; otherwise
- * the former values are put back, once, and stay until other settings are requested. What is put back when a group
+ * restart services, and with a grant of Live none that restarts one. Failures count from the spec or the success before.
+ * After a change the host must answer with the value that was stored, and the agent must hear from the apiserver again;
+ * otherwise the former values are put back, once, and stay until other settings are requested. What is put back when a group
  * requests nothing any more are values of that group: nobody requests others then, so the host's own values are
  * restored again after a while, once the apiserver is heard from, but only a few times: they may be what cuts it off.
  *

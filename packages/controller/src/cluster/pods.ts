@@ -6,7 +6,8 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
-import { quarterOfHeap, readList, Sizes, TOO_LARGE } from '@brupop/shared/kube/list';
+import { isTooLarge, TOO_LARGE } from '@brupop/shared/kube/error';
+import { quarterOfHeap, readList, Sizes } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -116,8 +117,7 @@ export class PodLookups {
       this.#retries.set(name, retry);
       const before = this.#known.get(name);
       const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
-      const isTooLarge = error instanceof KubeError && error.reason === TOO_LARGE;
-      const problem = { problem: messageOf(error), isTooLarge };
+      const problem = { problem: messageOf(error), isTooLarge: isTooLarge(error) };
       this.#known.set(name, { ...same, ...problem, retryAt: clock.now() + retry.next() });
     } finally {
       cancel();

@@ -50,7 +50,7 @@ import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
-import { awaitsRestore, grantable, isChanging, isComplete, needsReboot } from './facts/settings.ts';
+import { awaitsRestore, grantable, isChanging, isComplete, needsReboot, restoresSettings } from './facts/settings.ts';
 import { requestedOf, sameSettings } from './facts/requested-settings.ts';
 import { CHANGING, whyNotInForce } from './settings-problem.ts';
 import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
@@ -105,7 +105,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
               status,
               version: spec.version ?? '',
               isReboot: purpose === 'Settings',
-              isRollback: purpose === 'Rollback' || restoresSettings(pair, fleetState),
+              isRollback: purpose === 'Rollback' || restoresSettings(pair.shadow, fleetState.settings.get(pair.name)),
             },
             fleetState,
           )
@@ -116,11 +116,6 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
     settings: fleetState.settings.get(pair.name),
     now: fleetState.now,
   };
-}
-
-/** It is rebooted with what it had before settings with which a reboot has failed. */
-function restoresSettings({ name, shadow }: NodePair, { settings }: FleetState): boolean {
-  return purposeOf(shadow) === 'Settings' && settings.get(name)?.rebootFailedAt !== undefined;
 }
 
 /** The rest of its update has to fit into the window. */
@@ -279,7 +274,7 @@ function problemOf({ settings }: TransitionInput, status: ShadowStatus): string 
   return awaitsRestore(settings) ? undefined : status.settings?.message;
 }
 
-/** A node that awaits a restore holds its slot, so an update to another version would wait for the node itself. */
+/** A node that waits for a restore holds its slot, so an update to another version would wait for the node itself. */
 function nextVersion({ settings, policy }: TransitionInput, status: ShadowStatus): string {
   const { current_version: running, target_version: offered } = status;
   return awaitsRestore(settings) ? running : wantedVersion(offered, policy.versions);

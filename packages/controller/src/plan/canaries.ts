@@ -214,19 +214,26 @@ function phaseOf(version: string, all: readonly Member[], before: number | undef
   const areHealthy = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
   const ofRole = (role: Role): string[] => members.flatMap((one) => (one.role === role ? one.node.metadata.name : []));
   const needsEach = needed >= eligible.length;
-  const known = new Set(members.map(({ node }) => node));
-  const others = eligible.filter(({ node }) => !known.has(node)).map((pair) => `${pair.name}${whyNotOffered(pair)}`);
   return {
     version,
     needed,
     succeeded: succeeded.length,
     updating: ofRole('updating').length,
-    pending: [...ofRole('late'), ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting'), ...others] : [])],
+    pending: [
+      ...ofRole('late'),
+      ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting'), ...withoutRole(eligible, members)] : []),
+    ],
     unhealthy: unhealthy.map(({ name }) => name),
     includesAll: needed > 0 && needed >= usable.length,
     ...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded.map((one) => one.policy)) }, input),
     healthyTimes: unhealthy.map(({ from }) => from),
   };
+}
+
+/** Each with the reason, if that is known. */
+function withoutRole(eligible: readonly NodePair[], members: readonly Member[]): string[] {
+  const known = new Set(members.map(({ node }) => node));
+  return eligible.filter(({ node }) => !known.has(node)).map((pair) => `${pair.name}${whyNotOffered(pair)}`);
 }
 
 /** Of a node that has no role for the version; empty for one that goes back, or is changed otherwise. */

@@ -27,7 +27,7 @@ import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from
 import { problemCondition } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
-import { type SettingsFacts, settingsFacts } from './facts/settings.ts';
+import { restoresSettings, type SettingsFacts, settingsFacts } from './facts/settings.ts';
 import { ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { withoutFailed } from './facts/proved-settings.ts';
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
@@ -161,11 +161,10 @@ function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): bo
 
 /** Without nodes that go back to a version or to settings: these are drained also beyond the limits. */
 function mayWait(nodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>): ManagedNode[] {
-  return nodes.filter(({ name, shadow }) => {
-    const purpose = shadow && purposeOf(shadow);
-    const restores = purpose === 'Settings' && settings.get(name)?.rebootFailedAt !== undefined;
-    return purpose !== 'Rollback' && !restores;
-  });
+  return nodes.filter(
+    ({ name, shadow }) =>
+      shadow === undefined || (purposeOf(shadow) !== 'Rollback' && !restoresSettings(shadow, settings.get(name))),
+  );
 }
 
 function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {

@@ -44,17 +44,15 @@ export class SettingsRollouts {
 
   /** Returns why a node may not be rebooted for its settings yet. */
   whyNotRebooted(node: ManagedNode): Blocked | undefined {
-    const rollout = this.#of(node);
-    // What was before has been good.
-    if (rollout === undefined || rollout.failed.includes(node.name)) return undefined;
+    const rollout = this.#triedBy(node);
+    if (rollout === undefined) return undefined;
     return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? undefined : FIRST);
   }
 
   /** True when not even an update may bring the settings. */
   areStopped(node: ManagedNode): boolean {
-    const rollout = this.#of(node);
-    // What was before has been good.
-    if (rollout === undefined || rollout.failed.includes(node.name)) return false;
+    const rollout = this.#triedBy(node);
+    if (rollout === undefined) return false;
     // While one has failed and none has booted with them, one node tries them in a reboot of its own.
     const isTrial = !rollout.isBooted && rollout.failed.length + rollout.late > 0;
     return isTrial || tooManyFailed(node, rollout) !== undefined;
@@ -68,6 +66,12 @@ export class SettingsRollouts {
   reboots(node: ManagedNode): void {
     const rollout = this.#of(node);
     if (rollout !== undefined) rollout.rebooting += 1;
+  }
+
+  /** Undefined also for a node that gets back what was before, which has been good. */
+  #triedBy(node: ManagedNode): Rollout | undefined {
+    const rollout = this.#of(node);
+    return rollout?.failed.includes(node.name) === true ? undefined : rollout;
   }
 
   #of(node: ManagedNode): Rollout | undefined {

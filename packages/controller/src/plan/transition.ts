@@ -31,7 +31,7 @@ import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
-import { isProved, type SettingsFacts } from './facts/settings.ts';
+import { isProved, restoresSettings, type SettingsFacts } from './facts/settings.ts';
 import { ownSettings, requestedOf, sameSettings, specOf } from './facts/requested-settings.ts';
 import { restored } from './facts/proved-settings.ts';
 import type { Quorums } from './facts/quorums.ts';
@@ -110,8 +110,7 @@ function supersede(input: TransitionInput): Transition | undefined {
   const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, policy, now);
   const isOther = purpose === 'Settings' && !sameSettings(requestedOf(shadow), policy.settings);
   // A restore boots the version that the node runs, which no gate asks for at its start either.
-  const isRestore = purpose === 'Settings' && input.settings?.rebootFailedAt !== undefined;
-  const isAllowed = isRestore || isWanted(shadow.spec.version ?? '', policy.versions);
+  const isAllowed = restoresSettings(shadow, input.settings) || isWanted(shadow.spec.version ?? '', policy.versions);
   return isAllowed && !isEnded && !isOther ? undefined : idle(input, 'Superseded');
 }
 

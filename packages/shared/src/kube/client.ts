@@ -3,7 +3,7 @@ import { WRITE_LIMIT_MS } from '../api/deadlines.ts';
 import { parseTime } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type KubeClientOptions, KubeConnection } from './connection.ts';
-import { errorFromAnswer, hasStatus, KubeError } from './error.ts';
+import { errorFromAnswer, hasStatus, KubeError, TOO_LARGE } from './error.ts';
 
 export { KubeError } from './error.ts';
 export { type ClusterAccess, clusterAccess } from './connection.ts';
@@ -180,7 +180,7 @@ async function readText(request: KubeRequest, body: Answer['body']): Promise<str
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
     size += chunk.length;
     if (size > maxBytes)
-      throw new KubeError(0, 'ResponseTooLarge', `${method} ${path}: expected at most ${maxBytes} bytes, found more`);
+      throw new KubeError(0, TOO_LARGE, `${method} ${path}: expected at most ${maxBytes} bytes, found more`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

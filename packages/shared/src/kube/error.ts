@@ -70,9 +70,11 @@ export function kindOf(error: unknown): string {
   return error instanceof KubeError ? `${error.status} ${error.reason}` : messageOf(error);
 }
 
-/** True for a response that was not read to its end. */
+/** The reason of a KubeError for a response that was not read to its end. */
+export const TOO_LARGE = 'ResponseTooLarge';
+
 export function isTooLarge(error: unknown): boolean {
-  return error instanceof KubeError && error.reason === 'ResponseTooLarge';
+  return error instanceof KubeError && error.reason === TOO_LARGE;
 }
 
 export function errorFromAnswer(

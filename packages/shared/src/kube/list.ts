@@ -11,7 +11,7 @@
 import { getHeapStatistics } from 'node:v8';
 import type { KubernetesObject } from '../api/meta.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
-import { isTooLarge, KubeError } from './error.ts';
+import { isTooLarge, KubeError, TOO_LARGE } from './error.ts';
 import { type ListPage, readPage } from './watch-protocol.ts';
 
 interface ListOptions<T> extends Pick<KubeRequest, 'path' | 'query' | 'signal' | 'timeoutMs'> {
@@ -41,9 +41,6 @@ const SMALLER_PAGE_SIZE = 16;
 const PAGES_BEFORE_LARGER = 4;
 /** Of a page with several objects, since lists are read in parallel. */
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
-
-/** The reason of a KubeError for a list that would take too much memory. */
-export const TOO_LARGE = 'ResponseTooLarge';
 
 /** How much memory an object takes, about, of which anyone may decide the size. */
 export function charsOf(object: unknown): number {

@@ -21,6 +21,7 @@ import type { Allowed, PendingSetting } from '@brupop/shared/api/shadow';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { answers, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
+import { purposeOf } from '../../cluster/state.ts';
 import { idleSince } from './deadlines.ts';
 import { restored } from './proved-settings.ts';
 import { failedAt, hashOfSettings, ownSettings, recordedAt, requestedOf, sameSettings } from './requested-settings.ts';
@@ -224,6 +225,11 @@ export function needsReboot(facts: SettingsFacts | undefined): facts is Settings
 /** True while a reboot is to bring back what was before settings with which a reboot has failed. */
 export function awaitsRestore(facts: SettingsFacts | undefined): facts is SettingsFacts & { rebootFailedAt: number } {
   return needsReboot(facts) && facts.rebootFailedAt !== undefined;
+}
+
+/** True while the node is rebooted with what it had before settings with which a reboot has failed. */
+export function restoresSettings(shadow: ShadowView, facts: SettingsFacts | undefined): boolean {
+  return purposeOf(shadow) === 'Settings' && facts?.rebootFailedAt !== undefined;
 }
 
 /** What an update that starts may set before its reboot. */
