@@ -10,7 +10,7 @@
  * CI=true) none was skipped. Without arguments every project but those of the matrix of faults
  * (connections and matrix), which take long, is run and must have run a test.
  */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,20 +44,50 @@ interface JestResult {
   numTodoTests: number;
   /** Files that failed before any of their tests ran. */
   numRuntimeErrorTestSuites: number;
+  /** False also when Jest itself failed. */
+  success: boolean;
 }
 
 /**
  * Runs a Node program of the repository and returns its exit code; one that is ended by a signal
  * counts as 1.
  */
-async function node(args: readonly string[]): Promise<number> {
+async function node(
+  args: readonly string[],
+  onStart: (child: ChildProcess) => void = () => undefined,
+): Promise<number> {
   if (interrupted.signal.aborted) return 1;
   const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit', env: { ...process.env, TMPDIR: folder } });
   const end = (): unknown => child.kill('SIGTERM');
   interrupted.signal.addEventListener('abort', end, { once: true });
+  onStart(child);
   const [code] = (await once(child, 'close')) as [number | null];
   interrupted.signal.removeEventListener('abort', end);
   return code ?? 1;
+}
+
+/** Jest writes its results at its very end. */
+const EXIT_LIMIT_MS = 60_000;
+const LOOK_EVERY_MS = 5_000;
+
+/**
+ * Runs Jest and returns its exit code. A Node.js process may hang after its last line, in the clean-up of its handles, with
+ * a processor in use: it is ended a while after it has written its results, which then say whether it succeeded.
+ */
+async function jest(args: readonly string[], outputFile: string): Promise<number> {
+  let writtenMs = 0;
+  let looks: NodeJS.Timeout | undefined;
+  const code = await node(['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', ...args], (child) => {
+    looks = setInterval(() => {
+      if (!existsSync(outputFile)) return;
+      writtenMs += LOOK_EVERY_MS;
+      if (writtenMs > EXIT_LIMIT_MS) child.kill('SIGKILL');
+    }, LOOK_EVERY_MS);
+  });
+  clearInterval(looks);
+  if (writtenMs <= EXIT_LIMIT_MS) return code;
+  process.stderr.write(`Jest did not exit within ${EXIT_LIMIT_MS / 1000} s of its results, and was killed\n`);
+  return (JSON.parse(readFileSync(outputFile, 'utf8')) as JestResult).success ? 0 : 1;
 }
 
 async function prepare(projects: readonly string[]): Promise<void> {
@@ -76,9 +106,7 @@ async function prepare(projects: readonly string[]): Promise<void> {
 
 async function runProject(project: string, jestArguments: readonly string[]): Promise<Result> {
   const outputFile = join(folder, `${project}.json`);
-  const code = await node([
-    '--experimental-vm-modules',
-    '--disable-warning=ExperimentalWarning',
+  const args = [
     'node_modules/jest/bin/jest.js',
     ...jestArguments,
     '--cacheDirectory=node_modules/.cache/jest',
@@ -88,7 +116,8 @@ async function runProject(project: string, jestArguments: readonly string[]): Pr
     `--outputFile=${outputFile}`,
     '--selectProjects',
     project,
-  ]);
+  ];
+  const code = await jest(args, outputFile);
   const result = existsSync(outputFile)
     ? countsOf(JSON.parse(readFileSync(outputFile, 'utf8')) as JestResult)
     : { passed: 0, failed: 0, skipped: 0 };

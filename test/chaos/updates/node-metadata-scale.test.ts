@@ -121,7 +121,8 @@ async function untilAllAreStalled(): Promise<void> {
       const stalled = items.filter(({ status }) => status?.conditions?.some(({ type }) => type === 'Stalled') === true);
       expect(stalled).toHaveLength(LARGE);
     },
-    { limitMs: 480_000, pauseMs: 5_000 },
+    // Other files of the matrix may use the processors meanwhile.
+    { limitMs: 900_000, pauseMs: 10_000 },
   );
 }
 
