@@ -126,7 +126,7 @@ async function untilAllAreStalled(): Promise<void> {
   );
 }
 
-test(`a change of a group of ${LARGE} nodes that KWOK plays is one write of each, and nothing else but its status`, async () => {
+test(`a change of a group of ${LARGE} nodes that KWOK plays is one write of each, and nothing else but statuses`, async () => {
   await start();
   await applyGroup({ cluster }, 'gpu', {});
   const queue = Array.from({ length: LARGE }, (_, i) => `large-${i}`).values();
@@ -151,7 +151,9 @@ test(`a change of a group of ${LARGE} nodes that KWOK plays is one write of each
     const writes = new Map(await writesSince(position));
     expect(writes.get('brupop-controller patch nodes')).toBe(LARGE);
     expect(writes.get('brupop-controller patch bottlerocketnodegroups') ?? 0).toBe(team === 'ml' ? 1 : 0);
-    for (const kind of ['nodes', 'bottlerocketnodegroups', 'bottlerocketnodegroups/status']) {
+    // It has the generations of the groups that are in force.
+    expect(writes.get('brupop-controller patch brupopconfigs/status')).toBe(1);
+    for (const kind of ['nodes', 'bottlerocketnodegroups', 'bottlerocketnodegroups/status', 'brupopconfigs/status']) {
       writes.delete(`brupop-controller patch ${kind}`);
     }
     expect([...writes]).toEqual([]);
