@@ -6,7 +6,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Event } from './events.ts';
 import type { Told } from './told.ts';
 import { type Fault, WANTED } from './wanted.ts';
-import { WANTED_OF_SETTINGS } from './wanted-settings.ts';
 
 export interface AnyFleet {
   step: (event: Event) => Told;
@@ -14,9 +13,10 @@ export interface AnyFleet {
 
 type FleetClass = new () => AnyFleet;
 
-const text = [...WANTED, ...WANTED_OF_SETTINGS]
-  .flatMap(({ changes }) => changes)
-  .reduce(planted, readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'));
+const text = WANTED.flatMap(({ changes }) => changes).reduce(
+  planted,
+  readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'),
+);
 
 /** The planner that was frozen. Throws unless `find` matches exactly once. */
 export function frozenFleet(fault?: Fault): FleetClass {

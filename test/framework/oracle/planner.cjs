@@ -1,4 +1,4 @@
-// The planner of commit 3a96f2be1cd0c9b1ee14340407c93208dc970a6c, written by scripts/freeze-planner.ts.
+// The planner of commit 3f2c4912a879b1e9fb2e12ad59a2ef6ea7806916, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -64,7 +64,6 @@ function newNode(index, uid) {
     spec: { taints: [] },
     status: {
       conditions: [{ type: "Ready", status: "True", lastTransitionTime: at2 }],
-      allocatable: { cpu: "4", memory: "16Gi", pods: "110" },
       nodeInfo: { bootID: "boot-0" }
     }
   };
@@ -190,11 +189,11 @@ function reports(machine, changes) {
 }
 function operation({ node, shadow: shadow2 }, name, state2, now) {
   const time2 = timeOf(now);
-  const { version: version2 } = shadow2.spec;
+  const { version: version3 } = shadow2.spec;
   return {
     operation: name,
     state: state2,
-    version: version2,
+    version: version3,
     bootID: node.status.nodeInfo.bootID,
     startTime: time2,
     lastUpdateTime: time2
@@ -223,12 +222,12 @@ function reboots(machine, now) {
   const next = reports(machine, { current_state: "StagedAndPerformedUpdate", drain, lastOperation: lastOperation3 });
   return { ...next, node: cordoned(next.node, now) };
 }
-function boots(machine, now, version2) {
+function boots(machine, now, version3) {
   const { host } = machine;
   const boot = host.boots + 1;
   const ready3 = withReady(machine.node, "True", now);
   const node = uncordoned({ ...ready3, status: { ...ready3.status, nodeInfo: { bootID: `boot-${boot}` } } });
-  const next = { ...machine, node, host: { ...host, running: version2, boots: boot } };
+  const next = { ...machine, node, host: { ...host, running: version3, boots: boot } };
   const lastOperation3 = { ...operationOf(machine), state: "Succeeded", lastUpdateTime: timeOf(now) };
   return reports(withSettings(next, ["Live", "RestartsService", "NeedsReboot"]), {
     current_state: "RebootedIntoUpdate",
@@ -370,6 +369,11 @@ function shorten(text6, length) {
   const head = Math.floor(length / 3);
   return printable(`${line.slice(0, head)} \u2026 ${line.slice(head - length)}`);
 }
+var MAX_NAMED = 3;
+function namesOf(names) {
+  const more = names.length > MAX_NAMED ? " and others" : "";
+  return `${names.toSorted().slice(0, MAX_NAMED).join(", ")}${more}`;
+}
 
 // packages/shared/src/api/schema.ts
 var v = __toESM(require("valibot"), 1);
@@ -433,19 +437,22 @@ function time() {
 function list(item, max) {
   return v.pipe(v.array(item, "a list"), v.maxLength(max, `a list of at most ${max}`));
 }
-function closedObject(entries) {
-  return object2(entries, true);
+function closedObject(entries2) {
+  return object2(entries2, true);
 }
-function object2(entries, closed2 = false) {
-  const schema = v.object(entries, "an object");
-  const required = Object.keys(entries).filter((name) => !/optional|nullish/u.test(entries[name]?.type ?? ""));
+function partial2(entries2) {
+  return object2(v.partial(v.object(entries2)).entries);
+}
+function object2(entries2, closed2 = false) {
+  const schema = v.object(entries2, "an object");
+  const required = Object.keys(entries2).filter((name) => !/optional|nullish/u.test(entries2[name]?.type ?? ""));
   const absent = Object.fromEntries(required.map((name) => [name, void 0]));
   return {
     ...schema,
     "~run"(dataset, config) {
       const input = dataset.value;
       if (typeof input !== "object" || input === null) return schema["~run"](dataset, config);
-      const unknown6 = closed2 ? Object.keys(input).find((name) => !Object.hasOwn(entries, name)) : void 0;
+      const unknown6 = closed2 ? Object.keys(input).find((name) => !Object.hasOwn(entries2, name)) : void 0;
       if (Array.isArray(input)) v._addIssue(schema, "type", dataset, config);
       else if (unknown6 !== void 0) v._addIssue(schema, "key", dataset, config, unknownField(input, unknown6));
       else return withoutUndefined(schema["~run"]({ value: { ...absent, ...input } }, config));
@@ -524,19 +531,19 @@ function field(schema, text6, values2) {
   const read2 = v2.nullish(wrapped, absent ?? (() => void 0));
   return Object.assign(read2, { release: value2 }, "unit" in schema && { unit: schema.unit });
 }
-function fields(entries, ...checks3) {
+function fields(entries2, ...checks3) {
   const rename = (value2) => Object.fromEntries(
-    Object.keys(entries).map((name) => [
-      "unit" in (entries[name] ?? {}) ? `${name}Ms` : name,
+    Object.keys(entries2).map((name) => [
+      "unit" in (entries2[name] ?? {}) ? `${name}Ms` : name,
       value2[name]
     ])
   );
   const items = [...checks3, v2.transform(rename)];
-  return v2.pipe(object2(entries), ...items);
+  return v2.pipe(object2(entries2), ...items);
 }
-function group(text6, entries, ...checks3) {
-  const read2 = v2.nullish(described(fields(entries, ...checks3), text6), {});
-  return Object.assign(read2, { entries });
+function group(text6, entries2, ...checks3) {
+  const read2 = v2.nullish(described(fields(entries2, ...checks3), text6), {});
+  return Object.assign(read2, { entries: entries2 });
 }
 function listOf(item, maxItems, type = "atomic") {
   return v2.pipe(v2.array(item, "a list"), v2.metadata({ maxItems, "x-kubernetes-list-type": type }));
@@ -550,9 +557,9 @@ function requireThat(key2, expected2, isMet, found = (value2) => value2[key2]) {
   });
   return check9;
 }
-function defaultsOf(entries) {
+function defaultsOf(entries2) {
   return Object.fromEntries(
-    Object.entries(entries).flatMap(([name, schema]) => {
+    Object.entries(entries2).flatMap(([name, schema]) => {
       const one = schema;
       const value2 = one.entries === void 0 ? one.release : defaultsOf(one.entries);
       return value2 === void 0 || isFields(value2) && Object.keys(value2).length === 0 ? [] : [[name, value2]];
@@ -594,8 +601,8 @@ function differences(before, after, field2 = "") {
   if (!isFields(before) || !isFields(after)) {
     return (0, import_node_util.isDeepStrictEqual)(before, after) ? [] : [{ field: field2, before, after }];
   }
-  const names2 = [.../* @__PURE__ */ new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
-  return names2.flatMap((name) => differences(before[name], after[name], field2 === "" ? name : `${field2}.${name}`));
+  const names = [.../* @__PURE__ */ new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+  return names.flatMap((name) => differences(before[name], after[name], field2 === "" ? name : `${field2}.${name}`));
 }
 
 // packages/shared/src/api/config-values.ts
@@ -725,7 +732,7 @@ function areLabels(labels) {
   return isFields(labels) && Object.entries(labels).every(([name, one]) => KEY.test(name) && v4.is(value, one));
 }
 function selectorOf({ what, maxLabels, maxRequirements, maxValues }, ...checks3) {
-  const entries = {
+  const entries2 = {
     matchLabels: field(
       v4.pipe(
         v4.unknown(),
@@ -755,7 +762,7 @@ function selectorOf({ what, maxLabels, maxRequirements, maxValues }, ...checks3)
       { absent: [] }
     )
   };
-  return fields(entries, ...checks3);
+  return fields(entries2, ...checks3);
 }
 var labelSelector = selectorOf({ what: "a node", maxLabels: 50, maxRequirements: 50, maxValues: 100 });
 var SMALL_SELECTOR = { maxLabels: 10, maxRequirements: 5, maxValues: 10 };
@@ -926,7 +933,11 @@ var AUTHENTICATION_LIMIT_MS = 10 * SECOND;
 var DRAIN_PASS_LIMIT_MS = 10 * SECOND;
 var DRAIN_ANSWER_LIMIT_MS = AUTHENTICATION_LIMIT_MS + DRAIN_PASS_LIMIT_MS;
 var DRAIN_CALL_LIMIT_MS = DRAIN_ANSWER_LIMIT_MS + 10 * SECOND;
-var ANSWER_LIMIT_MS = 13 * SECOND;
+var WRITE_LIMIT_MS = 15 * SECOND;
+var RESTORE_WRITE_LIMIT_MS = 35 * SECOND;
+var RESTORE_ANSWER_LIMIT_MS = RESTORE_WRITE_LIMIT_MS + 5 * SECOND;
+var RESTORE_CALL_LIMIT_MS = RESTORE_ANSWER_LIMIT_MS + 2 * SECOND;
+var ANSWER_LIMIT_MS = WRITE_LIMIT_MS + 2 * SECOND;
 var CALL_LIMIT_MS = ANSWER_LIMIT_MS + 2 * SECOND;
 var STREAM_HEARTBEAT_MS = 10 * SECOND;
 var STREAM_INACTIVITY_MS = 3.5 * STREAM_HEARTBEAT_MS;
@@ -1063,7 +1074,7 @@ var recovery = group(
   {
     updatedNodes: field(
       oneOf(["Leave", "Restart"]),
-      "Restart: when the DaemonSets of a node are Ready again after its update, such pods on it are evicted, in the namespaces of the chart's value recovery.namespaces. Leave: they are not.",
+      "Restart: when the DaemonSets of a node are Ready again after its update, pods on it that wait in CrashLoopBackOff are evicted, in the namespaces of the chart's value recovery.namespaces. Leave: they are not.",
       always("Leave")
     ),
     services: field(
@@ -1071,7 +1082,7 @@ var recovery = group(
         listOf(service, MAX_SERVICES),
         v6.metadata({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] })
       ),
-      `Services, at most ${MAX_SERVICES}, whose pods are evicted in this way when the Service had no ready endpoint and has one again.`,
+      `Services, at most ${MAX_SERVICES}. When one had no ready endpoint and has one again, pods that need it and wait in CrashLoopBackOff are evicted.`,
       always([])
     ),
     watchFor: field(
@@ -1226,12 +1237,12 @@ var byTarget = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": 
 var DEPENDENTS = {
   clusterExpiredPercent: field(
     whole(1, 100),
-    "The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: at least 3 Nodes, and not those of one zone alone. The same Nodes as for expiredPercent are not counted, except that those that update, are new or being removed are while they renew their Leases, and that a silent one is until the loss ends.",
+    "The percentage of all Nodes of the cluster, managed or not, whose Leases have to be expired until dependents are scaled to 0: at least 3 Nodes, and not those of one zone alone. Nodes that are updating, being deleted or younger than a minute count only while they renew their Leases. Nodes that had been silent for an hour when the loss began do not count.",
     always(60)
   ),
   dependents: field(
     v8.pipe(listOf(dependent, MAX_DEPENDENTS), v8.metadata(byTarget)),
-    "What reacts to nodes that are silent, such as cluster-autoscaler, at most 20, each target once: it is scaled to 0 while most Nodes of the cluster have lost the control plane, and back to its number of replicas afterwards.",
+    "Deployments and StatefulSets that act on silent nodes, such as cluster-autoscaler, at most 20, each target once. They are scaled to 0 while most Nodes of the cluster have lost the control plane, and back to their numbers of replicas afterwards.",
     always([])
   )
 };
@@ -1251,7 +1262,7 @@ function isVersion(text6) {
   return VERSION.test(text6);
 }
 function sameVersion(a, b) {
-  return a != null && b != null && releaseOf(a) === releaseOf(b);
+  return a != null && b != null && (a === b || releaseOf(a) === releaseOf(b));
 }
 function releaseOf(text6) {
   return VERSION.exec(text6)?.groups?.["release"] ?? text6;
@@ -1337,14 +1348,9 @@ var SAFETY = {
       "Required: no node starts an update or is drained while a workload with a pod on it (a ReplicaSet, a StatefulSet or another controller, but no DaemonSet and no Job) has a pod that is not Ready. After the update, the workloads whose pods were evicted, at most 50, must be Ready again; pods that wait to be scheduled do not count then. Pods with health=ignore never count as not Ready. Anyone who may create pods can stop the updates of the fleet: use it only where you trust them. Ignored: only disruption budgets count.",
       always("Ignored")
     ),
-    room: field(
-      oneOf(["Required", "Ignored"]),
-      "Required: a node starts only when the pods that its drain evicts fit on other nodes, by what they request, by nodeSelectors and taints. Affinity, topology spread and volumes are not looked at. Not for clusters in which an autoscaler adds nodes for pods that wait. Ignored: pods may have to wait until the node is back.",
-      always("Ignored")
-    ),
     unhealthyNodes: field(
       oneOf(["Wait", "First", "Last"]),
-      "When a node with one of the conditions, or with pods that count for podsBefore, starts its update. Wait: not while it has one. First, Last: before or after all others, and the condition does not count after the update.",
+      "When a node with one of the conditions, or with pods that count for podsBefore, starts its update. Wait: not while it has one. First: before all others. Last: after all others. With First and Last, the condition does not count after the update.",
       always("Wait")
     ),
     checks
@@ -1386,19 +1392,19 @@ var SAFETY = {
     approvedVersion: field(version, "The version that a user has approved, such as 1.21.0."),
     progressDeadline: field(
       duration("10m", "8760h"),
-      "After how long without a node that has succeeded, beside soak, a rollout is late: then the condition Degraded says so. Pauses, closed windows and other times in which the configuration lets no node start do not count.",
+      "A rollout is late when no node has succeeded for this long, beside soak; the condition Degraded then says so. Pauses, closed windows and other times in which the configuration lets no node start do not count.",
       { default: "24h" }
     )
   }),
   lostNode: group("What happens when a node does not return from the reboot of its update.", {
     after: field(
       duration("5m", "24h"),
-      "How long its kubelet must have been silent after the reboot was requested, until the node counts as lost. The time starts again after a loss of connectivity.",
+      "How long the kubelet of a node must have been silent after its reboot was requested, until the node counts as lost. The time starts again after a loss of connectivity.",
       always("30m")
     ),
     action: field(
       oneOf(["Report", "OutOfServiceTaint"]),
-      "Report: the loss is only shown. OutOfServiceTaint: the Node also gets the taint node.kubernetes.io/out-of-service with the effect NoExecute until it returns, so that Kubernetes deletes the pods that the drain left and moves their volumes. Only for hosts that are surely down by then: one that still runs, cut off, would write to volumes that another node has mounted.",
+      "Report: the loss is only shown. OutOfServiceTaint: the Node also gets the taint node.kubernetes.io/out-of-service with the effect NoExecute until it returns, so that Kubernetes deletes the pods that the drain left and moves their volumes. Only for hosts that are certain to be down by then: one that is cut off and still runs would write to volumes that another node has mounted.",
       always("Report")
     )
   }),
@@ -1598,8 +1604,8 @@ function overridden(spec, given) {
 }
 function quorumsOf({ quorums: all, health }) {
   if (!Array.isArray(all)) return {};
-  const names2 = listIn(health, "checks").map((one) => isFields(one) && one["name"]);
-  const known = (one) => listIn(one, "checks").filter((name) => names2.includes(name));
+  const names = listIn(health, "checks").map((one) => isFields(one) && one["name"]);
+  const known = (one) => listIn(one, "checks").filter((name) => names.includes(name));
   return { quorums: all.map((one) => isFields(one) ? { ...one, checks: known(one) } : one) };
 }
 function listIn(group2, name) {
@@ -1940,8 +1946,8 @@ function quoted(name) {
   return /^[A-Za-z0-9_/-]+$/u.test(name) ? name : `"${name}"`;
 }
 function isAtOrBelow(key2, pattern) {
-  const names2 = namesIn(key2);
-  return `settings.${pattern}`.split(".").every((name, i) => name === names2[i] || name === "*");
+  const names = namesIn(key2);
+  return `settings.${pattern}`.split(".").every((name, i) => name === names[i] || name === "*");
 }
 function namesIn(key2) {
   return [...key2.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? "");
@@ -2261,11 +2267,11 @@ var BudgetIndex = class _BudgetIndex {
   /** How many budgets require a label. */
   #uses;
   /** @param larger - the index that counts how many budgets have a requirement; by default this one */
-  constructor(budgets, larger2) {
+  constructor(budgets, larger) {
     this.#all = new Set(budgets);
     const read2 = budgets.map((budget) => ({ budget, requirements: requirementsOf(budget.selector) }));
     const labels = read2.flatMap(({ requirements }) => requirements.flatMap(labelsOf2));
-    this.#uses = larger2 === void 0 ? countOf(labels) : larger2.#uses;
+    this.#uses = larger === void 0 ? countOf(labels) : larger.#uses;
     const usesOf = (requirement) => labelsOf2(requirement).reduce((sum, label) => sum + (this.#uses.get(label) ?? 0), 0);
     for (const { budget, requirements } of read2) {
       const [first, ...rest] = requirements;
@@ -2368,31 +2374,9 @@ var GROUP_MANAGER_PREFIX = "brupop-group-";
 var GROUP_KEYS_ANNOTATION = `${GROUP}/node-group-keys`;
 var GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
 var NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
-var NODE_GROUP_ANNOTATION = `${GROUP}/node-group`;
+var RECORD_ANNOTATION = `${GROUP}/record`;
 var RETRY_ANNOTATION = `${GROUP}/retry`;
-var UNSUCCESSFUL_ATTEMPTS_ANNOTATION = `${GROUP}/unsuccessful-attempts`;
-var WITHDRAWN_ATTEMPTS_ANNOTATION = `${GROUP}/withdrawn-attempts`;
-var UNREADY_BEFORE_ANNOTATION = `${GROUP}/unready-before`;
-var EVICTED_WORKLOADS_ANNOTATION = `${GROUP}/evicted-workloads`;
-var QUORUM_MEMBERS_ANNOTATION = `${GROUP}/quorum-members`;
-var UPDATE_STARTED_ANNOTATION = `${GROUP}/update-started`;
-var ROLLBACK_ANNOTATION = `${GROUP}/rollback`;
-var STARTED_FROM_ANNOTATION = `${GROUP}/started-from`;
-var ENDED_BY_CONFIG_ANNOTATION = `${GROUP}/ended-by-config`;
-var UPDATE_SUCCEEDED_ANNOTATION = `${GROUP}/update-succeeded`;
-var REBOOT_REQUESTED_ANNOTATION = `${GROUP}/reboot-requested`;
-var UPDATE_SECONDS_ANNOTATION = `${GROUP}/update-seconds`;
-var DEFERRED_AFTER_ANNOTATION = `${GROUP}/deferred-after-seconds`;
-var BLOCKED_DRAINS_ANNOTATION = `${GROUP}/blocked-drains`;
-var FAILED_ATTEMPTS_ANNOTATION = `${GROUP}/failed-attempts`;
-var FAILED_VERSION_ANNOTATION = `${GROUP}/failed-version`;
-var SETTINGS_FAILED_ANNOTATION = `${GROUP}/settings-failed`;
-var SETTINGS_BOOT_ANNOTATION = `${GROUP}/settings-boot-id`;
 var PAUSED_ANNOTATION = `${GROUP}/paused`;
-var SETTINGS_PROVED_ANNOTATION = `${GROUP}/settings-proved`;
-var BOOT_BEFORE_ANNOTATION = `${GROUP}/boot-id-before`;
-var SETTINGS_REBOOTED_ANNOTATION = `${GROUP}/settings-rebooted`;
-var JOBS_ANNOTATION = `${GROUP}/jobs`;
 var CHECK_LABEL = `${GROUP}/check`;
 var JOB_OF_ANNOTATION = `${GROUP}/job-of`;
 var DEPENDENT_REPLICAS_ANNOTATION = `${GROUP}/dependent-replicas`;
@@ -2467,8 +2451,12 @@ function fromOwner({ namespace = "", ownerReferences = [] }) {
     controller: controller === void 0 ? "" : `${truncated(controller.kind, MAX_NAME2)} ${namespace}/${truncated(controller.name, MAX_NAME2)}`,
     stateful: controller?.kind === "StatefulSet",
     servesVolumes: controller !== void 0 && isInstanceManager(controller),
-    ...controller?.kind === "DaemonSet" && { daemonSet: `${namespace}/${truncated(controller.name, MAX_NAME2)}` }
+    ...controller?.kind === "DaemonSet" && fromDaemonSet(namespace, controller)
   };
+}
+function fromDaemonSet(namespace, { apiVersion, name }) {
+  const isForeign = !apiVersion.startsWith("apps/");
+  return { daemonSet: `${namespace}/${truncated(name, MAX_NAME2)}`, ...isForeign && { foreignDaemonSet: true } };
 }
 function isInstanceManager({ apiVersion, kind }) {
   return kind === "InstanceManager" && apiVersion.startsWith("longhorn.io/");
@@ -2517,8 +2505,11 @@ function podKey(pod) {
 function isTerminating({ metadata: metadata12 }) {
   return metadata12.deletionTimestamp !== void 0;
 }
+function hasEnded(pod) {
+  return pod.finished && isTerminating(pod);
+}
 function podsToEvict(pods, { orphaned, needed, cordonedSince = Infinity }) {
-  const stays = (pod) => pod.mirror || pod.drainPolicy === "skip" || needed?.has(pod.metadata.uid) === true || cameBack(pod, cordonedSince) || pod.daemonSet !== void 0 && !pod.finished && !orphaned.has(pod.daemonSet);
+  const stays = (pod) => pod.mirror || pod.drainPolicy === "skip" || hasEnded(pod) || needed?.has(pod.metadata.uid) === true || cameBack(pod, cordonedSince) || pod.daemonSet !== void 0 && !pod.finished && (pod.foreignDaemonSet === true || !orphaned.has(pod.daemonSet));
   const going = pods.filter((pod) => !stays(pod)).map((pod) => ({ pod, key: podKey(pod) }));
   return going.toSorted((a, b) => a.key < b.key ? -1 : 1).map(({ pod }) => pod);
 }
@@ -2606,113 +2597,11 @@ function exhaustedBudgets(pod, all, closedBefore = -Infinity) {
   return mayAllow(budget, closedBefore) || canEvictUnready(pod, budget) ? [] : [budget];
 }
 
-// packages/controller/src/cluster/requests.ts
-var SUFFIXES = {
-  n: 1e-9,
-  u: 1e-6,
-  m: 1e-3,
-  "": 1,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  P: 1e15,
-  E: 1e18,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-  Pi: 2 ** 50,
-  Ei: 2 ** 60
-};
-function amountOf(quantity) {
-  const [, number6 = "", suffix = ""] = /^([+-]?[\d.]+(?:[eE][+-]?\d+)?)([a-zA-Z]*)$/u.exec(String(quantity)) ?? [];
-  const amount = Number(number6) * (SUFFIXES[suffix] ?? Number.NaN);
-  return Number.isFinite(amount) ? amount : 0;
-}
-function amountsOf(quantities = {}) {
-  return Object.fromEntries(Object.entries(quantities).map(([resource, quantity]) => [resource, amountOf(quantity)]));
-}
-function requestsOf({ containers = [], initContainers = [], overhead, resources }) {
-  const sidecars = /* @__PURE__ */ new Map();
-  const most = /* @__PURE__ */ new Map();
-  for (const container of initContainers) {
-    for (const [resource, amount] of requestsIn(container)) {
-      const together = amountIn(sidecars, resource) + amount;
-      if (container.restartPolicy === "Always") sidecars.set(resource, together);
-      most.set(resource, Math.max(amountIn(most, resource), together));
-    }
-  }
-  const running = new Map(sidecars);
-  for (const [resource, amount] of containers.flatMap(requestsIn))
-    running.set(resource, amountIn(running, resource) + amount);
-  const ofPod = { ...larger(Object.fromEntries(most), Object.fromEntries(running)), ...amountsOf(resources?.requests) };
-  return { ...plus(ofPod, amountsOf(overhead)), pods: 1 };
-}
-function requestsIn({ resources }) {
-  return Object.entries(amountsOf(resources?.requests));
-}
-function amountIn(amounts, resource) {
-  return amounts.get(resource) ?? 0;
-}
-function plus(a, b) {
-  return combined(a, b, (x, y) => x + y);
-}
-function larger(a, b) {
-  return combined(a, b, Math.max);
-}
-function combined(a, b, combine) {
-  const resources = /* @__PURE__ */ new Set([...Object.keys(a), ...Object.keys(b)]);
-  return Object.fromEntries([...resources].map((resource) => [resource, combine(a[resource] ?? 0, b[resource] ?? 0)]));
-}
-
-// packages/controller/src/cluster/pod-needs.ts
-var MAX_CHARS = 4096;
-var MAX_TOTAL_CHARS = 8 * 1024 * 1024;
-var NeedsOfPods = class {
-  #maxTotal;
-  #known = /* @__PURE__ */ new Map();
-  /** Characters by namespace. */
-  #sizes = /* @__PURE__ */ new Map();
-  #total = 0;
-  /** How many pods of each namespace have needs that were too many together. */
-  omitted = /* @__PURE__ */ new Map();
-  constructor(maxTotal = MAX_TOTAL_CHARS) {
-    this.#maxTotal = maxTotal;
-  }
-  of(namespace, spec) {
-    const { nodeSelector: nodeSelector2 = {}, tolerations = [] } = spec;
-    const requests = requestsOf(spec);
-    const text6 = JSON.stringify([requests, nodeSelector2, tolerations]);
-    if (text6.length > MAX_CHARS) return asLarge(requests);
-    const known = this.#known.get(text6);
-    if (known !== void 0) return known;
-    if (!this.#makeSpace(namespace, text6.length)) {
-      this.omitted.set(namespace, (this.omitted.get(namespace) ?? 0) + 1);
-      return asLarge(requests);
-    }
-    const needs = { requests, nodeSelector: nodeSelector2, tolerations, isLarge: false };
-    this.#known.set(text6, needs);
-    return needs;
-  }
-  #makeSpace(namespace, chars) {
-    const size = (this.#sizes.get(namespace) ?? 0) + chars;
-    const share = this.#maxTotal / Math.max(1, this.#sizes.size);
-    if (this.#total + chars > this.#maxTotal && size > share) return false;
-    this.#sizes.set(namespace, size);
-    this.#total += chars;
-    return true;
-  }
-};
-function asLarge({ cpu = 0, memory = 0, pods = 1 }) {
-  return { requests: { cpu, memory, pods }, nodeSelector: {}, tolerations: [], isLarge: true };
-}
-
 // packages/controller/src/cluster/all-pods.ts
 var NO_PODS_LISTED = { pods: [], seenAt: void 0, asOf: 0, problem: void 0, nextAt: 0 };
 var RETRY_LIST_MS = 15e3;
-function placedPod(raw, needs) {
-  const { spec = {}, metadata: metadata12 } = raw;
+function placedPod(raw) {
+  const { metadata: metadata12 } = raw;
   const { finished, node, ready: ready3, mirror, healthIgnored, drainPolicy, daemonSet, controller } = slimPod(raw);
   if (finished) return void 0;
   return {
@@ -2724,8 +2613,7 @@ function placedPod(raw, needs) {
     drainPolicy,
     controller,
     ...daemonSet !== void 0 && { daemonSet },
-    isTerminating: metadata12.deletionTimestamp !== void 0,
-    ...needs.of(metadata12.namespace ?? "", spec)
+    isTerminating: metadata12.deletionTimestamp !== void 0
   };
 }
 
@@ -2755,8 +2643,8 @@ function isOfGroup({ manager = "", operation: operation2, subresource = "" }) {
   return manager.startsWith(GROUP_MANAGER_PREFIX) && operation2 === "Apply" && subresource === "";
 }
 function keysOf2(entry, field2) {
-  const names2 = Object.keys(ownedIn(entry, field2));
-  return names2.filter((name) => name.startsWith("f:")).map((name) => name.slice(2));
+  const names = Object.keys(ownedIn(entry, field2));
+  return names.filter((name) => name.startsWith("f:")).map((name) => name.slice(2));
 }
 function ownedIn({ fieldsV1 }, field2) {
   const metadata12 = fieldsV1?.["f:metadata"];
@@ -2767,16 +2655,16 @@ function keysRecord(keys4) {
   return JSON.stringify(keys4);
 }
 function readKeysRecord(annotations) {
-  const record6 = parse2(annotations[GROUP_KEYS_ANNOTATION]);
-  if (!isFields(record6) || typeof record6["group"] !== "string") return void 0;
-  return { group: record6["group"], labels: texts(record6["labels"]), annotations: texts(record6["annotations"]) };
+  const record7 = parse2(annotations[GROUP_KEYS_ANNOTATION]);
+  if (!isFields(record7) || typeof record7["group"] !== "string") return void 0;
+  return { group: record7["group"], labels: texts(record7["labels"]), annotations: texts(record7["annotations"]) };
 }
 function taintsRecord(taints) {
   return taints.length === 0 ? null : JSON.stringify(taints.toSorted((a, b) => taintId(a) < taintId(b) ? -1 : 1));
 }
 function readTaintsRecord(annotations) {
-  const record6 = parse2(annotations[GROUP_TAINTS_ANNOTATION]);
-  return Array.isArray(record6) ? record6.filter(isRecordedTaint) : [];
+  const record7 = parse2(annotations[GROUP_TAINTS_ANNOTATION]);
+  return Array.isArray(record7) ? record7.filter(isRecordedTaint) : [];
 }
 function isRecordedTaint(value2) {
   return isFields(value2) && ["group", "key", "value", "effect"].every((name) => typeof value2[name] === "string");
@@ -2835,7 +2723,6 @@ function readNode(raw) {
     hasOutOfServiceTaint: taints.some(({ key: key2 }) => key2 === OUT_OF_SERVICE_TAINT),
     taints: (spec.taints ?? []).map(({ key: key2, value: value2 = "", effect }) => ({ key: key2, value: value2, effect })),
     applied: applied2,
-    allocatable: amountsOf(status.allocatable),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
@@ -2848,20 +2735,17 @@ function reduced(raw) {
   const { labels = {} } = metadata12;
   const { taints = [] } = spec;
   const { conditions: conditions2 = [] } = status;
-  const allocatable = Object.entries(status.allocatable ?? {});
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS2;
   const named3 = conditions2.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME3);
-  const resources = allocatable.filter(([resource]) => resource.length <= MAX_NAME3);
   const kept = {
     taints: taints.slice(0, MAX_ITEMS),
-    conditions: named3.slice(0, MAX_ITEMS),
-    allocatable: resources.slice(0, MAX_ITEMS)
+    conditions: named3.slice(0, MAX_ITEMS)
   };
   return {
     metadata: { ...metadata12, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
     spec: { taints: kept.taints },
-    status: { ...status, conditions: kept.conditions, allocatable: Object.fromEntries(kept.allocatable) },
-    isLarge: hasManyLabels || countOf2(kept) < countOf2({ taints, conditions: conditions2, allocatable })
+    status: { ...status, conditions: kept.conditions },
+    isLarge: hasManyLabels || countOf2(kept) < countOf2({ taints, conditions: conditions2 })
   };
 }
 function countOf2(lists) {
@@ -2944,7 +2828,90 @@ function isManaged(node) {
 }
 
 // packages/controller/src/cluster/shadow.ts
+var v15 = __toESM(require("valibot"), 1);
+
+// packages/shared/src/api/record.ts
 var v14 = __toESM(require("valibot"), 1);
+var MAX_NAMES = 200;
+var version2 = text(100);
+var settingsAt = object2({ hash: text(100), at: time() });
+var entries = {
+  /** When the latest update started (RFC 3339, as all times here). */
+  startedAt: time(),
+  /** The version that the node ran then; after the reboot nothing else shows it. */
+  from: version2,
+  /** The BottlerocketNodeGroup that it started with, until a success. */
+  group: text(253),
+  /** When the configuration ended it (a pause, a window, `spec.versions`): such an attempt does not count for the order of nodes. */
+  endedByConfigAt: time(),
+  /** When it was first allowed to drain and reboot the host; absent after its end. */
+  rebootRequestedAt: time(),
+  /** The boot ID of the Node at that time. */
+  bootBefore: text(100),
+  /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
+  unreadyBefore: list(text(400), MAX_NAMES),
+  /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
+  evictedWorkloads: list(text(400), MAX_NAMES),
+  /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
+  members: list(object2({ quorum: text(253), pod: text(253) }), MAX_NAMES),
+  /**
+   * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
+   * created, so that no other controller creates it again.
+   */
+  jobs: v14.record(text(400), text(100)),
+  /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
+  succeeded: object2({ version: version2, at: time(), isReboot: v14.exactOptional(flag()) }),
+  /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
+  updated: object2({ version: version2, at: time() }),
+  /**
+   * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
+   * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
+   */
+  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
+  /** The return from a version that failed to the previous one. */
+  rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
+  /** How long the latest update took, whole seconds. */
+  updateSeconds: count(9999999),
+  /** Seconds until the update was deferred: a lower bound of the next estimate. */
+  deferredAfterSeconds: count(9999999),
+  /** Attempts since the latest success that failed or were cancelled. */
+  unsuccessful: count(),
+  /** Attempts since the latest success that ended because the host no longer offered their version. */
+  withdrawn: count(),
+  /** How many attempts with one version have failed. */
+  attempts: object2({ version: version2, count: count() }),
+  /** How often the node was cordoned for pods that budgets held, and when the latest of these attempts started. */
+  blockedDrains: object2({ count: count(), at: time() }),
+  /** The boot ID of the host when it was allowed to change settings. */
+  settingsBoot: text(100),
+  settingsFailed: settingsAt,
+  settingsRebooted: settingsAt,
+  /** The settings of the group that the host has last proved, as key and value. */
+  settingsProved: v14.array(v14.tuple([v14.string(), v14.string()]))
+};
+var whole2 = partial2(entries);
+var readable = object2(
+  Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, ifReadable(schema)]))
+);
+function readRecord({ annotations }) {
+  const found = annotations?.[RECORD_ANNOTATION];
+  if (found === void 0) return {};
+  try {
+    const value2 = JSON.parse(found);
+    const read2 = v14.safeParse(whole2, value2);
+    if (read2.success) return read2.output;
+    return { ...v14.parse(readable, value2), isUnreadable: true };
+  } catch {
+    return { isUnreadable: true };
+  }
+}
+function recordText(record7) {
+  const known = Object.keys(entries).flatMap((name) => {
+    const value2 = record7[name];
+    return value2 === void 0 ? [] : [[name, value2]];
+  });
+  return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
+}
 
 // packages/shared/src/api/error-codes.ts
 var ERROR_CODES = {
@@ -2952,6 +2919,7 @@ var ERROR_CODES = {
   HostBusy: "RetrySoon",
   HostUnsupported: "Manual",
   HostStatusUnreadable: "Manual",
+  UpdateCheckFailed: "RetrySoon",
   RefreshFailed: "RetryAfterBackoff",
   VersionNotOffered: "RetryWithOffered",
   PrepareFailed: "RetryAfterBackoff",
@@ -3052,7 +3020,7 @@ var RECORD = {
     "Boot ID of the node when the value was stored, if it takes effect with the next boot. Absent: it is in effect."
   )
 };
-var record3 = closedObject(RECORD);
+var record4 = closedObject(RECORD);
 var applied = closedObject({
   hash: described(hash, "Stands for the settings with their values."),
   time: described(time(), "When, by the node's clock.")
@@ -3072,7 +3040,7 @@ var SETTINGS_STATUS = {
     applied,
     "Settings that the agent has started to set. It is recorded before the first call and removed with the write of lastApplied: until then some of them may be set and others not, whatever the host says."
   ),
-  records: optional(list(record3, MAX_LEAVES), "What was set, so that it can be restored.", ATOMIC),
+  records: optional(list(record4, MAX_LEAVES), "What was set, so that it can be restored.", ATOMIC),
   pending: optional(
     list(pending, MAX_LEAVES),
     "Changes that spec.settings.allow does not cover, or that are refused.",
@@ -3113,6 +3081,7 @@ var LAST_OPERATION = {
   message: optional(text(MESSAGE_LIMIT), "What happened, for users.")
 };
 var lastOperation = closedObject(LAST_OPERATION);
+var RESTORE_ERROR = "the Node cannot be restored for now: ";
 var AGENT_STATUS = {
   current_state: described(
     oneOf(SHADOW_STATES),
@@ -3157,58 +3126,32 @@ var agentStatus = closedObject(AGENT_STATUS);
 // packages/controller/src/cluster/shadow.ts
 var PROGRESSING = "Progressing";
 var HEALTH = ["Ready", "Reconciling", "Stalled"];
-var ANNOTATIONS2 = [
-  BLOCKED_DRAINS_ANNOTATION,
-  RETRY_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  WITHDRAWN_ATTEMPTS_ANNOTATION,
-  FAILED_ATTEMPTS_ANNOTATION,
-  FAILED_VERSION_ANNOTATION,
-  UPDATE_STARTED_ANNOTATION,
-  STARTED_FROM_ANNOTATION,
-  ROLLBACK_ANNOTATION,
-  ENDED_BY_CONFIG_ANNOTATION,
-  UPDATE_SUCCEEDED_ANNOTATION,
-  REBOOT_REQUESTED_ANNOTATION,
-  UPDATE_SECONDS_ANNOTATION,
-  DEFERRED_AFTER_ANNOTATION,
-  EVICTED_WORKLOADS_ANNOTATION,
-  QUORUM_MEMBERS_ANNOTATION,
-  UNREADY_BEFORE_ANNOTATION,
-  SETTINGS_PROVED_ANNOTATION,
-  JOBS_ANNOTATION,
-  BOOT_BEFORE_ANNOTATION,
-  NODE_GROUP_ANNOTATION,
-  SETTINGS_BOOT_ANNOTATION,
-  SETTINGS_FAILED_ANNOTATION,
-  SETTINGS_REBOOTED_ANNOTATION
-];
-function typesOf(entries) {
-  return Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
+function typesOf(entries2) {
+  return Object.fromEntries(Object.entries(entries2).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
 }
 function typeOf(schema) {
-  const { type, wrapped, entries } = schema;
+  const { type, wrapped, entries: entries2 } = schema;
   if (wrapped !== void 0) return typeOf(wrapped);
-  if (entries !== void 0) return object2(typesOf(entries));
-  if (type === "number") return v14.number("a number");
-  return type === "boolean" ? v14.boolean("a boolean") : text3;
+  if (entries2 !== void 0) return object2(typesOf(entries2));
+  if (type === "number") return v15.number("a number");
+  return type === "boolean" ? v15.boolean("a boolean") : text3;
 }
-var text3 = changed(v14.string("a string"), printable);
+var text3 = changed(v15.string("a string"), printable);
 var state = oneOf(SHADOW_STATES);
 var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
 var leaf = object2({
   key: text3,
-  value: v14.string(),
+  value: v15.string(),
   secretKeyRef: ifReadable(object2({ name: text3, key: text3 })),
   owner: text3,
-  force: ifReadable(v14.boolean())
+  force: ifReadable(v15.boolean())
 });
-var keys3 = unlessNull(v14.array(text3));
+var keys3 = unlessNull(v15.array(text3));
 var settingsStatus2 = object2({
   lastApplied: unlessNull(object2({ hash: text3 })),
-  inFlight: unlessNull(v14.looseObject({})),
-  records: unlessNull(v14.array(object2({ key: text3 }))),
-  pending: unlessNull(v14.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
+  inFlight: unlessNull(v15.looseObject({})),
+  records: unlessNull(v15.array(object2({ key: text3 }))),
+  pending: unlessNull(v15.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
   conflicts: keys3,
   cannotUnset: keys3,
   hostLock: unlessNull(text3),
@@ -3218,7 +3161,7 @@ var shadow = object2({
   spec: object2({
     ...typesOf(SPEC2),
     state,
-    settings: ifReadable(v14.nullable(object2({ leaves: v14.array(leaf), allow: v14.fallback(oneOf(ALLOWED), "None") })))
+    settings: ifReadable(v15.nullable(object2({ leaves: v15.array(leaf), allow: v15.fallback(oneOf(ALLOWED), "None") })))
   }),
   status: unlessNull(
     object2({
@@ -3227,16 +3170,16 @@ var shadow = object2({
       settings: ifReadable(settingsStatus2),
       lastOperation: unlessNull(object2(lastOperation2)),
       drain: ifReadable(
-        v14.looseObject({
-          observedGeneration: v14.optional(v14.number()),
-          startTime: v14.optional(text3),
-          resumeTime: v14.optional(text3),
-          result: v14.optional(text3),
-          blockedBy: ifReadable(v14.array(object2({ pod: text3, reason: text3, since: text3 })))
+        v15.looseObject({
+          observedGeneration: v15.optional(v15.number()),
+          startTime: v15.optional(text3),
+          resumeTime: v15.optional(text3),
+          result: v15.optional(text3),
+          blockedBy: ifReadable(v15.array(object2({ pod: text3, reason: text3, since: text3 })))
         })
       ),
       group: ifReadable(text3),
-      conditions: unlessNull(v14.array(v14.looseObject({}, "an object"), "a list"))
+      conditions: unlessNull(v15.array(v15.looseObject({}, "an object"), "a list"))
     })
   )
 });
@@ -3255,6 +3198,7 @@ function readShadow(raw) {
   const conditions2 = read2.status?.conditions;
   return {
     metadata: readMetadata2(metadata12),
+    record: readRecord(metadata12),
     spec: { ...NO_SPEC, ...read2.spec },
     ...readStatus(metadata12, read2),
     progressing: conditions2?.find(({ type }) => type === PROGRESSING),
@@ -3267,7 +3211,7 @@ function healthCondition({ type, status, lastTransitionTime }) {
 }
 function readMetadata2(metadata12) {
   const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
-  const annotations = pick(metadata12.annotations, ANNOTATIONS2);
+  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
   const { creationTimestamp = "" } = metadata12;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }
@@ -3287,17 +3231,6 @@ function answers({ metadata: metadata12, status }) {
 function hasReached(shadow2) {
   return answers(shadow2) && shadow2.status?.current_state === shadow2.spec.state;
 }
-function isSettled(shadow2) {
-  return shadow2.spec.state === "Idle" && hasReached(shadow2);
-}
-function isUnderWay({ spec }) {
-  return spec.state !== "Idle" && spec.state !== "ErrorReset";
-}
-function isPastDrain({ spec, status }) {
-  if (!isUnderWay({ spec }) || spec.state === "StagedAndPerformedUpdate") return false;
-  const { operation: operation2 } = status?.lastOperation ?? {};
-  return spec.state !== "RebootedIntoUpdate" || operation2 !== "Stage" && operation2 !== "Drain";
-}
 function blockOf({
   metadata: metadata12,
   spec,
@@ -3307,45 +3240,80 @@ function blockOf({
   const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
   return isDraining && endTime === void 0 ? blockedBy[0] : void 0;
 }
-function rollbackOf({ metadata: { annotations = {} } }) {
-  const [failed2 = "", previous = "", time2, state2] = (annotations[ROLLBACK_ANNOTATION] ?? "").split("=");
-  const since = parseTime(time2);
-  return since === void 0 ? void 0 : { failed: failed2, previous, since, isDone: state2 !== void 0 };
+function rollbackOf({ record: { rollback } }) {
+  const since = parseTime(rollback?.since);
+  return rollback === void 0 || since === void 0 ? void 0 : { ...rollback, since };
 }
-function holdsGroup(shadow2) {
-  const isGoingBack = rollbackOf(shadow2)?.isDone === false;
-  return isUnderWay(shadow2) || rebootRequested(shadow2) && !isSettled(shadow2) || isGoingBack;
+function groupAtStart({ record: record7 }) {
+  return record7.group ?? "";
 }
-function groupAtStart({ metadata: { annotations = {} } }) {
-  return annotations[NODE_GROUP_ANNOTATION] ?? "";
+function startedAt({ record: record7 }) {
+  return parseTime(record7.startedAt);
 }
-function startedAt({ metadata: { annotations = {} } }) {
-  return parseTime(annotations[UPDATE_STARTED_ANNOTATION]);
-}
-function mayBeInUpdate(shadow2) {
-  return isUnderWay(shadow2) || rebootRequested(shadow2);
-}
-function isPastStaging(shadow2) {
-  return mayBeInUpdate(shadow2) && shadow2.spec.state !== "StagedAndPerformedUpdate";
-}
-function rebootRequested({ metadata: { annotations = {} } }) {
-  return annotations[REBOOT_REQUESTED_ANNOTATION] !== void 0;
-}
-function endedByConfig({ metadata: { annotations = {} } }) {
-  return annotations[ENDED_BY_CONFIG_ANNOTATION] !== void 0;
-}
-function wasEverStarted({ metadata: { annotations = {} } }) {
-  return annotations[UPDATE_STARTED_ANNOTATION] !== void 0;
-}
-function hasStarted(shadow2) {
-  return wasEverStarted(shadow2) && shadow2.metadata.annotations?.[UPDATE_SUCCEEDED_ANNOTATION] === void 0;
-}
-function isReboot(shadow2) {
-  const from = shadow2.metadata.annotations?.[STARTED_FROM_ANNOTATION];
-  return isUnderWay(shadow2) && hasStarted(shadow2) && sameVersion(from, shadow2.spec.version);
+function endedByConfig({ record: record7 }) {
+  return record7.endedByConfigAt !== void 0;
 }
 function isOwnedBy(shadow2, node) {
   return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
+}
+
+// packages/controller/src/cluster/state.ts
+var STATES = {
+  Staging: { isUnderWay: true, isDisrupted: false, evicts: false },
+  Staged: { isUnderWay: true, isDisrupted: false, evicts: false },
+  Draining: { isUnderWay: true, isDisrupted: true, evicts: true },
+  Away: { isUnderWay: true, isDisrupted: true, evicts: true },
+  Proving: { isUnderWay: true, isDisrupted: true, evicts: false },
+  Finishing: { isUnderWay: false, isDisrupted: true, evicts: true },
+  Restoring: { isUnderWay: false, isDisrupted: true, evicts: false },
+  Resting: { isUnderWay: false, isDisrupted: false, evicts: false },
+  Unconfirmed: { isUnderWay: false, isDisrupted: false, evicts: false }
+};
+function stateOf(shadow2) {
+  const { spec, record: record7 } = shadow2;
+  switch (spec.state) {
+    case "StagedAndPerformedUpdate":
+      return hasReached(shadow2) ? "Staged" : "Staging";
+    case "RebootedIntoUpdate":
+      return precedesReboot(shadow2) ? "Draining" : "Away";
+    case "MonitoringUpdate":
+      return "Proving";
+    default:
+  }
+  const isConfirmed = spec.state === "Idle" && hasReached(shadow2);
+  if (record7.rebootRequestedAt !== void 0) return isConfirmed ? "Restoring" : "Finishing";
+  return isConfirmed ? "Resting" : "Unconfirmed";
+}
+function precedesReboot({ status }) {
+  const { operation: operation2 } = status?.lastOperation ?? {};
+  return operation2 === "Stage" || operation2 === "Drain";
+}
+function isUnderWay(shadow2) {
+  return STATES[stateOf(shadow2)].isUnderWay;
+}
+function isStaging(shadow2) {
+  return shadow2.spec.state === "StagedAndPerformedUpdate";
+}
+function isSettled(shadow2) {
+  const state2 = stateOf(shadow2);
+  return state2 === "Resting" || state2 === "Restoring";
+}
+function purposeOf(shadow2) {
+  const { spec, record: record7 } = shadow2;
+  if (!isUnderWay(shadow2)) return void 0;
+  if (hasStarted(shadow2) && sameVersion(record7.from, spec.version)) return "Settings";
+  const rollback = rollbackOf(shadow2);
+  return rollback?.isDone === false && sameVersion(spec.version, rollback.previous) ? "Rollback" : "Update";
+}
+function hasStarted({ record: record7 }) {
+  return record7.startedAt !== void 0 && record7.succeeded === void 0;
+}
+function holdsGroup(shadow2) {
+  const isGoingBack = rollbackOf(shadow2)?.isDone === false;
+  return isUnderWay(shadow2) || stateOf(shadow2) === "Finishing" || isGoingBack;
+}
+function mayBeInUpdate(shadow2) {
+  return isUnderWay(shadow2) || STATES[stateOf(shadow2)].isDisrupted;
 }
 
 // packages/controller/src/cluster/connectivity.ts
@@ -3353,7 +3321,7 @@ var CONNECTED = { lost: false, lostUntil: 0, zones: /* @__PURE__ */ new Map(), e
 function lossOf({ lost, lostUntil, zones }, node) {
   const zone = node === void 0 ? void 0 : zones.get(zoneOf(node));
   if (zone === void 0) return { lost, lostUntil };
-  return { lost: lost || zone.lost, lostUntil: Math.max(lostUntil, zone.lostUntil) };
+  return { ...zone, lost: lost || zone.lost, lostUntil: Math.max(lostUntil, zone.lostUntil) };
 }
 function lostZones({ zones }) {
   return [...zones].flatMap(([name, { lost }]) => lost ? [name] : []).toSorted();
@@ -3411,7 +3379,7 @@ var HOUR_MS = 60 * 6e4;
 var FORMER_SLOT_MS = HOUR_MS;
 var CORDON_MEMORY_MS = 24 * HOUR_MS;
 var PROCESS_START = 0;
-var MAX_NAMES = 2e4;
+var MAX_NAMES2 = 2e4;
 var NodeMemory = class {
   /** `slotUntil` is on the monotonic clock. */
   #former = /* @__PURE__ */ new Map();
@@ -3517,7 +3485,7 @@ function remember(memory, name, value2) {
   memory.delete(name);
   memory.set(name, value2);
   const [oldest] = memory.keys();
-  if (memory.size > MAX_NAMES && oldest !== void 0) memory.delete(oldest);
+  if (memory.size > MAX_NAMES2 && oldest !== void 0) memory.delete(oldest);
 }
 
 // packages/controller/src/policy/interval.ts
@@ -3837,9 +3805,12 @@ function settingsOfVersions({ pin, ignoreWaves }) {
     ...ignoreWaves ? [{ key: IGNORE_WAVES, value: "true", ...own2 }] : []
   ];
 }
-function isWanted(version2, { pin, deny }) {
-  if (deny.some((one) => sameVersion(one, version2))) return false;
-  return pin === void 0 || sameVersion(pin, version2);
+function isWanted(version3, { pin, deny }) {
+  if (deny.some((one) => sameVersion(one, version3))) return false;
+  return pin === void 0 || sameVersion(pin, version3);
+}
+function isAtOrBeyond(running, version3, { pin }) {
+  return sameVersion(running, version3) || isLater(running, version3) && !sameVersion(pin, version3);
 }
 function wantedVersion(offered, { pin }) {
   return pin ?? offered;
@@ -4005,8 +3976,8 @@ function withoutMistakes(config, { maintenance, calendar, versions }) {
   return { ...config, maintenance, calendar, versions };
 }
 function own(concurrency, given) {
-  const names2 = Object.entries(isFields(given) ? given : {}).filter(([, value2]) => value2 != null);
-  const isOwn = ([name]) => names2.some(([one]) => one === name);
+  const names = Object.entries(isFields(given) ? given : {}).filter(([, value2]) => value2 != null);
+  const isOwn = ([name]) => names.some(([one]) => one === name);
   return Object.fromEntries(Object.entries(concurrency).filter(isOwn));
 }
 function withProblem(group2, problem) {
@@ -4018,15 +3989,15 @@ function orderProblem({ name, after }, groups) {
   const missing2 = after.find((one) => !groups.has(one));
   if (missing2 !== void 0)
     return `spec.after: expected the name of a ${NODE_GROUP_KIND} that exists, found "${missing2}"`;
-  const reached2 = /* @__PURE__ */ new Set();
+  const reached = /* @__PURE__ */ new Set();
   const reach = (from) => {
-    for (const one of from.filter((next) => !reached2.has(next))) {
-      reached2.add(one);
+    for (const one of from.filter((next) => !reached.has(next))) {
+      reached.add(one);
       reach(groups.get(one)?.after ?? []);
     }
   };
   reach(after);
-  return reached2.has(name) ? "spec.after: expected groups that do not wait for this one, found a cycle" : void 0;
+  return reached.has(name) ? "spec.after: expected groups that do not wait for this one, found a cycle" : void 0;
 }
 function readersOf(groups, { nodeSelector: nodeSelector2, rollout }) {
   const selectors = [
@@ -4056,36 +4027,37 @@ function suspended(managedNodes, connectivity) {
   return managedNodes.map((one) => {
     const ofPolicy = policies.get(one.policy) ?? /* @__PURE__ */ new Map();
     policies.set(one.policy, ofPolicy);
-    const { lost, lostUntil } = lossOf(connectivity, one.node);
-    const key2 = `${lost} ${lostUntil}`;
-    const policy = ofPolicy.get(key2) ?? suspendedPolicy(one.policy, { lost, lostUntil });
+    const loss = lossOf(connectivity, one.node);
+    const key2 = `${loss.lost} ${loss.lostUntil} ${loss.isOff}`;
+    const policy = ofPolicy.get(key2) ?? suspendedPolicy(one.policy, loss);
     ofPolicy.set(key2, policy);
     return { ...one, policy };
   });
 }
-function suspendedPolicy(policy, { lost, lostUntil }) {
-  return lostUntil === 0 ? policy : { ...policy, isSuspended: lost, deadlinesFrom: lostUntil };
+function suspendedPolicy(policy, { lost, lostUntil, isOff: isOff2 }) {
+  if (lostUntil === 0) return policy;
+  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil, ...isOff2 && { isZoneOff: isOff2 } };
 }
 
 // packages/controller/src/cluster/probes.ts
-var v15 = __toESM(require("valibot"), 1);
+var v16 = __toESM(require("valibot"), 1);
 function keyOf3(probe) {
   return JSON.stringify(probe);
 }
 var LIMITS = { timeoutMs: 1e4, maxBytes: 1024 * 1024 };
-var sample = v15.tuple([v15.number("a time"), v15.string("a value")], "a time and a value");
-var series = object2({ metric: v15.record(v15.string("a label"), v15.string("a text"), "labels"), value: sample });
+var sample = v16.tuple([v16.number("a time"), v16.string("a value")], "a time and a value");
+var series = object2({ metric: v16.record(v16.string("a label"), v16.string("a text"), "labels"), value: sample });
 var answer = object2({
-  data: v15.variant(
+  data: v16.variant(
     "resultType",
     [
-      object2({ resultType: v15.literal("scalar", "scalar"), result: sample }),
-      object2({ resultType: v15.literal("vector", "vector"), result: v15.array(series, "a list") })
+      object2({ resultType: v16.literal("scalar", "scalar"), result: sample }),
+      object2({ resultType: v16.literal("vector", "vector"), result: v16.array(series, "a list") })
     ],
     "a scalar or a vector"
   )
 });
-var alert = object2({ labels: v15.record(v15.string("a label"), v15.string("a text"), "labels") });
+var alert = object2({ labels: v16.record(v16.string("a label"), v16.string("a text"), "labels") });
 
 // packages/controller/src/plan/fleet.ts
 var import_node_crypto3 = require("node:crypto");
@@ -4101,6 +4073,1101 @@ function staleResources(watchLags) {
 }
 function staleCheckTimes(watchLags, now) {
   return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
+}
+
+// packages/controller/src/plan/facts/attempts.ts
+function unsuccessful(shadow2) {
+  return shadow2.record.unsuccessful ?? 0;
+}
+function withdrawn(shadow2) {
+  return shadow2.record.withdrawn ?? 0;
+}
+function failures(shadow2) {
+  const { crash_count = 0 } = shadow2.status ?? {};
+  return Math.max(unsuccessful(shadow2), crash_count - (isOutdated(shadow2) ? 1 : 0));
+}
+function isOutdated({ status }) {
+  const { lastOperation: last, target_version: offered = "" } = status ?? {};
+  if (last?.state !== "Failed" || last.errorCode !== "VersionNotOffered") return false;
+  return isVersion(offered) && !sameVersion(offered, last.version);
+}
+function success(shadow2) {
+  const latest4 = latestUpdate(shadow2);
+  const at2 = parseTime(latest4?.at);
+  return latest4 === void 0 || at2 === void 0 ? void 0 : { version: latest4.version, at: at2 };
+}
+function latestUpdate({ record: { succeeded: succeeded2, updated: updated2 } }) {
+  return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
+}
+function attempts({ record: record7 }, version3) {
+  return sameVersion(record7.attempts?.version, version3) ? record7.attempts?.count ?? 0 : 0;
+}
+var MIN_MEASURED = 5;
+var IGNORED_SLOWEST = 2;
+function estimateOf(managedNodes, maintenance) {
+  const measured = managedNodes.flatMap(({ shadow: shadow2 }) => shadow2 === void 0 ? [] : lastUpdateMs(shadow2) ?? []).toSorted((a, b) => a - b);
+  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
+  const measuredMs = measured.length >= MIN_MEASURED ? percentile : void 0;
+  return estimateFor({ measuredMs }, maintenance);
+}
+function estimateFor({ measuredMs }, { updateEstimateMs, marginMs }) {
+  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
+}
+function expectedMs(shadow2, { usualMs }) {
+  const deferredMs = durationMs(shadow2.record.deferredAfterSeconds) ?? 0;
+  return Math.max(usualMs, deferredMs, lastUpdateMs(shadow2) ?? 0);
+}
+function lastUpdateMs(shadow2) {
+  return durationMs(shadow2.record.updateSeconds);
+}
+var LONGEST_MS = 24 * 60 * 6e4;
+function durationMs(seconds) {
+  return seconds === void 0 ? void 0 : Math.min(seconds * 1e3, LONGEST_MS);
+}
+
+// packages/controller/src/plan/facts/jobs.ts
+var import_node_crypto2 = require("node:crypto");
+
+// packages/controller/src/cluster/checks.ts
+var v18 = __toESM(require("valibot"), 1);
+
+// packages/controller/src/cluster/refusals.ts
+var v17 = __toESM(require("valibot"), 1);
+var text4 = v17.string("a text");
+var event = object2({
+  message: v17.exactOptional(text4),
+  firstTimestamp: v17.nullish(text4),
+  lastTimestamp: v17.nullish(text4)
+});
+
+// packages/controller/src/cluster/checks.ts
+var JOB_RESULTS = ["Succeeded", "Failed", "TimedOut", "Gone"];
+var JOB_SLACK_MS = 6e4;
+function isResult(state2) {
+  return JOB_RESULTS.some((one) => one === state2);
+}
+var text5 = v18.string("a text");
+var job2 = object2({
+  metadata: object2({
+    name: text5,
+    uid: text5,
+    annotations: v18.exactOptional(v18.record(text5, text5, "annotations")),
+    ownerReferences: v18.exactOptional(v18.array(object2({ kind: text5, name: text5 }), "a list"))
+  }),
+  status: v18.exactOptional(
+    object2({
+      conditions: v18.exactOptional(
+        v18.array(object2({ type: text5, status: text5, reason: v18.exactOptional(text5) }), "a list")
+      ),
+      active: v18.exactOptional(v18.number()),
+      succeeded: v18.exactOptional(v18.number()),
+      failed: v18.exactOptional(v18.number())
+    })
+  )
+});
+
+// packages/controller/src/plan/facts/quorum-members.ts
+function isSelectedBy({ namespace, podSelector: podSelector2 }, pod) {
+  const { metadata: metadata12, finished, isLabelled } = pod;
+  return !finished && metadata12.namespace === namespace && (!isLabelled || selects(podSelector2, metadata12.labels ?? {}));
+}
+function countsStaticPods({ nodeSelector: nodeSelector2 }, node) {
+  return nodeSelector2 !== void 0 && node !== void 0 && selects(nodeSelector2, node.metadata.labels ?? {});
+}
+function membersAmong(quorum2, pods, nodes) {
+  const selected2 = pods.filter((pod) => isSelectedBy(quorum2, pod));
+  const static_ = selected2.filter(({ mirror, node }) => mirror && countsStaticPods(quorum2, nodes.get(node)));
+  const ofNodes = [...Map.groupBy(static_, ({ node }) => node).values()].map((same2) => {
+    const members2 = same2.map((pod) => memberOf(quorum2, pod)).toSorted((a, b) => a.pod < b.pod ? -1 : 1);
+    return members2.find(({ problem }) => problem !== void 0) ?? members2[0];
+  });
+  const others = selected2.filter(({ mirror }) => !mirror).map((pod) => memberOf(quorum2, pod));
+  return [...others, ...ofNodes.filter((one) => one !== void 0)].toSorted((a, b) => a.pod < b.pod ? -1 : 1);
+}
+function memberOf({ last }, pod) {
+  const isLast = last !== void 0 && selects(last, pod.metadata.labels ?? {});
+  return { pod: podKey(pod), node: pod.node, isLast, problem: problemOf2(pod) };
+}
+function problemOf2(pod) {
+  if (isTerminating(pod)) return "is being deleted";
+  if (pod.node === "") return "is not scheduled";
+  return pod.ready ? void 0 : "is not Ready";
+}
+function whyAway(member, nodes, busy) {
+  const { pod, node: name, problem } = member;
+  const node = nodes.get(name);
+  if (name === "") return `${pod} ${problem}`;
+  const subject = `${pod} on ${name}`;
+  if (busy.has(name)) return `${subject}, which is updating`;
+  if (problem !== void 0) return `${subject} ${problem}`;
+  if (node === void 0) return `${subject}, which does not exist any more`;
+  return isDown(node) ? `${subject}, which is not Ready or is being deleted` : void 0;
+}
+
+// packages/controller/src/plan/facts/quorum-count.ts
+var MAX_NAMED2 = 3;
+var MAX_TEXT = 500;
+function whoIs(node, own2) {
+  return own2.length === 0 ? `the missing member of ${node}` : `${own2.map(({ pod }) => pod).join(", ")} on ${node}`;
+}
+function describe2(away, missing2, n) {
+  const lost = missing2 > 0 ? [`${missing2} of ${n} members ${missing2 === 1 ? "is" : "are"} missing`] : [];
+  const all = [...away, ...lost];
+  const more = all.length > MAX_NAMED2 ? `; ${all.length - MAX_NAMED2} more` : "";
+  return shorten(`${all.slice(0, MAX_NAMED2).join("; ")}${more}`, MAX_TEXT);
+}
+function notListed({ name }, problem) {
+  return shorten(`The members of the quorum ${name} cannot be listed: ${problem}`, MAX_TEXT);
+}
+function whyTooFew(quorum2, count2) {
+  const { name, tolerate, downtime } = quorum2;
+  const { node, n, own: own2, away, missing: missing2, isOwnMissing } = count2;
+  if (own2.length === 0 && !isOwnMissing) return void 0;
+  const others = away.length + missing2;
+  const who = whoIs(node, own2);
+  if (others > tolerate) {
+    const message = `The quorum ${name} cannot do without ${who}: ${describe2(away, missing2, n)}`;
+    return atRisk(message);
+  }
+  const isExempt = n <= 2 && downtime === "Allowed";
+  const left = n - others - Math.max(own2.length, 1);
+  if (isExempt || left >= majorityOf(n)) return void 0;
+  const next = n <= 2 ? ". If it may stop meanwhile, set its downtime to Allowed" : "";
+  return atRisk(
+    `The quorum ${name} cannot do without ${who}: ${left} of ${n} members would be left, and ${majorityOf(n)} are needed${next}`
+  );
+}
+function whyUncountable(quorum2, pods) {
+  if (quorum2.nodeSelector !== void 0) return void 0;
+  const found = pods.find((pod) => pod.mirror && isSelectedBy(quorum2, pod));
+  if (found === void 0) return void 0;
+  return atRisk(
+    `The quorum ${quorum2.name} selects ${podKey(found)} on ${found.node}, which is a static pod: set its nodeSelector to the nodes on which static pods count, or select other pods`
+  );
+}
+function atRisk(message) {
+  return { reason: "QuorumAtRisk", message: shorten(message, MAX_TEXT) };
+}
+
+// packages/controller/src/plan/facts/quorum-records.ts
+var MAX_RECORDED = 10;
+function recordedMembers({ record: record7 }) {
+  return record7.members ?? [];
+}
+var QuorumRecords = class {
+  #quorums;
+  #nodes;
+  #lists;
+  constructor(quorums2, nodes, lists) {
+    this.#quorums = quorums2;
+    this.#nodes = nodes;
+    this.#lists = lists;
+  }
+  /** What is recorded of a node when its update starts. */
+  recordOf({ node, pods }) {
+    return this.#quorums.flatMap(
+      (quorum2) => this.#membersOn(quorum2, node, pods).slice(0, MAX_RECORDED).map(({ pod }) => ({ quorum: quorum2.name, pod: pod.slice(quorum2.namespace.length + 1) }))
+    );
+  }
+  /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
+  whyUnrecorded(shadow2, { node, pods }) {
+    const recorded2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
+    for (const quorum2 of this.#quorums) {
+      const [found] = recorded2.has(quorum2.name) ? [] : this.#membersOn(quorum2, node, pods);
+      if (found === void 0) continue;
+      return atRisk(
+        `The quorum ${quorum2.name}: ${found.pod} came to ${node.metadata.name} after its update had started, which starts again for it`
+      );
+    }
+    return void 0;
+  }
+  /**
+   * What keeps the recorded members of a node from counting as back; undefined: all are.
+   * @param since - when they may have been away last, epoch milliseconds
+   */
+  whyNotBack(shadow2, since) {
+    for (const { quorum: name, pod } of recordedMembers(shadow2)) {
+      const quorum2 = this.#quorums.find((one) => one.name === name);
+      if (quorum2 === void 0) continue;
+      const list2 = this.#lists.request(quorum2);
+      if (list2?.problem !== void 0) return { isUnknown: true, problem: notListed(quorum2, list2.problem) };
+      if (!this.#lists.counts(list2) || list2.asOf < since) return { isUnknown: true };
+      const problem = this.#whyAwayStill(quorum2, `${quorum2.namespace}/${pod}`);
+      if (problem !== void 0) return { problem };
+    }
+    return void 0;
+  }
+  /** A pod of another name may have replaced it: then as many members as usual have to be there. */
+  #whyAwayStill(quorum2, pod) {
+    const members2 = this.#lists.membersOf(quorum2);
+    const same2 = members2.find((one) => one.pod === pod);
+    if (same2 !== void 0) return same2.problem && `the member ${pod} of the quorum ${quorum2.name} ${same2.problem}`;
+    const ready3 = members2.filter(({ problem }) => problem === void 0).length;
+    const isComplete2 = ready3 >= Math.max(quorum2.members, members2.length) - quorum2.tolerate;
+    return isComplete2 ? void 0 : `the member ${pod} of the quorum ${quorum2.name} is missing`;
+  }
+  #membersOn(quorum2, { metadata: { name } }, pods) {
+    return membersAmong(quorum2, pods, this.#nodes).filter(({ node }) => node === name);
+  }
+};
+
+// packages/controller/src/plan/facts/jobs.ts
+function recordsOf({ record: record7 }) {
+  return new Map(Object.entries(record7.jobs ?? {}));
+}
+function written(records) {
+  return records.size === 0 ? null : Object.fromEntries(records);
+}
+function currentAttempt({ metadata: { uid }, record: record7 }) {
+  return `${uid}/${record7.startedAt ?? ""}`;
+}
+function jobsBefore({ shadow: shadow2, policy: { health, hooks } }) {
+  const quorums2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
+  const due = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
+  return [checkRuns(shadow2, health.checks, "Before"), ...due.map((hook2) => [hookRun(shadow2, hook2, "Before")])];
+}
+function jobsAfter({ shadow: shadow2, policy: { health } }) {
+  return [checkRuns(shadow2, health.checks, "After")];
+}
+function hooksAfter({ shadow: shadow2, policy: { hooks } }) {
+  const records = recordsOf(shadow2);
+  if (isUnderWay(shadow2) || records.size === 0) return [];
+  const runs2 = hooks.after.map((hook2) => hookRun(shadow2, hook2, "After"));
+  return runs2.filter(({ key: key2 }) => records.has(key2)).map((run) => [run]);
+}
+function checkRuns(shadow2, checks3, phase2) {
+  return checks3.filter(({ when: when2 }) => when2.includes(phase2)).flatMap(
+    ({ name, job: job3, timeoutMs }) => job3 === void 0 ? [] : [runOf(shadow2, { name, kind: "check", phase: phase2, cronJob: job3.cronJob, timeoutMs })]
+  );
+}
+function hookRun(shadow2, { name, job: job3, timeoutMs, onTimeout }, phase2) {
+  const parts = { name, kind: "hook", phase: phase2, cronJob: job3.cronJob, timeoutMs };
+  return { ...runOf(shadow2, parts), proceeds: onTimeout === "Proceed" };
+}
+function runOf(shadow2, parts) {
+  const key2 = `${parts.phase}/${parts.kind}/${parts.name}`;
+  const jobOf = `${currentAttempt(shadow2)}/${key2}`;
+  const hash2 = (0, import_node_crypto2.createHash)("sha256").update(jobOf).digest("hex").slice(0, 16);
+  const records = recordsOf(shadow2);
+  const { spec, status } = shadow2;
+  const versions = {
+    from: records.get("from") ?? status?.current_version ?? "",
+    to: records.get("to") ?? spec.version ?? ""
+  };
+  return {
+    ...parts,
+    node: nodeOf(shadow2),
+    key: key2,
+    jobOf,
+    jobName: `brupop-${parts.name}-${hash2}`,
+    proceeds: false,
+    versions
+  };
+}
+var READ_EVERY_MS = 5e3;
+function progressOf(groups, input) {
+  const runs2 = groups.flat();
+  const state2 = (run) => stateOf2(run, input);
+  const group2 = groups.find((some) => some.some((run) => !isPassed(run, state2(run)))) ?? [];
+  const failing = group2.find((run) => isFailure(run, state2(run)));
+  const current = failing === void 0 ? group2.filter((run) => !isPassed(run, state2(run))) : [];
+  const { namespace, jobs: jobs2 } = input.checks.view;
+  const isStarted = current.filter((run) => state2(run) === "Started");
+  const found = runs2.filter((run) => isResult(state2(run))).map((run) => [run.key, state2(run) ?? ""]);
+  const running = isStarted.filter((run) => jobs2.get(run.jobName)?.state !== "Creating");
+  const readAt = (run) => (jobs2.get(run.jobName)?.seenAt ?? -Infinity) + READ_EVERY_MS;
+  return {
+    isDone: current.length === 0,
+    isBegun: runs2.some((run) => (state2(run) ?? "Due") !== "Due"),
+    failed: failing && { run: failing, message: describe3(failing, state2(failing), input) },
+    waitsFor: current[0] && waiting(current[0], input),
+    start: namespace === "" ? [] : current.filter((run) => !isStarted.includes(run)),
+    create: isStarted.filter((run) => !running.includes(run)),
+    read: running.filter((run) => readAt(run) <= input.now),
+    records: new Map([...recordsOf(input.shadow), ...found]),
+    times: running.map(readAt)
+  };
+}
+function stateOf2(run, { shadow: shadow2, checks: checks3, now }) {
+  const recorded2 = recordsOf(shadow2).get(run.key);
+  if (isResult(recorded2)) return recorded2;
+  const seen = checks3.view.jobs.get(run.jobName);
+  if (seen === void 0) return recorded2 === "Started" || recorded2 === "Due" ? recorded2 : void 0;
+  const isLate2 = seen.state === "Creating" && now - seen.since > run.timeoutMs + JOB_SLACK_MS;
+  if (isLate2) return "TimedOut";
+  return isResult(seen.state) ? seen.state : "Started";
+}
+function isPassed({ proceeds }, state2) {
+  return state2 === "Succeeded" || state2 === "TimedOut" && proceeds;
+}
+function isFailure(run, state2) {
+  return isResult(state2) && !isPassed(run, state2);
+}
+function waiting({ kind, name, jobName }, { checks: { view } }) {
+  if (view.namespace === "") return `the ${kind} ${name} needs Jobs, which the chart's value checks.enabled allows`;
+  const { problem } = view.jobs.get(jobName) ?? {};
+  const why = problem === void 0 ? "" : `: ${problem}`;
+  return `the ${kind} ${name} (Job ${view.namespace}/${jobName}) has not ended${why}`;
+}
+var WHEN2 = { Before: "before the drain", After: "after the update" };
+function describe3(run, state2, { checks: { view } }) {
+  const { kind, name, jobName, phase: phase2, timeoutMs } = run;
+  const job3 = `${view.namespace}/${jobName}`;
+  if (state2 === "Gone") return `The Job ${job3} of the ${kind} ${name} was deleted before its result was known`;
+  const seen = view.jobs.get(jobName);
+  const kept = seen?.problem ?? `see kubectl describe job -n ${view.namespace} ${jobName}, and its logs`;
+  const where = seen === void 0 ? `its Job ${job3} no longer exists` : kept;
+  const what = state2 === "TimedOut" ? `did not end within ${formatDuration(timeoutMs)}` : "failed";
+  return `The ${kind} ${name} ${what} ${WHEN2[phase2]}; ${where}`;
+}
+function failedJob(input) {
+  const groups = [...jobsBefore(input), ...jobsAfter(input)];
+  return groups.map((group2) => progressOf([group2], input).failed).find((failed2) => failed2 !== void 0);
+}
+function hasHooksLeft(input) {
+  return hooksAfter(input).length > 0;
+}
+function withoutHooks(records) {
+  const left = [...records].filter(([key2]) => !key2.startsWith("After/hook/"));
+  return new Map(left.some(([key2]) => key2.includes("/")) ? left : []);
+}
+function recordsAtStart({ health, hooks }, from, to) {
+  const isNeeded = [...health.checks, ...hooks.before, ...hooks.after].some(({ job: job3 }) => job3 !== void 0);
+  return isNeeded ? { from, to } : null;
+}
+function recordsAtEnd(input) {
+  const { shadow: shadow2, policy } = input;
+  const { records } = progressOf([...jobsBefore(input), ...jobsAfter(input)], input);
+  const failed2 = failedJob(input);
+  const wasHooked = [...records.keys()].some((key2) => key2.startsWith("Before/hook/"));
+  const mayBeDrained2 = shadow2.spec.state !== "StagedAndPerformedUpdate";
+  const due = mayBeDrained2 || wasHooked ? policy.hooks.after.map((hook2) => hookRun(shadow2, hook2, "After").key) : [];
+  if (failed2 === void 0 && due.length === 0) return null;
+  const kept = ["from", "to", ...failed2 === void 0 ? [] : [failed2.run.key]];
+  return written(
+    new Map([...[...records].filter(([key2]) => kept.includes(key2)), ...due.map((key2) => [key2, "Due"])])
+  );
+}
+function msBefore({ health, hooks }) {
+  return longestOf(health.checks, "Before") + msOf(hooks.before);
+}
+function msAfter({ health }) {
+  return longestOf(health.checks, "After");
+}
+function msOfHooksAfter({ hooks }) {
+  return msOf(hooks.after);
+}
+function longestOf(checks3, phase2) {
+  const times = checks3.filter(({ when: when2, job: job3 }) => when2.includes(phase2) && job3 !== void 0);
+  return Math.max(0, ...times.map(({ timeoutMs }) => timeoutMs + JOB_SLACK_MS));
+}
+function msOf(hooks) {
+  return hooks.reduce((sum, { timeoutMs }) => sum + timeoutMs + JOB_SLACK_MS, 0);
+}
+
+// packages/controller/src/plan/facts/deadlines.ts
+function latestTime(texts2, now) {
+  let latest4;
+  for (const text6 of texts2) {
+    const time2 = parseTime(text6);
+    if (time2 !== void 0 && time2 <= now + CLOCK_TOLERANCE_MS) latest4 = Math.max(latest4 ?? time2, time2);
+  }
+  return latest4;
+}
+function stateSince(spec, now) {
+  return latestTime([spec.state_transition_timestamp], now);
+}
+function deadlineOf(shadow2, policy, now) {
+  const limit = limitMs(shadow2.spec, policy);
+  const state2 = stateOf(shadow2);
+  const suspendedUntil = state2 === "Away" || state2 === "Proving" ? policy.deadlinesFrom ?? 0 : 0;
+  const since = Math.max(stateSince(shadow2.spec, now) ?? now, suspendedUntil);
+  const drainStart = drainingSince(shadow2, now) ?? since;
+  return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
+}
+function drainingSince({ metadata: metadata12, spec, status }, now) {
+  const { drain } = status ?? {};
+  if (spec.state !== "RebootedIntoUpdate" || drain?.observedGeneration !== metadata12.generation) return void 0;
+  return latestTime([drain?.resumeTime ?? drain?.startTime], now);
+}
+function limitMs({ state: state2, timeoutSeconds: timeoutSeconds2 }, policy) {
+  const { monitoring, drainMs, timeouts } = policy;
+  const toldMs = timeoutSeconds2 == null ? void 0 : timeoutSeconds2 * 1e3;
+  switch (state2) {
+    case "StagedAndPerformedUpdate":
+      return stageDeadlineMs(toldMs ?? timeouts.stageMs) + msBefore(policy);
+    case "RebootedIntoUpdate":
+      return rebootDeadlineMs(drainMs, toldMs ?? timeouts.rebootMs);
+    case "MonitoringUpdate":
+      return monitoring.timeoutMs + monitoring.healthyForMs + msAfter(policy);
+    default:
+      return IDLE_DEADLINE_MS;
+  }
+}
+function timeoutSeconds(state2, { timeouts }) {
+  if (state2 === "StagedAndPerformedUpdate") return timeouts.stageMs / 1e3;
+  return state2 === "RebootedIntoUpdate" ? timeouts.rebootMs / 1e3 : null;
+}
+function isOverdue(shadow2, policy, now) {
+  return isUnderWay(shadow2) && now >= deadlineOf(shadow2, policy, now);
+}
+function isMisdated(spec, now) {
+  return spec.state_transition_timestamp != null && stateSince(spec, now) === void 0;
+}
+function idleSince({ metadata: metadata12, spec }, now) {
+  if (isMisdated(spec, now)) return now;
+  return stateSince(spec, now) ?? parseTime(metadata12.creationTimestamp) ?? 0;
+}
+function notRespondingAt(shadow2, now) {
+  return idleSince(shadow2, now) + IDLE_DEADLINE_MS;
+}
+var TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
+function ownedSince({ metadata: { annotations = {} } }, now) {
+  return latestTime(
+    TIMES.map((name) => annotations[name]),
+    now
+  );
+}
+function orphanedAnnotations(node) {
+  if (!ownedByUs(node)) return [];
+  const { labels = {}, annotations = {} } = node.metadata;
+  const there = {
+    [CORDONED_ANNOTATION]: node.unschedulable,
+    [RECORDONED_ANNOTATION]: node.unschedulable,
+    [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== void 0,
+    [AUTOSCALER_HOLDS_ANNOTATION]: ownedHolds(node).length > 0
+  };
+  return OWNERSHIP_ANNOTATIONS.filter((name) => annotations[name] !== void 0 && there[name] !== true);
+}
+function rebootUntil({ node, shadow: shadow2, missingSince }, now) {
+  if (node === void 0) return void 0;
+  const since = shadow2 === void 0 ? missingSince : idleSince(shadow2, now);
+  return mayReboot(node, shadow2?.status) ? since + STEP_LIMITS_MS.Reboot : void 0;
+}
+function mayReboot(node, status) {
+  if (status === void 0) return ownedByUs(node);
+  const { lastOperation: last } = status;
+  if (last?.operation !== "Reboot" || last.state !== "Processing") return false;
+  return node.bootID === "" || node.bootID === last.bootID;
+}
+function isAccepted(time2, { rollout: { resumeMs } }, now) {
+  const latest4 = now + CLOCK_TOLERANCE_MS;
+  return resumeMs !== void 0 && resumeMs <= latest4 && (time2 <= resumeMs || time2 > latest4);
+}
+
+// packages/controller/src/plan/facts/evaluations.ts
+var EVERY_MS = 15e3;
+function failedOf(answers2) {
+  const failed2 = answers2.find(({ latest: latest4 }) => latest4?.passed === false);
+  return failed2?.latest && { probe: failed2.probe, found: failed2.latest.found };
+}
+function problemIn(answers2) {
+  const failed2 = failedOf(answers2);
+  return failed2 && `the check ${failed2.probe.check} does not pass: ${failed2.found}`;
+}
+var Checks = class {
+  view;
+  #requested = /* @__PURE__ */ new Map();
+  #now;
+  constructor(view, now) {
+    this.view = view;
+    this.#now = now;
+  }
+  /** The latest evaluation, if it counts. Of one that has not passed, also an older one. */
+  of(probe) {
+    const key2 = keyOf3(probe);
+    this.#requested.set(key2, probe);
+    const latest4 = this.view.evaluations.get(key2);
+    return latest4 === void 0 || latest4.passed && this.#isOld(latest4) ? void 0 : latest4;
+  }
+  /** The probes, each with {@link of}. */
+  all(probes) {
+    return probes.map((probe) => ({ probe, latest: this.of(probe) }));
+  }
+  /** What must be evaluated now. */
+  get due() {
+    return [...this.#requested].flatMap(([key2, probe]) => {
+      const latest4 = this.view.evaluations.get(key2);
+      return latest4 === void 0 || this.#isOld(latest4) ? [probe] : [];
+    });
+  }
+  /** When the others must be evaluated again, epoch milliseconds. */
+  get times() {
+    return [...this.#requested.keys()].flatMap((key2) => {
+      const latest4 = this.view.evaluations.get(key2);
+      return latest4 === void 0 ? [] : [latest4.at + EVERY_MS];
+    });
+  }
+  /** The clock may have been set back. */
+  #isOld({ at: at2 }) {
+    return this.#now - at2 >= EVERY_MS || at2 > this.#now;
+  }
+};
+function probesOf({ health }, phase2) {
+  return health.checks.filter(({ when: when2 }) => when2.includes(phase2)).flatMap((check9) => probeOf(check9) ?? []);
+}
+function probesNamed({ health }, names) {
+  return health.checks.filter(({ name }) => names.includes(name)).flatMap((check9) => probeOf(check9) ?? []);
+}
+function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
+  if (prometheus2 !== void 0) return { check: name, kind: "prometheus", query: prometheus2.query };
+  return alerts2 && { check: name, kind: "alerts", filter: alerts2.filter };
+}
+function templatesOf({ health, hooks }, quorums2) {
+  const before = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
+  const named3 = [...health.checks, ...before, ...hooks.after];
+  return named3.flatMap(
+    ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
+  );
+}
+
+// packages/controller/src/plan/facts/failed-nodes.ts
+var WITNESSES = 3;
+var CODES2 = [
+  "RolledBack",
+  "WrongVersionBooted",
+  "RebootTimedOut",
+  "ActivateFailed",
+  "RebootRefused"
+];
+var AFTER_DRAIN = ["Reboot", "Restore"];
+var WITHOUT_BOOT = [
+  "NotReturned",
+  "RebootTimedOut",
+  "ActivateFailed",
+  "RebootRefused",
+  "StepTimedOut"
+];
+var SUCCESSES = ["Drained", "Forced"];
+function isDrained({ spec, status, metadata: { generation = 0 } }) {
+  if (spec.state !== "RebootedIntoUpdate" && spec.state !== "MonitoringUpdate") return false;
+  const { observedGeneration = -Infinity, result } = status?.drain ?? {};
+  return SUCCESSES.includes(result) && generation - observedGeneration <= 2;
+}
+function hasNotRebooted({ record: { bootBefore: bootBefore2 } }, { bootID: bootID2 }) {
+  return bootBefore2 !== void 0 && bootBefore2 === bootID2;
+}
+function isBootUnconfirmed(shadow2, node) {
+  const code = codeOf(shadow2);
+  return code !== void 0 && !WITHOUT_BOOT.includes(code) && isDrained(shadow2) && hasNotRebooted(shadow2, node);
+}
+function witnessed(code, shadow2, node) {
+  const hasBooted = WITHOUT_BOOT.includes(code) || !hasNotRebooted(shadow2, node);
+  return isDrained(shadow2) && hasBooted ? code : void 0;
+}
+function codeOf(shadow2) {
+  const { errorCode, operation: operation2 } = shadow2.status?.lastOperation ?? {};
+  const counts = CODES2.includes(errorCode) || errorCode === "StepTimedOut" && AFTER_DRAIN.includes(operation2);
+  return counts ? errorCode : void 0;
+}
+function reportedFailure(shadow2, node) {
+  return witnessed(codeOf(shadow2), shadow2, node);
+}
+function missedDeadline(shadow2, node) {
+  const state2 = stateOf(shadow2);
+  if (state2 === "Proving") return witnessed("NotHealthy", shadow2, node);
+  const isActivating = shadow2.status?.lastOperation?.operation === "Activate";
+  return state2 === "Away" && !isActivating ? witnessed("NotReturned", shadow2, node) : void 0;
+}
+function failureAtEnd(shadow2, node, reason2) {
+  return reason2 === "CheckFailed" ? witnessed(reason2, shadow2, node) : missedDeadline(shadow2, node);
+}
+function failedNodes({ managedNodes, policy, config, checks: checks3 }, selected2, versions, now) {
+  const known = recorded(config?.status?.failedNodes);
+  const current = managedNodes.flatMap((one) => failureOf2(one, known, { policy: one.policy, view: checks3, now }) ?? []);
+  const present = new Map(managedNodes.map((one) => [one.name, one]));
+  const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
+  const kept = known.filter((one) => {
+    const isCounted = current.some((other) => isSame(one, other));
+    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow)) return false;
+    return !isLeftBehind(one, versions, selected2) && !(isDeleted(one) && runsEverywhere(one, selected2));
+  });
+  const before = kept.map((one) => {
+    const { name, version: version3, code, since } = one;
+    return { name, version: version3, code, since, ...isDeleted(one) && { deleted: true } };
+  });
+  return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
+}
+function isSame(a, b) {
+  return a.name === b.name && sameVersion(a.version, b.version);
+}
+function hasSucceeded({ since }, shadow2) {
+  return shadow2 !== void 0 && (success(shadow2)?.at ?? 0) >= since;
+}
+function wasReplaced({ since }, node) {
+  const createdAt = parseTime(node?.metadata.creationTimestamp);
+  return createdAt !== void 0 && createdAt > since + CLOCK_TOLERANCE_MS;
+}
+function runsEverywhere({ version: version3 }, selected2) {
+  const running = selected2.flatMap(({ shadow: shadow2, policy: { versions } }) => {
+    const { current_version: current = "" } = shadow2?.status ?? {};
+    return current === "" ? [] : [{ current, versions }];
+  });
+  return running.length > 0 && running.every(({ current, versions }) => isAtOrBeyond(current, version3, versions));
+}
+function isLeftBehind({ version: version3 }, versions, selected2) {
+  if (versions.length === 0 || !versions.every((one) => isLater(one.version, version3))) return false;
+  return !selected2.some(({ policy }) => sameVersion(policy.versions.pin, version3));
+}
+function failureOf2(managedNode, known, input) {
+  const { name, shadow: shadow2 } = managedNode;
+  if (shadow2 === void 0) return void 0;
+  const isCounted = purposeOf(shadow2) === "Update";
+  const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : void 0;
+  if (current === void 0) return recordedFailure(name, shadow2);
+  const found = { name, version: shadow2.spec.version ?? "", ...current };
+  const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
+  return { ...found, since };
+}
+function currentFailure({ shadow: shadow2, node }, { policy, view, now }) {
+  const isReported = answers(shadow2) && shadow2.status?.current_state === "ErrorReset";
+  const reported = isReported ? reportedFailure(shadow2, node) : void 0;
+  if (reported !== void 0) return { code: reported, since: now };
+  const isFailed = hasFailedCheck({ shadow: shadow2, policy, checks: { view }, now });
+  const checked = isFailed ? witnessed("CheckFailed", shadow2, node) : void 0;
+  if (checked !== void 0) return { code: checked, since: now };
+  return isReported ? void 0 : lateFailure(shadow2, node, policy, now);
+}
+function lateFailure(shadow2, node, policy, now) {
+  if (policy.isZoneOff === true || !isOverdue(shadow2, policy, now)) return void 0;
+  const code = missedDeadline(shadow2, node);
+  return code && { code, since: deadlineOf(shadow2, policy, now) };
+}
+function hasFailedCheck(input) {
+  const { shadow: shadow2, policy } = input;
+  if (shadow2.spec.state !== "MonitoringUpdate" || policy.isSuspended === true) return false;
+  return progressOf(jobsAfter(input), input).failed !== void 0;
+}
+function recordedFailure(name, { record: { failed: failed2 } }) {
+  const since = parseTime(failed2?.at);
+  return failed2 === void 0 || since === void 0 ? void 0 : { name, version: failed2.version, code: failed2.code, since };
+}
+function failedCheckAt({ name, shadow: shadow2, policy, now }) {
+  const { version: version3, code, since } = recordedFailure(name, shadow2) ?? {};
+  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
+  if (code !== "CheckFailed" || since === void 0 || !sameVersion(running, version3)) return void 0;
+  const isCurrent = sameVersion(wantedVersion(offered, policy.versions), running);
+  return isCurrent && !isAccepted(since, policy, now) ? since : void 0;
+}
+function recorded(entries2 = []) {
+  return entries2.flatMap(({ since, ...one }) => {
+    const time2 = parseTime(since);
+    return time2 === void 0 ? [] : [{ ...one, since: time2 }];
+  });
+}
+function frozenVersions(failed2, { snapshot: { managedNodes, config, policy }, versions, selected: selected2, now }) {
+  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
+  const budget = nodesAtOnce(policy.rollout.failureBudget, selected2.length);
+  const releases = new Map([...failed2, ...before].map(({ version: version3 }) => [releaseOf(version3), version3]));
+  const frozen2 = [...releases.values()].flatMap((version3) => {
+    const known = before.find((one) => sameVersion(one.version, version3));
+    if (known !== void 0) return isLeftBehind(known, versions, selected2) ? [] : [known];
+    const count2 = failed2.filter((one) => sameVersion(one.version, version3)).length;
+    return selected2.length > 0 && count2 > budget ? [{ version: version3, since: now }] : [];
+  });
+  const enough = Math.min(WITNESSES, managedNodes.length);
+  return frozen2.map(({ version: version3, since }) => {
+    const failedOnes = new Set(failed2.filter((one) => sameVersion(one.version, version3)).map(({ name }) => name));
+    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version3));
+    return { version: version3, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
+  });
+}
+function hasSeen({ shadow: shadow2 }, version3) {
+  const { current_version: running, target_version: offered } = shadow2?.status ?? {};
+  return sameVersion(running, version3) || sameVersion(offered, version3);
+}
+
+// packages/controller/src/plan/facts/health.ts
+var RECHECK_MS = 5e3;
+var MAX_NAMED3 = 3;
+function problemCondition({ conditions: conditions2 }, { health }, before = []) {
+  const found = conditions2.find((type) => health.conditions.includes(type) && !before.includes(recordOf2(type)));
+  return found && `the Node has the condition ${found}`;
+}
+function problemBefore({ failing, notReadySince }, { health: { podGracePeriodMs } }, now) {
+  const overdue2 = [...notReadySince].filter(([, since]) => now - since >= podGracePeriodMs).map(([name]) => name);
+  const unready = overdue2.filter((name) => !failing.includes(name)).toSorted();
+  const found = [
+    ...failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : [],
+    ...unready.length > 0 ? [
+      `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`
+    ] : []
+  ];
+  return found.length === 0 ? void 0 : found.join("; ");
+}
+function typeOf2(condition2) {
+  return condition2.split("=", 1)[0] ?? condition2;
+}
+function recordOf2(condition2) {
+  return `condition ${condition2}`;
+}
+function beforeDrainOf(input) {
+  const isWatched = input.policy.health.workloads === "Required";
+  return { unreadyBefore: unhealthyNow(input), evictedWorkloads: isWatched ? input.drain().podHealth().evicted : [] };
+}
+function unhealthyNow({ node, policy, drain }) {
+  const { unready, failing } = drain().podHealth();
+  const conditions2 = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf2);
+  return [...conditions2, ...unready, ...failing];
+}
+function monitoringOf(input) {
+  const { shadow: shadow2, node, policy } = input;
+  if (shadow2.spec.state !== "MonitoringUpdate") return {};
+  const temporary = temporaryProblem(shadow2, node);
+  if (temporary !== void 0) return { problem: temporary };
+  const lasting = lastingProblem(shadow2, node);
+  if (lasting !== void 0) return { problem: lasting, lasting: true };
+  const problem = problemCondition(node, policy, unreadyBefore(shadow2));
+  if (problem !== void 0) return { problem };
+  return policy.isSuspended === true ? {} : checksOf(input);
+}
+function checksOf(input) {
+  const jobs2 = progressOf(jobsAfter(input), input);
+  if (jobs2.failed !== void 0) return { problem: jobs2.failed.message, jobs: jobs2 };
+  if (jobs2.isBegun && !jobs2.isDone) return { problem: jobs2.waitsFor, jobs: jobs2 };
+  const end = endOf(input);
+  if (end.healthyAt === void 0) return end;
+  const away = workloadsOf(input) ?? membersAway(input);
+  if (away !== void 0) return away;
+  return jobs2.isDone ? { ...queriesOf(input, end.healthyAt), jobs: jobs2 } : { problem: jobs2.waitsFor, jobs: jobs2 };
+}
+function areDaemonSetsReady(input) {
+  const { shadow: shadow2, node, policy, drain, now } = input;
+  if (temporaryProblem(shadow2, node) !== void 0) return false;
+  if (policy.health.daemonSets === "Ignored") return true;
+  const { seenAt, podHealth } = drain();
+  const before = unreadyBefore(shadow2);
+  const isCurrent = seenAt !== void 0 && seenAt >= (stateSince(shadow2.spec, now) ?? now);
+  return isCurrent && podHealth().unready.every((name) => before.includes(name));
+}
+function workloadsOf({ shadow: shadow2, policy, workloads, now }) {
+  const evicted = policy.health.workloads === "Required" ? shadow2.record.evictedWorkloads ?? [] : [];
+  if (evicted.length === 0) return void 0;
+  const found = workloads.notReadyOf(evicted);
+  const isCurrent = found !== void 0 && workloads.asOf >= (stateSince(shadow2.spec, now) ?? now) + 1e3;
+  if (!isCurrent) {
+    const { problem } = workloads;
+    return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
+  }
+  if (found.length === 0) return workloads.counts ? void 0 : { isUnknown: true };
+  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
+}
+function membersAway({ shadow: shadow2, quorums: quorums2, now }) {
+  return quorums2.records.whyNotBack(shadow2, (stateSince(shadow2.spec, now) ?? now) + 1e3);
+}
+function queriesOf({ shadow: shadow2, policy, checks: checks3, now }, healthyAt) {
+  const { healthyForMs } = policy.monitoring;
+  const since = stateSince(shadow2.spec, now) ?? now;
+  const found = checks3.all(probesOf(policy, "After"));
+  const problem = problemIn(found);
+  if (problem !== void 0) return { problem };
+  const passed = found.flatMap(
+    ({ latest: latest4 }) => latest4 === void 0 || latest4.at < since + 1e3 ? [] : [latest4.since]
+  );
+  if (passed.length < found.length) return {};
+  return { healthyAt: Math.max(healthyAt, ...passed.map((time2) => time2 + healthyForMs)) };
+}
+function endOf(input) {
+  const { shadow: shadow2, node, policy, now } = input;
+  const { deadlinesFrom = 0, health, monitoring } = policy;
+  const start = Math.max(stateSince(shadow2.spec, now) ?? now, deadlinesFrom);
+  const cleared = health.conditions.map((condition2) => parseTime(node.clearedAt[typeOf2(condition2)]) ?? 0);
+  const since = Math.max(start, parseTime(node.readySince) ?? start, ...cleared);
+  const isWithoutPods = health.daemonSets === "Ignored" && health.pods === "Ignored";
+  return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
+}
+function podsOf({ shadow: shadow2, policy, drain, now }, start, since) {
+  const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
+  const isListed = seenAt !== void 0 && (seenAt >= start || isRecent(seenAt, now));
+  if (!isListed) {
+    return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
+  }
+  const health = podHealth();
+  const readySince = policy.health.daemonSets === "Required" ? health.readySince : 0;
+  const broken = problemOfPods(health, { shadow: shadow2, policy, now });
+  const recheckAt = isOverdue(shadow2, policy, now) ? laterAt : seenAt + RECHECK_MS;
+  if (broken !== void 0) return { problem: broken, lookUp: now >= recheckAt, recheckAt };
+  const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
+  return now >= healthyAt && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+}
+function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy: { health, monitoring }, now }) {
+  const before = unreadyBefore(shadow2);
+  const isNew = (name) => !before.includes(name);
+  const daemonSets = health.daemonSets === "Required" ? unready.filter(isNew) : [];
+  const controllers = health.pods === "Required" ? failing.filter(isNew) : [];
+  const isRecentlyRestarted = (at2) => now - at2 < Math.max(monitoring.healthyForMs, RECHECK_MS);
+  const restarted = health.pods === "Ignored" ? [] : [...restarts].filter(([, at2]) => isRecentlyRestarted(at2));
+  const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
+  const found = [
+    ...daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : [],
+    ...controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : [],
+    ...crashing.length > 0 ? [`pods of these controllers were restarted just now: ${named(crashing)}`] : []
+  ];
+  return found.length === 0 ? void 0 : `on it, ${found.join("; ")}`;
+}
+function unreadyBefore({ record: record7 }) {
+  return record7.unreadyBefore ?? [];
+}
+function isRecent(seenAt, now) {
+  return now - seenAt < RECHECK_MS;
+}
+function named(names) {
+  const more = names.length > MAX_NAMED3 ? ` and ${names.length - MAX_NAMED3} more` : "";
+  return `${names.slice(0, MAX_NAMED3).join(", ")}${more}`;
+}
+function temporaryProblem({ status }, node) {
+  if (!node.ready) return "the Node is not Ready";
+  if (status === void 0 || node.bootID !== "" && status.bootID !== "" && status.bootID !== node.bootID) {
+    return "the agent has not reported since the latest boot";
+  }
+  return void 0;
+}
+function lastingProblem({ spec, status }, node) {
+  if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
+  const running = status?.current_version ?? "";
+  if (sameVersion(running, spec.version ?? "")) return void 0;
+  return `the node runs ${running} instead of ${spec.version ?? "the new version"}`;
+}
+
+// packages/controller/src/plan/facts/requested-settings.ts
+function ownSettings(settings2) {
+  return settings2.filter(({ key: key2 }) => !UPDATER_SETTINGS.includes(key2));
+}
+function updaterSettings(settings2) {
+  return settings2.filter(({ key: key2 }) => UPDATER_SETTINGS.includes(key2));
+}
+var HASH_OF_NONE = hashOf([]);
+function hashOfSettings(settings2) {
+  const own2 = ownSettings(settings2);
+  return own2.length === 0 ? HASH_OF_NONE : hashOf(own2.map(({ key: key2, value: value2 }) => [key2, value2]));
+}
+function sameSettings(a, b) {
+  const texts2 = new Set(b.map(textOf));
+  return a.length === b.length && a.every((one) => texts2.has(textOf(one)));
+}
+function textOf({ key: key2, value: value2, secretKeyRef: ref, owner, force = false }) {
+  return JSON.stringify([key2, value2, ref?.name, ref?.key, owner, force]);
+}
+function requestedOf({ spec }) {
+  return spec.settings?.leaves ?? [];
+}
+function specOf(settings2, allow) {
+  return settings2.length === 0 && allow === "None" ? null : { leaves: settings2, allow };
+}
+function lockOf(shadow2) {
+  const value2 = requestedOf(shadow2).find(({ key: key2 }) => key2 === VERSION_LOCK)?.value;
+  return value2 === void 0 ? void 0 : String(JSON.parse(value2));
+}
+function failedAt({ record: record7 }, hash2, policy, now) {
+  return recordedAt(record7.settingsFailed, hash2, policy, now);
+}
+function recordedAt(record7, hash2, policy, now) {
+  const at2 = parseTime(record7?.at);
+  return record7?.hash === hash2 && at2 !== void 0 && !isAccepted(at2, policy, now) ? at2 : void 0;
+}
+
+// packages/controller/src/plan/facts/rollback.ts
+var START_LIMIT_MS = 30 * 6e4;
+function pendingRollback(shadow2, policy, now) {
+  const rollback = rollbackOf(shadow2);
+  if (rollback === void 0 || rollback.isDone || !isRollbackWanted(shadow2, policy, now)) return void 0;
+  return sameVersion(shadow2.status?.current_version, rollback.failed) ? rollback : void 0;
+}
+function isRollbackWanted(shadow2, policy, now) {
+  const { failed: failed2, previous, since = now } = rollbackOf(shadow2) ?? {};
+  const { pin } = policy.versions;
+  const isPinned = pin !== void 0 && !sameVersion(pin, failed2) && !sameVersion(pin, previous);
+  return policy.rollout.rollback === "Automatic" && !isPinned && !isAccepted(since, policy, now);
+}
+function isPrevious(shadow2, version3) {
+  return sameVersion(rollbackOf(shadow2)?.previous, version3);
+}
+function currentRollback(shadow2, policy, now) {
+  return purposeOf(shadow2) === "Rollback" ? rollbackOf(shadow2) : pendingRollback(shadow2, policy, now);
+}
+function startDeadline({ since }) {
+  return since + START_LIMIT_MS;
+}
+function previousVersion(shadow2, { rollout }) {
+  const { from: previous = "" } = shadow2.record;
+  const { spec, status } = shadow2;
+  const runsFailed = hasReached(shadow2) && sameVersion(status?.current_version, spec.version);
+  if (rollout.rollback !== "Automatic" || !runsFailed || purposeOf(shadow2) === "Rollback") return void 0;
+  return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : void 0;
+}
+function rollbackPolicy(policy, previous) {
+  const versions = { ...policy.versions, pin: previous, deny: [] };
+  const health = { ...policy.health, checks: [] };
+  const updater = settingsOfVersions({ pin: previous, ignoreWaves: true });
+  return { ...policy, versions, health, settings: [...updater, ...ownSettings(policy.settings)] };
+}
+
+// packages/controller/src/plan/canaries.ts
+var Canaries = class {
+  #policy;
+  #now;
+  /** By release. */
+  #phases;
+  /** @param selected - the nodes that the configuration selects */
+  constructor(selected2, snapshot, now) {
+    const { policy, config, checks: checks3 } = snapshot;
+    this.#policy = policy;
+    this.#now = now;
+    const isClockRight = !isClockWrong(snapshot.clockSkewMs);
+    const isPast = ({ since }) => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
+    const known = recorded(config?.status?.canaries).filter(isPast);
+    this.#phases = isOff(policy) ? /* @__PURE__ */ new Map() : phasesOf({ selected: selected2, policy, checks: checks3, isClockRight, now }, known);
+  }
+  /** For the status. */
+  get completed() {
+    return [...this.#phases.values()].flatMap(
+      ({ version: version3, since }) => since === void 0 ? [] : [{ version: version3, since }]
+    );
+  }
+  /** When to check again, epoch milliseconds. */
+  get times() {
+    return [...this.#phases.values()].flatMap(({ healthyTimes }) => healthyTimes);
+  }
+  /** Returns why a node must not start an update to `version`, or undefined. */
+  check(node, version3) {
+    const phase2 = this.#phases.get(releaseOf(version3));
+    if (phase2 === void 0) return void 0;
+    if (phase2.includesAll) return this.#approval(version3);
+    const { rollout } = this.#policy;
+    if (phase2.since === void 0) {
+      const goesFirst = isCanary(node, this.#policy) && phase2.succeeded + phase2.updating < phase2.needed;
+      return goesFirst ? void 0 : { reason: "WaitingForCanary", message: describe4(phase2, rollout.canary.nodeSelector !== void 0) };
+    }
+    const retryAt = phase2.since + rollout.soakMs;
+    if (this.#now >= retryAt) return this.#approval(version3);
+    const message = `The canaries run ${version3}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak)`;
+    return { reason: "Soaking", message, retryAt };
+  }
+  /** Counts a node that starts. */
+  reserve(node, version3) {
+    const phase2 = this.#phases.get(releaseOf(version3));
+    if (phase2 !== void 0 && isCanary(node, this.#policy)) phase2.updating += 1;
+  }
+  #approval(version3) {
+    const { approval, approvedVersion } = this.#policy.rollout;
+    if (approval === "NotRequired" || sameVersion(approvedVersion, version3)) return void 0;
+    const message = `${version3} needs an approval: set spec.rollout.approvedVersion of BrupopConfig "cluster" to ${version3}`;
+    return { reason: "WaitingForApproval", message };
+  }
+};
+function isOff({ rollout: { canary, approval } }) {
+  const { nodes, nodeSelector: nodeSelector2 } = canary;
+  return nodeSelector2 === void 0 && "percent" in nodes && nodes.percent === 100 && approval === "NotRequired";
+}
+function isCanary({ metadata: { labels = {} } }, { rollout: { canary } }) {
+  return canary.nodeSelector === void 0 || selects(canary.nodeSelector, labels);
+}
+function phasesOf(all, known) {
+  const { now } = all;
+  const members2 = /* @__PURE__ */ new Map();
+  const usable = all.selected.filter(({ node }) => skippedBy(node) === void 0);
+  for (const pair of usable) {
+    for (const { version: version3, role } of rolesOf(pair, now)) {
+      const release3 = releaseOf(version3);
+      const of = members2.get(release3) ?? [];
+      of.push({ node: pair.node, policy: pair.policy, role });
+      members2.set(release3, of);
+    }
+  }
+  const input = { ...all, selected: usable };
+  const phases = [...members2].map(([version3, of]) => {
+    const before = known.find((one) => sameVersion(one.version, version3))?.since;
+    return [version3, phaseOf(version3, of, before, input)];
+  });
+  return new Map(phases);
+}
+function rolesOf(pair, now) {
+  const { shadow: shadow2, policy } = pair;
+  const { status, spec } = shadow2;
+  if (status === void 0) return [];
+  const succeeded2 = successOf(shadow2);
+  const purpose = purposeOf(shadow2);
+  if (purpose === "Rollback" || purpose === "Settings") return succeeded2;
+  if (purpose !== void 0) {
+    return [...succeeded2, { version: spec.version ?? "", role: isOverdue(shadow2, policy, now) ? "late" : "updating" }];
+  }
+  const version3 = wantedVersion(status.target_version, policy.versions);
+  const isWanted2 = version3 !== "" && !sameVersion(version3, status.current_version);
+  return isWanted2 ? [...succeeded2, { version: version3, role: "waiting" }] : succeeded2;
+}
+function successOf(shadow2) {
+  const { version: version3 } = success(shadow2) ?? {};
+  const counts = sameVersion(version3, shadow2.status?.current_version) && !isPrevious(shadow2, version3 ?? "");
+  return counts && version3 !== void 0 ? [{ version: version3, role: "succeeded" }] : [];
+}
+function phaseOf(version3, all, before, input) {
+  const { selected: selected2, policy, now } = input;
+  const { canary } = policy.rollout;
+  const members2 = all.filter(({ node }) => isCanary(node, policy));
+  const succeeded2 = members2.filter(({ role }) => role === "succeeded");
+  const updated2 = new Set(succeeded2.map(({ node }) => node));
+  const mayUpdate = (pair) => !runs(pair, version3) && isWanted(version3, pair.policy.versions);
+  const usable = selected2.filter((pair) => updated2.has(pair.node) || mayUpdate(pair));
+  const eligible = usable.filter(({ node }) => isCanary(node, policy));
+  const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
+  const unhealthy = succeeded2.map((one) => ({ name: one.node.metadata.name, from: healthyFrom(one.node, one.policy) })).filter(({ from = Infinity }) => from > now);
+  const isAwaited = all.some(({ role }) => role !== "succeeded");
+  const areHealthy = needed > 0 && succeeded2.length >= needed && unhealthy.length === 0;
+  const ofRole = (role) => members2.flatMap((one) => one.role === role ? one.node.metadata.name : []);
+  const needsEach = needed >= eligible.length;
+  return {
+    version: version3,
+    needed,
+    succeeded: succeeded2.length,
+    updating: ofRole("updating").length,
+    pending: [
+      ...ofRole("late"),
+      ...needsEach ? [...ofRole("updating"), ...ofRole("waiting"), ...withoutRole(eligible, members2)] : []
+    ],
+    unhealthy: unhealthy.map(({ name }) => name),
+    includesAll: needed > 0 && needed >= usable.length,
+    ...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded2.map((one) => one.policy)) }, input),
+    healthyTimes: unhealthy.map(({ from }) => from)
+  };
+}
+function withoutRole(eligible, members2) {
+  const known = new Set(members2.map(({ node }) => node));
+  return eligible.filter(({ node }) => !known.has(node)).map((pair) => `${pair.name}${whyNotOffered(pair)}`);
+}
+function whyNotOffered({ node, shadow: shadow2, policy }) {
+  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
+  const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
+  if (purposeOf(shadow2) !== void 0 || isOffered) return "";
+  return isDown(node) ? " (not Ready)" : " (not offered it)";
+}
+function soakOf(before, { areHealthy, isAwaited, policies }, { policy, checks: checks3, isClockRight, now }) {
+  if (before !== void 0 && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: void 0 };
+  if (!areHealthy || before === void 0 && !isAwaited) return { since: void 0, failedCheck: void 0 };
+  const found = checks3.all([...policies].flatMap((one) => probesOf(one, "After")));
+  const failedCheck = problemIn(found);
+  if (failedCheck !== void 0) return { since: void 0, failedCheck };
+  const isKnown2 = found.every(({ latest: latest4 }) => latest4 !== void 0);
+  return { since: before ?? (isKnown2 && isClockRight ? now : void 0), failedCheck: void 0 };
+}
+function runs({ shadow: shadow2, policy }, version3) {
+  const running = shadow2.status?.current_version;
+  return running === void 0 || isAtOrBeyond(running, version3, policy.versions);
+}
+function healthyFrom(node, policy) {
+  const hasProblem = policy.health.unhealthyNodes === "Wait" && problemCondition(node, policy) !== void 0;
+  if (isDown(node) || hasProblem) return void 0;
+  return (parseTime(node.readySince) ?? 0) + policy.monitoring.healthyForMs;
+}
+function describe4(phase2, hasSelector) {
+  const { version: version3, needed, succeeded: succeeded2, pending: pending2, unhealthy, failedCheck } = phase2;
+  if (needed === 0)
+    return hasSelector ? `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version3}, so no node starts` : `No node can be a canary for ${version3}, so no node starts`;
+  const canaries = `${needed} ${needed === 1 ? "canary" : "canaries"}`;
+  const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : "";
+  const first = `${canaries}${whose} must update to ${version3} before the other nodes`;
+  if (succeeded2 >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
+  if (failedCheck !== void 0) return `${first}; updated, but ${failedCheck}`;
+  return pending2.length > 0 ? `${first}; not updated: ${namesOf(pending2)}` : first;
 }
 
 // packages/controller/src/plan/capacity.ts
@@ -4218,7 +5285,6 @@ var OTHER_ZONES = {
   reason: "WaitingForZone",
   message: "Nodes are updating in as many other zones as concurrency.maxZones allows"
 };
-var MAX_NAMED = 3;
 function naming(blocked3, stuck) {
   if (stuck.length === 0) return blocked3;
   return { ...blocked3, message: `${blocked3.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
@@ -4227,1118 +5293,23 @@ function describeStuck(nodes) {
   const slots = nodes.length === 1 ? "holds its update slot" : "hold their update slots";
   return `${namesOf(nodes)} missed a deadline or failed a check, and still ${slots}`;
 }
-function namesOf(nodes) {
-  const more = nodes.length > MAX_NAMED ? " and others" : "";
-  return `${nodes.toSorted().slice(0, MAX_NAMED).join(", ")}${more}`;
-}
 function isUnavailable(node) {
   return node.unschedulable || isDown(node);
 }
 function nodesOverLimit(updating2, limits) {
-  const names2 = /* @__PURE__ */ new Set();
+  const names = /* @__PURE__ */ new Set();
   for (const pair of updating2.filter(isPair).filter(canStay).toSorted(byProgress)) {
     if (!limits.isOverLimit(pair)) continue;
     limits.release(pair);
-    names2.add(pair.name);
+    names.add(pair.name);
   }
-  return names2;
+  return names;
 }
 function canStay({ node, shadow: shadow2 }) {
-  return shadow2.spec.state === "StagedAndPerformedUpdate" && !isUnavailable(node);
+  return isStaging(shadow2) && !isUnavailable(node);
 }
 function byProgress(a, b) {
   return Number(hasReached(a.shadow)) - Number(hasReached(b.shadow)) || (a.name < b.name ? 1 : -1);
-}
-
-// packages/controller/src/plan/facts/attempts.ts
-function unsuccessful(shadow2) {
-  return countOf3(shadow2, UNSUCCESSFUL_ATTEMPTS_ANNOTATION);
-}
-function withdrawn(shadow2) {
-  return countOf3(shadow2, WITHDRAWN_ATTEMPTS_ANNOTATION);
-}
-function countOf3({ metadata: { annotations = {} } }, name) {
-  const text6 = annotations[name];
-  if (text6 === void 0) return 0;
-  const count2 = Number(text6);
-  return Number.isSafeInteger(count2) && count2 > 0 ? count2 : 1;
-}
-function failures(shadow2) {
-  const { crash_count = 0 } = shadow2.status ?? {};
-  return Math.max(unsuccessful(shadow2), crash_count - (isOutdated(shadow2) ? 1 : 0));
-}
-function isOutdated({ status }) {
-  const { lastOperation: last, target_version: offered = "" } = status ?? {};
-  if (last?.state !== "Failed" || last.errorCode !== "VersionNotOffered") return false;
-  return isVersion(offered) && !sameVersion(offered, last.version);
-}
-function success({ metadata: { annotations = {} } }) {
-  const [version2 = "", time2] = (annotations[UPDATE_SUCCEEDED_ANNOTATION] ?? "").split("=");
-  const at2 = parseTime(time2);
-  return at2 === void 0 ? void 0 : { version: version2, at: at2 };
-}
-function attempts({ metadata: { annotations = {} } }, version2) {
-  const [of = "", count2 = ""] = (annotations[FAILED_ATTEMPTS_ANNOTATION] ?? "").split("=");
-  return sameVersion(of, version2) && /^\d{1,6}$/u.test(count2) ? Number(count2) : 0;
-}
-var MIN_MEASURED = 5;
-var IGNORED_SLOWEST = 2;
-function estimateOf(managedNodes, maintenance) {
-  const measured = managedNodes.flatMap(({ shadow: shadow2 }) => shadow2 === void 0 ? [] : lastUpdateMs(shadow2) ?? []).toSorted((a, b) => a - b);
-  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
-  const measuredMs = measured.length >= MIN_MEASURED ? percentile : void 0;
-  return estimateFor({ measuredMs }, maintenance);
-}
-function estimateFor({ measuredMs }, { updateEstimateMs, marginMs }) {
-  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
-}
-function expectedMs(shadow2, { usualMs }) {
-  const deferredMs = durationMs(shadow2, DEFERRED_AFTER_ANNOTATION) ?? 0;
-  return Math.max(usualMs, deferredMs, lastUpdateMs(shadow2) ?? 0);
-}
-function lastUpdateMs(shadow2) {
-  return durationMs(shadow2, UPDATE_SECONDS_ANNOTATION);
-}
-var LONGEST_MS = 24 * 60 * 6e4;
-function durationMs({ metadata: { annotations = {} } }, name) {
-  const text6 = annotations[name] ?? "";
-  return /^\d{1,7}$/u.test(text6) ? Math.min(Number(text6) * 1e3, LONGEST_MS) : void 0;
-}
-
-// packages/controller/src/plan/facts/jobs.ts
-var import_node_crypto2 = require("node:crypto");
-
-// packages/controller/src/cluster/checks.ts
-var v17 = __toESM(require("valibot"), 1);
-
-// packages/controller/src/cluster/refusals.ts
-var v16 = __toESM(require("valibot"), 1);
-var text4 = v16.string("a text");
-var event = object2({
-  message: v16.exactOptional(text4),
-  firstTimestamp: v16.nullish(text4),
-  lastTimestamp: v16.nullish(text4)
-});
-
-// packages/controller/src/cluster/checks.ts
-var JOB_RESULTS = ["Succeeded", "Failed", "TimedOut", "Gone"];
-var JOB_SLACK_MS = 6e4;
-function isResult(state2) {
-  return JOB_RESULTS.some((one) => one === state2);
-}
-var text5 = v17.string("a text");
-var job2 = object2({
-  metadata: object2({
-    name: text5,
-    uid: text5,
-    annotations: v17.exactOptional(v17.record(text5, text5, "annotations")),
-    ownerReferences: v17.exactOptional(v17.array(object2({ kind: text5, name: text5 }), "a list"))
-  }),
-  status: v17.exactOptional(
-    object2({
-      conditions: v17.exactOptional(
-        v17.array(object2({ type: text5, status: text5, reason: v17.exactOptional(text5) }), "a list")
-      ),
-      active: v17.exactOptional(v17.number()),
-      succeeded: v17.exactOptional(v17.number()),
-      failed: v17.exactOptional(v17.number())
-    })
-  )
-});
-
-// packages/controller/src/plan/facts/quorum-members.ts
-function isSelectedBy({ namespace, podSelector: podSelector2 }, pod) {
-  const { metadata: metadata12, finished, isLabelled } = pod;
-  return !finished && metadata12.namespace === namespace && (!isLabelled || selects(podSelector2, metadata12.labels ?? {}));
-}
-function countsStaticPods({ nodeSelector: nodeSelector2 }, node) {
-  return nodeSelector2 !== void 0 && node !== void 0 && selects(nodeSelector2, node.metadata.labels ?? {});
-}
-function membersAmong(quorum2, pods, nodes) {
-  const selected2 = pods.filter((pod) => isSelectedBy(quorum2, pod));
-  const static_ = selected2.filter(({ mirror, node }) => mirror && countsStaticPods(quorum2, nodes.get(node)));
-  const ofNodes = [...Map.groupBy(static_, ({ node }) => node).values()].map((same2) => {
-    const members2 = same2.map((pod) => memberOf(quorum2, pod)).toSorted((a, b) => a.pod < b.pod ? -1 : 1);
-    return members2.find(({ problem }) => problem !== void 0) ?? members2[0];
-  });
-  const others = selected2.filter(({ mirror }) => !mirror).map((pod) => memberOf(quorum2, pod));
-  return [...others, ...ofNodes.filter((one) => one !== void 0)].toSorted((a, b) => a.pod < b.pod ? -1 : 1);
-}
-function memberOf({ last }, pod) {
-  const isLast = last !== void 0 && selects(last, pod.metadata.labels ?? {});
-  return { pod: podKey(pod), node: pod.node, isLast, problem: problemOf2(pod) };
-}
-function problemOf2(pod) {
-  if (isTerminating(pod)) return "is being deleted";
-  if (pod.node === "") return "is not scheduled";
-  return pod.ready ? void 0 : "is not Ready";
-}
-function whyAway(member, nodes, busy) {
-  const { pod, node: name, problem } = member;
-  const node = nodes.get(name);
-  if (name === "") return `${pod} ${problem}`;
-  const subject = `${pod} on ${name}`;
-  if (busy.has(name)) return `${subject}, which is updating`;
-  if (problem !== void 0) return `${subject} ${problem}`;
-  if (node === void 0) return `${subject}, which does not exist any more`;
-  return isDown(node) ? `${subject}, which is not Ready or is being deleted` : void 0;
-}
-
-// packages/controller/src/plan/facts/quorum-count.ts
-var MAX_NAMED2 = 3;
-var MAX_TEXT = 500;
-function firstOf(names2) {
-  const more = names2.length > MAX_NAMED2 ? " and others" : "";
-  return `${names2.toSorted().slice(0, MAX_NAMED2).join(", ")}${more}`;
-}
-function whoIs(node, own2) {
-  return own2.length === 0 ? `the missing member of ${node}` : `${own2.map(({ pod }) => pod).join(", ")} on ${node}`;
-}
-function describe2(away, missing2, n) {
-  const lost = missing2 > 0 ? [`${missing2} of ${n} members ${missing2 === 1 ? "is" : "are"} missing`] : [];
-  const all = [...away, ...lost];
-  const more = all.length > MAX_NAMED2 ? `; ${all.length - MAX_NAMED2} more` : "";
-  return shorten(`${all.slice(0, MAX_NAMED2).join("; ")}${more}`, MAX_TEXT);
-}
-function notListed({ name }, problem) {
-  return shorten(`The members of the quorum ${name} cannot be listed: ${problem}`, MAX_TEXT);
-}
-function whyTooFew(quorum2, count2) {
-  const { name, tolerate, downtime } = quorum2;
-  const { node, n, own: own2, away, missing: missing2, isOwnMissing } = count2;
-  if (own2.length === 0 && !isOwnMissing) return void 0;
-  const others = away.length + missing2;
-  const who = whoIs(node, own2);
-  if (others > tolerate) {
-    const message = `The quorum ${name} cannot do without ${who}: ${describe2(away, missing2, n)}`;
-    return atRisk(message);
-  }
-  const isExempt = n <= 2 && downtime === "Allowed";
-  const left = n - others - Math.max(own2.length, 1);
-  if (isExempt || left >= majorityOf(n)) return void 0;
-  const next = n <= 2 ? ". If it may stop meanwhile, set its downtime to Allowed" : "";
-  return atRisk(
-    `The quorum ${name} cannot do without ${who}: ${left} of ${n} members would be left, and ${majorityOf(n)} are needed${next}`
-  );
-}
-function uncountable(quorum2, pods) {
-  if (quorum2.nodeSelector !== void 0) return void 0;
-  const found = pods.find((pod) => pod.mirror && isSelectedBy(quorum2, pod));
-  if (found === void 0) return void 0;
-  return atRisk(
-    `The quorum ${quorum2.name} selects ${podKey(found)} on ${found.node}, which is a static pod: set its nodeSelector to the nodes on which static pods count, or select other pods`
-  );
-}
-function atRisk(message) {
-  return { reason: "QuorumAtRisk", message: shorten(message, MAX_TEXT) };
-}
-
-// packages/controller/src/plan/facts/quorum-records.ts
-var MAX_RECORDED = 10;
-function recordedMembers({ metadata: { annotations = {} } }) {
-  return (annotations[QUORUM_MEMBERS_ANNOTATION] ?? "").split(",").flatMap((entry) => {
-    const [quorum2 = "", pod = ""] = entry.split("=");
-    return pod === "" ? [] : [{ quorum: quorum2, pod }];
-  });
-}
-var QuorumRecords = class {
-  #quorums;
-  #nodes;
-  #lists;
-  constructor(quorums2, nodes, lists) {
-    this.#quorums = quorums2;
-    this.#nodes = nodes;
-    this.#lists = lists;
-  }
-  /** What is recorded of a node when its update starts; null: it has no member. */
-  recordOf({ node, pods }) {
-    const found = this.#quorums.flatMap(
-      (quorum2) => this.#membersOn(quorum2, node, pods).slice(0, MAX_RECORDED).map(({ pod }) => `${quorum2.name}=${pod.slice(quorum2.namespace.length + 1)}`)
-    );
-    return found.length === 0 ? null : found.join(",");
-  }
-  /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
-  whyUnrecorded(shadow2, { node, pods }) {
-    const recorded2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
-    for (const quorum2 of this.#quorums) {
-      const [found] = recorded2.has(quorum2.name) ? [] : this.#membersOn(quorum2, node, pods);
-      if (found === void 0) continue;
-      return atRisk(
-        `The quorum ${quorum2.name}: ${found.pod} came to ${node.metadata.name} after its update had started, which starts again for it`
-      );
-    }
-    return void 0;
-  }
-  /**
-   * What keeps the recorded members of a node from counting as back; undefined: all are.
-   * @param since - when they may have been away last, epoch milliseconds
-   */
-  whyNotBack(shadow2, since) {
-    for (const { quorum: name, pod } of recordedMembers(shadow2)) {
-      const quorum2 = this.#quorums.find((one) => one.name === name);
-      if (quorum2 === void 0) continue;
-      const list2 = this.#lists.request(quorum2);
-      if (list2?.problem !== void 0) return { isUnknown: true, problem: notListed(quorum2, list2.problem) };
-      if (!this.#lists.counts(list2) || list2.asOf < since) return { isUnknown: true };
-      const problem = this.#whyAwayStill(quorum2, `${quorum2.namespace}/${pod}`);
-      if (problem !== void 0) return { problem };
-    }
-    return void 0;
-  }
-  /** A pod of another name may have replaced it: then as many members as usual have to be there. */
-  #whyAwayStill(quorum2, pod) {
-    const members2 = this.#lists.membersOf(quorum2);
-    const same2 = members2.find((one) => one.pod === pod);
-    if (same2 !== void 0) return same2.problem && `the member ${pod} of the quorum ${quorum2.name} ${same2.problem}`;
-    const ready3 = members2.filter(({ problem }) => problem === void 0).length;
-    const isComplete2 = ready3 >= Math.max(quorum2.members, members2.length) - quorum2.tolerate;
-    return isComplete2 ? void 0 : `the member ${pod} of the quorum ${quorum2.name} is missing`;
-  }
-  #membersOn(quorum2, { metadata: { name } }, pods) {
-    return membersAmong(quorum2, pods, this.#nodes).filter(({ node }) => node === name);
-  }
-};
-
-// packages/controller/src/plan/facts/jobs.ts
-function recordsOf({ metadata: { annotations = {} } }) {
-  const entries = (annotations[JOBS_ANNOTATION] ?? "").split(",").filter((entry) => entry !== "");
-  return new Map(
-    entries.map((entry) => {
-      const [key2 = "", ...value2] = entry.split("=");
-      return [key2, value2.join("=")];
-    })
-  );
-}
-function written(records) {
-  return records.size === 0 ? null : [...records].map(([key2, value2]) => `${key2}=${value2}`).join(",");
-}
-function currentAttempt({ metadata: { uid, annotations = {} } }) {
-  return `${uid}/${annotations[UPDATE_STARTED_ANNOTATION] ?? ""}`;
-}
-function jobsBefore({ shadow: shadow2, policy: { health, hooks } }) {
-  const quorums2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
-  const due = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
-  return [checkRuns(shadow2, health.checks, "Before"), ...due.map((hook2) => [hookRun(shadow2, hook2, "Before")])];
-}
-function jobsAfter({ shadow: shadow2, policy: { health } }) {
-  return [checkRuns(shadow2, health.checks, "After")];
-}
-function hooksAfter({ shadow: shadow2, policy: { hooks } }) {
-  const records = recordsOf(shadow2);
-  if (isUnderWay(shadow2) || records.size === 0) return [];
-  const runs2 = hooks.after.map((hook2) => hookRun(shadow2, hook2, "After"));
-  return runs2.filter(({ key: key2 }) => records.has(key2)).map((run) => [run]);
-}
-function checkRuns(shadow2, checks3, phase2) {
-  return checks3.filter(({ when: when2 }) => when2.includes(phase2)).flatMap(
-    ({ name, job: job3, timeoutMs }) => job3 === void 0 ? [] : [runOf(shadow2, { name, kind: "check", phase: phase2, cronJob: job3.cronJob, timeoutMs })]
-  );
-}
-function hookRun(shadow2, { name, job: job3, timeoutMs, onTimeout }, phase2) {
-  const parts = { name, kind: "hook", phase: phase2, cronJob: job3.cronJob, timeoutMs };
-  return { ...runOf(shadow2, parts), proceeds: onTimeout === "Proceed" };
-}
-function runOf(shadow2, parts) {
-  const key2 = `${parts.phase}/${parts.kind}/${parts.name}`;
-  const jobOf = `${currentAttempt(shadow2)}/${key2}`;
-  const hash2 = (0, import_node_crypto2.createHash)("sha256").update(jobOf).digest("hex").slice(0, 16);
-  const records = recordsOf(shadow2);
-  const { spec, status } = shadow2;
-  const versions = {
-    from: records.get("from") ?? status?.current_version ?? "",
-    to: records.get("to") ?? spec.version ?? ""
-  };
-  return {
-    ...parts,
-    node: nodeOf(shadow2),
-    key: key2,
-    jobOf,
-    jobName: `brupop-${parts.name}-${hash2}`,
-    proceeds: false,
-    versions
-  };
-}
-var READ_EVERY_MS = 5e3;
-function progressOf(groups, input) {
-  const runs2 = groups.flat();
-  const state2 = (run) => stateOf(run, input);
-  const group2 = groups.find((some) => some.some((run) => !isPassed(run, state2(run)))) ?? [];
-  const failing = group2.find((run) => isFailure(run, state2(run)));
-  const current = failing === void 0 ? group2.filter((run) => !isPassed(run, state2(run))) : [];
-  const { namespace, jobs: jobs2 } = input.checks.view;
-  const isStarted = current.filter((run) => state2(run) === "Started");
-  const found = runs2.filter((run) => isResult(state2(run))).map((run) => [run.key, state2(run) ?? ""]);
-  const running = isStarted.filter((run) => jobs2.get(run.jobName)?.state !== "Creating");
-  const readAt = (run) => (jobs2.get(run.jobName)?.seenAt ?? -Infinity) + READ_EVERY_MS;
-  return {
-    isDone: current.length === 0,
-    isBegun: runs2.some((run) => (state2(run) ?? "Due") !== "Due"),
-    failed: failing && { run: failing, message: describe3(failing, state2(failing), input) },
-    waitsFor: current[0] && waiting(current[0], input),
-    start: namespace === "" ? [] : current.filter((run) => !isStarted.includes(run)),
-    create: isStarted.filter((run) => !running.includes(run)),
-    read: running.filter((run) => readAt(run) <= input.now),
-    records: new Map([...recordsOf(input.shadow), ...found]),
-    times: running.map(readAt)
-  };
-}
-function stateOf(run, { shadow: shadow2, checks: checks3, now }) {
-  const recorded2 = recordsOf(shadow2).get(run.key);
-  if (isResult(recorded2)) return recorded2;
-  const seen = checks3.view.jobs.get(run.jobName);
-  if (seen === void 0) return recorded2 === "Started" || recorded2 === "Due" ? recorded2 : void 0;
-  const isLate = seen.state === "Creating" && now - seen.since > run.timeoutMs + JOB_SLACK_MS;
-  if (isLate) return "TimedOut";
-  return isResult(seen.state) ? seen.state : "Started";
-}
-function isPassed({ proceeds }, state2) {
-  return state2 === "Succeeded" || state2 === "TimedOut" && proceeds;
-}
-function isFailure(run, state2) {
-  return isResult(state2) && !isPassed(run, state2);
-}
-function waiting({ kind, name, jobName }, { checks: { view } }) {
-  if (view.namespace === "") return `the ${kind} ${name} needs Jobs, which the chart's value checks.enabled allows`;
-  const { problem } = view.jobs.get(jobName) ?? {};
-  const why = problem === void 0 ? "" : `: ${problem}`;
-  return `the ${kind} ${name} (Job ${view.namespace}/${jobName}) has not ended${why}`;
-}
-var WHEN2 = { Before: "before the drain", After: "after the update" };
-function describe3(run, state2, { checks: { view } }) {
-  const { kind, name, jobName, phase: phase2, timeoutMs } = run;
-  const job3 = `${view.namespace}/${jobName}`;
-  if (state2 === "Gone") return `The Job ${job3} of the ${kind} ${name} was deleted before its result was known`;
-  const seen = view.jobs.get(jobName);
-  const kept = seen?.problem ?? `see kubectl describe job -n ${view.namespace} ${jobName}, and its logs`;
-  const where = seen === void 0 ? `its Job ${job3} no longer exists` : kept;
-  const what = state2 === "TimedOut" ? `did not end within ${formatDuration(timeoutMs)}` : "failed";
-  return `The ${kind} ${name} ${what} ${WHEN2[phase2]}; ${where}`;
-}
-function failedJob(input) {
-  const groups = [...jobsBefore(input), ...jobsAfter(input)];
-  return groups.map((group2) => progressOf([group2], input).failed).find((failed2) => failed2 !== void 0);
-}
-function hasHooksLeft(input) {
-  return hooksAfter(input).length > 0;
-}
-function withoutHooks(records) {
-  const left = [...records].filter(([key2]) => !key2.startsWith("After/hook/"));
-  return new Map(left.some(([key2]) => key2.includes("/")) ? left : []);
-}
-function recordsAtStart({ health, hooks }, from, to) {
-  const isNeeded = [...health.checks, ...hooks.before, ...hooks.after].some(({ job: job3 }) => job3 !== void 0);
-  return isNeeded ? `from=${from},to=${to}` : null;
-}
-function recordsAtEnd(input) {
-  const { shadow: shadow2, policy } = input;
-  const { records } = progressOf([...jobsBefore(input), ...jobsAfter(input)], input);
-  const failed2 = failedJob(input);
-  const wasHooked = [...records.keys()].some((key2) => key2.startsWith("Before/hook/"));
-  const mayBeDrained2 = shadow2.spec.state !== "StagedAndPerformedUpdate";
-  const due = mayBeDrained2 || wasHooked ? policy.hooks.after.map((hook2) => hookRun(shadow2, hook2, "After").key) : [];
-  if (failed2 === void 0 && due.length === 0) return null;
-  const kept = ["from", "to", ...failed2 === void 0 ? [] : [failed2.run.key]];
-  return written(
-    new Map([...[...records].filter(([key2]) => kept.includes(key2)), ...due.map((key2) => [key2, "Due"])])
-  );
-}
-function msBefore({ health, hooks }) {
-  return longestOf(health.checks, "Before") + msOf(hooks.before);
-}
-function msAfter({ health }) {
-  return longestOf(health.checks, "After");
-}
-function msOfHooksAfter({ hooks }) {
-  return msOf(hooks.after);
-}
-function longestOf(checks3, phase2) {
-  const times = checks3.filter(({ when: when2, job: job3 }) => when2.includes(phase2) && job3 !== void 0);
-  return Math.max(0, ...times.map(({ timeoutMs }) => timeoutMs + JOB_SLACK_MS));
-}
-function msOf(hooks) {
-  return hooks.reduce((sum, { timeoutMs }) => sum + timeoutMs + JOB_SLACK_MS, 0);
-}
-
-// packages/controller/src/plan/facts/deadlines.ts
-function latestTime(texts2, now) {
-  const times = texts2.map((text6) => parseTime(text6)).filter((time2) => time2 !== void 0 && time2 <= now + CLOCK_TOLERANCE_MS);
-  return times.length === 0 ? void 0 : Math.max(...times);
-}
-function stateSince(spec, now) {
-  return latestTime([spec.state_transition_timestamp], now);
-}
-function deadlineOf(shadow2, policy, now) {
-  const limit = limitMs(shadow2.spec, policy);
-  const since = Math.max(stateSince(shadow2.spec, now) ?? now, isPastDrain(shadow2) ? policy.deadlinesFrom ?? 0 : 0);
-  const drainStart = drainingSince(shadow2, now) ?? since;
-  return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
-}
-function drainingSince({ metadata: metadata12, spec, status }, now) {
-  const { drain } = status ?? {};
-  if (spec.state !== "RebootedIntoUpdate" || drain?.observedGeneration !== metadata12.generation) return void 0;
-  return latestTime([drain?.resumeTime ?? drain?.startTime], now);
-}
-function limitMs({ state: state2, timeoutSeconds: timeoutSeconds2 }, policy) {
-  const { monitoring, drainMs, timeouts } = policy;
-  const toldMs = timeoutSeconds2 == null ? void 0 : timeoutSeconds2 * 1e3;
-  switch (state2) {
-    case "StagedAndPerformedUpdate":
-      return stageDeadlineMs(toldMs ?? timeouts.stageMs) + msBefore(policy);
-    case "RebootedIntoUpdate":
-      return rebootDeadlineMs(drainMs, toldMs ?? timeouts.rebootMs);
-    case "MonitoringUpdate":
-      return monitoring.timeoutMs + monitoring.healthyForMs + msAfter(policy);
-    default:
-      return IDLE_DEADLINE_MS;
-  }
-}
-function timeoutSeconds(state2, { timeouts }) {
-  if (state2 === "StagedAndPerformedUpdate") return timeouts.stageMs / 1e3;
-  return state2 === "RebootedIntoUpdate" ? timeouts.rebootMs / 1e3 : null;
-}
-function isOverdue(shadow2, policy, now) {
-  return isUnderWay(shadow2) && now >= deadlineOf(shadow2, policy, now);
-}
-function isMisdated(spec, now) {
-  return spec.state_transition_timestamp != null && stateSince(spec, now) === void 0;
-}
-function idleSince({ metadata: metadata12, spec }, now) {
-  if (isMisdated(spec, now)) return now;
-  return stateSince(spec, now) ?? parseTime(metadata12.creationTimestamp) ?? 0;
-}
-function notRespondingAt(shadow2, now) {
-  return idleSince(shadow2, now) + IDLE_DEADLINE_MS;
-}
-var TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
-function ownedSince({ metadata: { annotations = {} } }, now) {
-  return latestTime(
-    TIMES.map((name) => annotations[name]),
-    now
-  );
-}
-function orphanedAnnotations(node) {
-  const { labels = {}, annotations = {} } = node.metadata;
-  const there = {
-    [CORDONED_ANNOTATION]: node.unschedulable,
-    [RECORDONED_ANNOTATION]: node.unschedulable,
-    [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== void 0,
-    [AUTOSCALER_HOLDS_ANNOTATION]: ownedHolds(node).length > 0
-  };
-  return OWNERSHIP_ANNOTATIONS.filter((name) => annotations[name] !== void 0 && there[name] !== true);
-}
-function rebootUntil({ node, shadow: shadow2, missingSince }, now) {
-  if (node === void 0) return void 0;
-  const since = shadow2 === void 0 ? missingSince : idleSince(shadow2, now);
-  return mayReboot(node, shadow2?.status) ? since + STEP_LIMITS_MS.Reboot : void 0;
-}
-function mayReboot(node, status) {
-  if (status === void 0) return ownedByUs(node);
-  const { lastOperation: last } = status;
-  if (last?.operation !== "Reboot" || last.state !== "Processing") return false;
-  return node.bootID === "" || node.bootID === last.bootID;
-}
-function isAccepted(time2, { rollout: { resumeMs } }, now) {
-  const latest4 = now + CLOCK_TOLERANCE_MS;
-  return resumeMs !== void 0 && resumeMs <= latest4 && (time2 <= resumeMs || time2 > latest4);
-}
-
-// packages/controller/src/plan/facts/evaluations.ts
-var EVERY_MS = 15e3;
-function failedOf(answers2) {
-  const failed2 = answers2.find(({ latest: latest4 }) => latest4?.passed === false);
-  return failed2?.latest && { probe: failed2.probe, found: failed2.latest.found };
-}
-function problemIn(answers2) {
-  const failed2 = failedOf(answers2);
-  return failed2 && `the check ${failed2.probe.check} does not pass: ${failed2.found}`;
-}
-var Checks = class {
-  view;
-  #requested = /* @__PURE__ */ new Map();
-  #now;
-  constructor(view, now) {
-    this.view = view;
-    this.#now = now;
-  }
-  /** The latest evaluation, if it counts. Of one that has not passed, also an older one. */
-  of(probe) {
-    const key2 = keyOf3(probe);
-    this.#requested.set(key2, probe);
-    const latest4 = this.view.evaluations.get(key2);
-    return latest4 === void 0 || latest4.passed && this.#isOld(latest4) ? void 0 : latest4;
-  }
-  /** The probes, each with {@link of}. */
-  all(probes) {
-    return probes.map((probe) => ({ probe, latest: this.of(probe) }));
-  }
-  /** What must be evaluated now. */
-  get due() {
-    return [...this.#requested].flatMap(([key2, probe]) => {
-      const latest4 = this.view.evaluations.get(key2);
-      return latest4 === void 0 || this.#isOld(latest4) ? [probe] : [];
-    });
-  }
-  /** When the others must be evaluated again, epoch milliseconds. */
-  get times() {
-    return [...this.#requested.keys()].flatMap((key2) => {
-      const latest4 = this.view.evaluations.get(key2);
-      return latest4 === void 0 ? [] : [latest4.at + EVERY_MS];
-    });
-  }
-  /** The clock may have been set back. */
-  #isOld({ at: at2 }) {
-    return this.#now - at2 >= EVERY_MS || at2 > this.#now;
-  }
-};
-function probesOf({ health }, phase2) {
-  return health.checks.filter(({ when: when2 }) => when2.includes(phase2)).flatMap((check9) => probeOf(check9) ?? []);
-}
-function probesNamed({ health }, names2) {
-  return health.checks.filter(({ name }) => names2.includes(name)).flatMap((check9) => probeOf(check9) ?? []);
-}
-function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
-  if (prometheus2 !== void 0) return { check: name, kind: "prometheus", query: prometheus2.query };
-  return alerts2 && { check: name, kind: "alerts", filter: alerts2.filter };
-}
-function templatesOf({ health, hooks }, quorums2) {
-  const before = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
-  const named3 = [...health.checks, ...before, ...hooks.after];
-  return named3.flatMap(
-    ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
-  );
-}
-
-// packages/controller/src/plan/facts/requested-settings.ts
-function ownSettings(settings2) {
-  return settings2.filter(({ key: key2 }) => !UPDATER_SETTINGS.includes(key2));
-}
-function updaterSettings(settings2) {
-  return settings2.filter(({ key: key2 }) => UPDATER_SETTINGS.includes(key2));
-}
-var HASH_OF_NONE = hashOf([]);
-function hashOfSettings(settings2) {
-  const own2 = ownSettings(settings2);
-  return own2.length === 0 ? HASH_OF_NONE : hashOf(own2.map(({ key: key2, value: value2 }) => [key2, value2]));
-}
-function sameSettings(a, b) {
-  const texts2 = new Set(b.map(textOf));
-  return a.length === b.length && a.every((one) => texts2.has(textOf(one)));
-}
-function textOf({ key: key2, value: value2, secretKeyRef: ref, owner, force = false }) {
-  return JSON.stringify([key2, value2, ref?.name, ref?.key, owner, force]);
-}
-function requestedOf({ spec }) {
-  return spec.settings?.leaves ?? [];
-}
-function specOf(settings2, allow) {
-  return settings2.length === 0 && allow === "None" ? null : { leaves: settings2, allow };
-}
-function lockOf(shadow2) {
-  const value2 = requestedOf(shadow2).find(({ key: key2 }) => key2 === VERSION_LOCK)?.value;
-  return value2 === void 0 ? void 0 : String(JSON.parse(value2));
-}
-function failedAt({ metadata: metadata12 }, hash2, policy, now) {
-  return recordedAt(metadata12.annotations?.[SETTINGS_FAILED_ANNOTATION], hash2, policy, now);
-}
-function recordedAt(text6 = "", hash2, policy, now) {
-  const [recorded2, time2] = text6.split("=");
-  const at2 = parseTime(time2);
-  return recorded2 === hash2 && at2 !== void 0 && !isAccepted(at2, policy, now) ? at2 : void 0;
-}
-
-// packages/controller/src/plan/facts/rollback.ts
-var START_LIMIT_MS = 30 * 6e4;
-function pendingRollback(shadow2, policy, now) {
-  const rollback = rollbackOf(shadow2);
-  if (rollback === void 0 || rollback.isDone || !isRollbackWanted(shadow2, policy, now)) return void 0;
-  return sameVersion(shadow2.status?.current_version, rollback.failed) ? rollback : void 0;
-}
-function isRollbackWanted(shadow2, policy, now) {
-  const { failed: failed2, previous, since = now } = rollbackOf(shadow2) ?? {};
-  const { pin } = policy.versions;
-  const isPinned = pin !== void 0 && !sameVersion(pin, failed2) && !sameVersion(pin, previous);
-  return policy.rollout.rollback === "Automatic" && !isPinned && !isAccepted(since, policy, now);
-}
-function isRollingBack(shadow2) {
-  const rollback = rollbackOf(shadow2);
-  return rollback?.isDone === false && sameVersion(shadow2.spec.version, rollback.previous);
-}
-function isPrevious(shadow2, version2) {
-  return sameVersion(rollbackOf(shadow2)?.previous, version2);
-}
-function currentRollback(shadow2, policy, now) {
-  return isRollingBack(shadow2) ? rollbackOf(shadow2) : pendingRollback(shadow2, policy, now);
-}
-function startDeadline({ since }) {
-  return since + START_LIMIT_MS;
-}
-function previousVersion(shadow2, { rollout }) {
-  const previous = shadow2.metadata.annotations?.[STARTED_FROM_ANNOTATION] ?? "";
-  const { spec, status } = shadow2;
-  const runsFailed = hasReached(shadow2) && sameVersion(status?.current_version, spec.version);
-  if (rollout.rollback !== "Automatic" || !runsFailed || isRollingBack(shadow2)) return void 0;
-  return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : void 0;
-}
-function rollbackPolicy(policy, previous) {
-  const versions = { ...policy.versions, pin: previous, deny: [] };
-  const health = { ...policy.health, checks: [] };
-  const updater = settingsOfVersions({ pin: previous, ignoreWaves: true });
-  return { ...policy, versions, health, settings: [...updater, ...ownSettings(policy.settings)] };
-}
-
-// packages/controller/src/plan/facts/failed-nodes.ts
-var WITNESSES = 3;
-var CODES2 = [
-  "RolledBack",
-  "WrongVersionBooted",
-  "RebootTimedOut",
-  "ActivateFailed",
-  "RebootRefused"
-];
-var AFTER_DRAIN = ["Reboot", "Restore"];
-var WITHOUT_BOOT = [
-  "NotReturned",
-  "RebootTimedOut",
-  "ActivateFailed",
-  "RebootRefused",
-  "StepTimedOut"
-];
-var SUCCESSES = ["Drained", "Forced"];
-function isDrained({ spec, status, metadata: { generation = 0 } }) {
-  if (spec.state !== "RebootedIntoUpdate" && spec.state !== "MonitoringUpdate") return false;
-  const { observedGeneration = -Infinity, result } = status?.drain ?? {};
-  return SUCCESSES.includes(result) && generation - observedGeneration <= 2;
-}
-function hasNotRebooted({ metadata: { annotations = {} } }, { bootID: bootID2 }) {
-  const before = annotations[BOOT_BEFORE_ANNOTATION];
-  return before !== void 0 && before === bootID2;
-}
-function isBootUnconfirmed(shadow2, node) {
-  const code = codeOf(shadow2);
-  return code !== void 0 && !WITHOUT_BOOT.includes(code) && isDrained(shadow2) && hasNotRebooted(shadow2, node);
-}
-function witnessed(code, shadow2, node) {
-  const hasBooted = WITHOUT_BOOT.includes(code) || !hasNotRebooted(shadow2, node);
-  return isDrained(shadow2) && hasBooted ? code : void 0;
-}
-function codeOf(shadow2) {
-  const { errorCode, operation: operation2 } = shadow2.status?.lastOperation ?? {};
-  const counts = CODES2.includes(errorCode) || errorCode === "StepTimedOut" && AFTER_DRAIN.includes(operation2);
-  return counts ? errorCode : void 0;
-}
-function reportedFailure(shadow2, node) {
-  return witnessed(codeOf(shadow2), shadow2, node);
-}
-function missedDeadline(shadow2, node) {
-  if (shadow2.spec.state === "MonitoringUpdate") return witnessed("NotHealthy", shadow2, node);
-  const isActivating = shadow2.status?.lastOperation?.operation === "Activate";
-  return isPastDrain(shadow2) && !isActivating ? witnessed("NotReturned", shadow2, node) : void 0;
-}
-function failureAtEnd(shadow2, node, reason2) {
-  return reason2 === "CheckFailed" ? witnessed(reason2, shadow2, node) : missedDeadline(shadow2, node);
-}
-function failedNodes({ managedNodes, policy, config, checks: checks3 }, versions, now) {
-  const known = recorded(config?.status?.failedNodes);
-  const current = managedNodes.flatMap((one) => failureOf2(one, known, { policy: one.policy, view: checks3, now }) ?? []);
-  const present = new Map(managedNodes.map((one) => [one.name, one]));
-  const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
-  const kept = known.filter((one) => {
-    const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow) || isLeftBehind(one, versions)) return false;
-    return !isDeleted(one) || !runsEverywhere(one, versions);
-  });
-  const before = kept.map((one) => {
-    const { name, version: version2, code, since } = one;
-    return { name, version: version2, code, since, ...isDeleted(one) && { deleted: true } };
-  });
-  return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
-}
-function isSame(a, b) {
-  return a.name === b.name && sameVersion(a.version, b.version);
-}
-function hasSucceeded({ since }, shadow2) {
-  return shadow2 !== void 0 && (success(shadow2)?.at ?? 0) >= since;
-}
-function wasReplaced({ since }, node) {
-  const createdAt = parseTime(node?.metadata.creationTimestamp);
-  return createdAt !== void 0 && createdAt > since + CLOCK_TOLERANCE_MS;
-}
-function runsEverywhere({ version: version2 }, versions) {
-  const running = versions.filter((one) => one.running > 0);
-  return running.length > 0 && !running.some((one) => isLater(version2, one.version));
-}
-function isLeftBehind({ version: version2 }, versions) {
-  return versions.length > 0 && versions.every((one) => isLater(one.version, version2));
-}
-function failureOf2(managedNode, known, input) {
-  const { name, shadow: shadow2 } = managedNode;
-  if (shadow2 === void 0) return void 0;
-  const isCounted = isUnderWay(shadow2) && !isRollingBack(shadow2) && !isReboot(shadow2);
-  const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : void 0;
-  if (current === void 0) return recordedFailure(name, shadow2);
-  const found = { name, version: shadow2.spec.version ?? "", ...current };
-  const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
-  return { ...found, since };
-}
-function currentFailure({ shadow: shadow2, node }, { policy, view, now }) {
-  const isReported = answers(shadow2) && shadow2.status?.current_state === "ErrorReset";
-  const reported = isReported ? reportedFailure(shadow2, node) : void 0;
-  if (reported !== void 0) return { code: reported, since: now };
-  const isFailed = hasFailedCheck({ shadow: shadow2, policy, checks: { view }, now });
-  const checked = isFailed ? witnessed("CheckFailed", shadow2, node) : void 0;
-  if (checked !== void 0) return { code: checked, since: now };
-  const missed = !isReported && isOverdue(shadow2, policy, now) ? missedDeadline(shadow2, node) : void 0;
-  return missed && { code: missed, since: deadlineOf(shadow2, policy, now) };
-}
-function hasFailedCheck(input) {
-  const { shadow: shadow2, policy } = input;
-  if (shadow2.spec.state !== "MonitoringUpdate" || policy.isSuspended === true) return false;
-  return progressOf(jobsAfter(input), input).failed !== void 0;
-}
-function recordedFailure(name, { metadata: { annotations = {} } }) {
-  const [version2 = "", code = "", time2] = (annotations[FAILED_VERSION_ANNOTATION] ?? "").split("=");
-  const since = parseTime(time2);
-  return since === void 0 ? void 0 : { name, version: version2, code, since };
-}
-function failedCheckAt({ name, shadow: shadow2, policy, now }) {
-  const { version: version2, code, since } = recordedFailure(name, shadow2) ?? {};
-  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
-  if (code !== "CheckFailed" || since === void 0 || !sameVersion(running, version2)) return void 0;
-  const isCurrent = sameVersion(wantedVersion(offered, policy.versions), running);
-  return isCurrent && !isAccepted(since, policy, now) ? since : void 0;
-}
-function recorded(entries = []) {
-  return entries.flatMap(({ since, ...one }) => {
-    const time2 = parseTime(since);
-    return time2 === void 0 ? [] : [{ ...one, since: time2 }];
-  });
-}
-function frozenVersions(failed2, { snapshot: { managedNodes, config, policy }, versions, managed, now }) {
-  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
-  const budget = nodesAtOnce(policy.rollout.failureBudget, managed);
-  const releases = new Map([...failed2, ...before].map(({ version: version2 }) => [releaseOf(version2), version2]));
-  const frozen2 = [...releases.values()].flatMap((version2) => {
-    const known = before.find((one) => sameVersion(one.version, version2));
-    if (known !== void 0) return isLeftBehind(known, versions) ? [] : [known];
-    const count2 = failed2.filter((one) => sameVersion(one.version, version2)).length;
-    return managed > 0 && count2 > budget ? [{ version: version2, since: now }] : [];
-  });
-  const enough = Math.min(WITNESSES, managedNodes.length);
-  return frozen2.map(({ version: version2, since }) => {
-    const failedOnes = new Set(failed2.filter((one) => sameVersion(one.version, version2)).map(({ name }) => name));
-    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version2));
-    return { version: version2, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
-  });
-}
-function hasSeen({ shadow: shadow2 }, version2) {
-  const { current_version: running, target_version: offered } = shadow2?.status ?? {};
-  return sameVersion(running, version2) || sameVersion(offered, version2);
-}
-
-// packages/controller/src/plan/facts/health.ts
-var RECHECK_MS = 5e3;
-var MAX_NAMED3 = 3;
-function problemCondition({ conditions: conditions2 }, { health }, before = []) {
-  const found = conditions2.find((type) => health.conditions.includes(type) && !before.includes(recordOf2(type)));
-  return found && `the Node has the condition ${found}`;
-}
-function problemBefore({ failing, notReadySince }, { health: { podGracePeriodMs } }, now) {
-  const overdue2 = [...notReadySince].filter(([, since]) => now - since >= podGracePeriodMs).map(([name]) => name);
-  const unready = overdue2.filter((name) => !failing.includes(name)).toSorted();
-  const found = [
-    ...failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : [],
-    ...unready.length > 0 ? [
-      `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`
-    ] : []
-  ];
-  return found.length === 0 ? void 0 : found.join("; ");
-}
-function typeOf2(condition2) {
-  return condition2.split("=", 1)[0] ?? condition2;
-}
-function recordOf2(condition2) {
-  return `condition ${condition2}`;
-}
-function beforeDrainOf(input) {
-  const isWatched = input.policy.health.workloads === "Required";
-  return { unreadyBefore: unhealthyNow(input), evictedWorkloads: isWatched ? input.drain().podHealth().evicted : [] };
-}
-function unhealthyNow({ node, policy, drain }) {
-  const { unready, failing } = drain().podHealth();
-  const conditions2 = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf2);
-  return [...conditions2, ...unready, ...failing];
-}
-function monitoringOf(input) {
-  const { shadow: shadow2, node, policy } = input;
-  if (shadow2.spec.state !== "MonitoringUpdate") return {};
-  const temporary = temporaryProblem(shadow2, node);
-  if (temporary !== void 0) return { problem: temporary };
-  const lasting = lastingProblem(shadow2, node);
-  if (lasting !== void 0) return { problem: lasting, lasting: true };
-  const problem = problemCondition(node, policy, namesIn2(shadow2, UNREADY_BEFORE_ANNOTATION));
-  if (problem !== void 0) return { problem };
-  return policy.isSuspended === true ? {} : checksOf(input);
-}
-function checksOf(input) {
-  const jobs2 = progressOf(jobsAfter(input), input);
-  if (jobs2.failed !== void 0) return { problem: jobs2.failed.message, jobs: jobs2 };
-  if (jobs2.isBegun && !jobs2.isDone) return { problem: jobs2.waitsFor, jobs: jobs2 };
-  const end = endOf(input);
-  if (end.healthyAt === void 0) return end;
-  const away = workloadsOf(input) ?? membersAway(input);
-  if (away !== void 0) return away;
-  return jobs2.isDone ? { ...queriesOf(input, end.healthyAt), jobs: jobs2 } : { problem: jobs2.waitsFor, jobs: jobs2 };
-}
-function areDaemonSetsReady(input) {
-  const { shadow: shadow2, node, policy, drain, now } = input;
-  if (temporaryProblem(shadow2, node) !== void 0) return false;
-  if (policy.health.daemonSets === "Ignored") return true;
-  const { seenAt, podHealth } = drain();
-  const before = namesIn2(shadow2, UNREADY_BEFORE_ANNOTATION);
-  const isCurrent = seenAt !== void 0 && seenAt >= (stateSince(shadow2.spec, now) ?? now);
-  return isCurrent && podHealth().unready.every((name) => before.includes(name));
-}
-function workloadsOf({ shadow: shadow2, policy, workloads, now }) {
-  const evicted = policy.health.workloads === "Required" ? namesIn2(shadow2, EVICTED_WORKLOADS_ANNOTATION) : [];
-  if (evicted.length === 0) return void 0;
-  const found = workloads.notReadyOf(evicted);
-  const isCurrent = found !== void 0 && workloads.asOf >= (stateSince(shadow2.spec, now) ?? now) + 1e3;
-  if (!isCurrent) {
-    const { problem } = workloads;
-    return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
-  }
-  if (found.length === 0) return workloads.counts ? void 0 : { isUnknown: true };
-  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
-}
-function membersAway({ shadow: shadow2, quorums: quorums2, now }) {
-  return quorums2.records.whyNotBack(shadow2, (stateSince(shadow2.spec, now) ?? now) + 1e3);
-}
-function queriesOf({ shadow: shadow2, policy, checks: checks3, now }, healthyAt) {
-  const { healthyForMs } = policy.monitoring;
-  const since = stateSince(shadow2.spec, now) ?? now;
-  const found = checks3.all(probesOf(policy, "After"));
-  const problem = problemIn(found);
-  if (problem !== void 0) return { problem };
-  const passed = found.flatMap(
-    ({ latest: latest4 }) => latest4 === void 0 || latest4.at < since + 1e3 ? [] : [latest4.since]
-  );
-  if (passed.length < found.length) return {};
-  return { healthyAt: Math.max(healthyAt, ...passed.map((time2) => time2 + healthyForMs)) };
-}
-function endOf(input) {
-  const { shadow: shadow2, node, policy, now } = input;
-  const { deadlinesFrom = 0, health, monitoring } = policy;
-  const start = Math.max(stateSince(shadow2.spec, now) ?? now, deadlinesFrom);
-  const cleared = health.conditions.map((condition2) => parseTime(node.clearedAt[typeOf2(condition2)]) ?? 0);
-  const since = Math.max(start, parseTime(node.readySince) ?? start, ...cleared);
-  const isWithoutPods = health.daemonSets === "Ignored" && health.pods === "Ignored";
-  return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
-}
-function podsOf({ shadow: shadow2, policy, drain, now }, start, since) {
-  const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
-  const isListed = seenAt !== void 0 && (seenAt >= start || isRecent(seenAt, now));
-  if (!isListed) {
-    return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
-  }
-  const health = podHealth();
-  const readySince = policy.health.daemonSets === "Required" ? health.readySince : 0;
-  const broken = problemOfPods(health, { shadow: shadow2, policy, now });
-  const recheckAt = isOverdue(shadow2, policy, now) ? laterAt : seenAt + RECHECK_MS;
-  if (broken !== void 0) return { problem: broken, lookUp: now >= recheckAt, recheckAt };
-  const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
-  return now >= healthyAt && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
-}
-function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy: { health, monitoring }, now }) {
-  const before = namesIn2(shadow2, UNREADY_BEFORE_ANNOTATION);
-  const isNew = (name) => !before.includes(name);
-  const daemonSets = health.daemonSets === "Required" ? unready.filter(isNew) : [];
-  const controllers = health.pods === "Required" ? failing.filter(isNew) : [];
-  const isRecentlyRestarted = (at2) => now - at2 < Math.max(monitoring.healthyForMs, RECHECK_MS);
-  const restarted = health.pods === "Ignored" ? [] : [...restarts].filter(([, at2]) => isRecentlyRestarted(at2));
-  const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
-  const found = [
-    ...daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : [],
-    ...controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : [],
-    ...crashing.length > 0 ? [`pods of these controllers were restarted just now: ${named(crashing)}`] : []
-  ];
-  return found.length === 0 ? void 0 : `on it, ${found.join("; ")}`;
-}
-function namesIn2({ metadata: { annotations = {} } }, annotation) {
-  return (annotations[annotation] ?? "").split(",").filter((name) => name !== "");
-}
-function isRecent(seenAt, now) {
-  return now - seenAt < RECHECK_MS;
-}
-function named(names2) {
-  const more = names2.length > MAX_NAMED3 ? ` and ${names2.length - MAX_NAMED3} more` : "";
-  return `${names2.slice(0, MAX_NAMED3).join(", ")}${more}`;
-}
-function temporaryProblem({ status }, node) {
-  if (!node.ready) return "the Node is not Ready";
-  if (status === void 0 || node.bootID !== "" && status.bootID !== "" && status.bootID !== node.bootID) {
-    return "the agent has not reported since the latest boot";
-  }
-  return void 0;
-}
-function lastingProblem({ spec, status }, node) {
-  if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
-  const running = status?.current_version ?? "";
-  if (sameVersion(running, spec.version ?? "")) return void 0;
-  return `the node runs ${running} instead of ${spec.version ?? "the new version"}`;
-}
-
-// packages/controller/src/plan/canaries.ts
-var Canaries = class {
-  #policy;
-  #now;
-  /** By release. */
-  #phases;
-  /** @param selected - the nodes that the configuration selects */
-  constructor(selected2, snapshot, now) {
-    const { policy, config, checks: checks3 } = snapshot;
-    this.#policy = policy;
-    this.#now = now;
-    const isClockRight = !isClockWrong(snapshot.clockSkewMs);
-    const isPast = ({ since }) => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
-    const known = recorded(config?.status?.canaries).filter(isPast);
-    this.#phases = isOff(policy) ? /* @__PURE__ */ new Map() : phasesOf({ selected: selected2, policy, checks: checks3, isClockRight, now }, known);
-  }
-  /** For the status. */
-  get completed() {
-    return [...this.#phases.values()].flatMap(
-      ({ version: version2, since }) => since === void 0 ? [] : [{ version: version2, since }]
-    );
-  }
-  /** When to check again, epoch milliseconds. */
-  get times() {
-    return [...this.#phases.values()].flatMap(({ healthyTimes }) => healthyTimes);
-  }
-  /** Returns why a node must not start an update to `version`, or undefined. */
-  check(node, version2) {
-    const phase2 = this.#phases.get(releaseOf(version2));
-    if (phase2 === void 0) return void 0;
-    if (phase2.includesAll) return this.#approval(version2);
-    const { rollout } = this.#policy;
-    if (phase2.since === void 0) {
-      const goesFirst = isCanary(node, this.#policy) && phase2.succeeded + phase2.updating < phase2.needed;
-      return goesFirst ? void 0 : { reason: "WaitingForCanary", message: describe4(phase2, rollout.canary.nodeSelector !== void 0) };
-    }
-    const retryAt = phase2.since + rollout.soakMs;
-    if (this.#now >= retryAt) return this.#approval(version2);
-    const message = `The canaries run ${version2}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak)`;
-    return { reason: "Soaking", message, retryAt };
-  }
-  /** Counts a node that starts. */
-  reserve(node, version2) {
-    const phase2 = this.#phases.get(releaseOf(version2));
-    if (phase2 !== void 0 && isCanary(node, this.#policy)) phase2.updating += 1;
-  }
-  #approval(version2) {
-    const { approval, approvedVersion } = this.#policy.rollout;
-    if (approval === "NotRequired" || sameVersion(approvedVersion, version2)) return void 0;
-    const message = `${version2} needs an approval: set spec.rollout.approvedVersion of BrupopConfig "cluster" to ${version2}`;
-    return { reason: "WaitingForApproval", message };
-  }
-};
-function isOff({ rollout: { canary, approval } }) {
-  const { nodes, nodeSelector: nodeSelector2 } = canary;
-  return nodeSelector2 === void 0 && "percent" in nodes && nodes.percent === 100 && approval === "NotRequired";
-}
-function isCanary({ metadata: { labels = {} } }, { rollout: { canary } }) {
-  return canary.nodeSelector === void 0 || selects(canary.nodeSelector, labels);
-}
-function phasesOf(all, known) {
-  const { now } = all;
-  const members2 = /* @__PURE__ */ new Map();
-  const usable = all.selected.filter(({ node }) => skippedBy(node) === void 0);
-  for (const pair of usable) {
-    for (const { version: version2, role } of rolesOf(pair, now)) {
-      const release3 = releaseOf(version2);
-      const of = members2.get(release3) ?? [];
-      of.push({ node: pair.node, role });
-      members2.set(release3, of);
-    }
-  }
-  const input = { ...all, selected: usable };
-  const phases = [...members2].map(([version2, of]) => {
-    const before = known.find((one) => sameVersion(one.version, version2))?.since;
-    return [version2, phaseOf(version2, of, before, input)];
-  });
-  return new Map(phases);
-}
-function rolesOf(pair, now) {
-  const { shadow: shadow2, policy } = pair;
-  const { status, spec } = shadow2;
-  if (status === void 0) return [];
-  const succeeded2 = successOf(shadow2);
-  if (isRollingBack(shadow2)) return succeeded2;
-  if (isUnderWay(shadow2)) {
-    return [...succeeded2, { version: spec.version ?? "", role: isOverdue(shadow2, policy, now) ? "late" : "updating" }];
-  }
-  const version2 = wantedVersion(status.target_version, policy.versions);
-  const isWanted2 = version2 !== "" && !sameVersion(version2, status.current_version);
-  return isWanted2 ? [...succeeded2, { version: version2, role: "waiting" }] : succeeded2;
-}
-function successOf(shadow2) {
-  const { version: version2 } = success(shadow2) ?? {};
-  const counts = sameVersion(version2, shadow2.status?.current_version) && !isPrevious(shadow2, version2 ?? "");
-  return counts && version2 !== void 0 ? [{ version: version2, role: "succeeded" }] : [];
-}
-function phaseOf(version2, all, before, input) {
-  const { selected: selected2, policy, now } = input;
-  const { canary } = policy.rollout;
-  const members2 = all.filter(({ node }) => isCanary(node, policy));
-  const succeeded2 = members2.filter(({ role }) => role === "succeeded");
-  const updated2 = new Set(succeeded2.map(({ node }) => node));
-  const mayUpdate = (pair) => !runs(pair, version2) && isWanted(version2, pair.policy.versions);
-  const usable = selected2.filter((pair) => updated2.has(pair.node) || mayUpdate(pair));
-  const eligible = usable.filter(({ node }) => isCanary(node, policy));
-  const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
-  const unhealthy = succeeded2.map(({ node }) => ({ name: node.metadata.name, from: healthyFrom(node, policy) })).filter(({ from = Infinity }) => from > now);
-  const isAwaited = all.some(({ role }) => role !== "succeeded");
-  const areHealthy = needed > 0 && succeeded2.length >= needed && unhealthy.length === 0;
-  const ofRole = (role) => members2.flatMap((one) => one.role === role ? one.node.metadata.name : []);
-  const needsEach = needed >= eligible.length;
-  return {
-    version: version2,
-    needed,
-    succeeded: succeeded2.length,
-    updating: ofRole("updating").length,
-    pending: [...ofRole("late"), ...needsEach ? [...ofRole("updating"), ...ofRole("waiting")] : []],
-    unhealthy: unhealthy.map(({ name }) => name),
-    includesAll: needed > 0 && needed >= usable.length,
-    ...soakOf(before, { areHealthy, isAwaited }, input),
-    healthyTimes: unhealthy.map(({ from }) => from)
-  };
-}
-function soakOf(before, { areHealthy, isAwaited }, { policy, checks: checks3, isClockRight, now }) {
-  if (before !== void 0 && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: void 0 };
-  if (!areHealthy || before === void 0 && !isAwaited) return { since: void 0, failedCheck: void 0 };
-  const found = checks3.all(probesOf(policy, "After"));
-  const failedCheck = problemIn(found);
-  if (failedCheck !== void 0) return { since: void 0, failedCheck };
-  const isKnown2 = found.every(({ latest: latest4 }) => latest4 !== void 0);
-  return { since: before ?? (isKnown2 && isClockRight ? now : void 0), failedCheck: void 0 };
-}
-function runs({ shadow: shadow2 }, version2) {
-  const running = shadow2.status?.current_version;
-  return running === void 0 || sameVersion(running, version2) || isLater(running, version2);
-}
-function healthyFrom(node, policy) {
-  const hasProblem = policy.health.unhealthyNodes === "Wait" && problemCondition(node, policy) !== void 0;
-  if (isDown(node) || hasProblem) return void 0;
-  return (parseTime(node.readySince) ?? 0) + policy.monitoring.healthyForMs;
-}
-function describe4(phase2, hasSelector) {
-  const { version: version2, needed, succeeded: succeeded2, pending: pending2, unhealthy, failedCheck } = phase2;
-  if (needed === 0)
-    return `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version2}, so no node starts`;
-  const canaries = `${needed} ${needed === 1 ? "canary" : "canaries"}`;
-  const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : "";
-  const first = `${canaries}${whose} must update to ${version2} before the other nodes`;
-  if (succeeded2 >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
-  if (failedCheck !== void 0) return `${first}; updated, but ${failedCheck}`;
-  return pending2.length > 0 ? `${first}; not updated: ${namesOf(pending2)}` : first;
 }
 
 // packages/controller/src/plan/control-plane.ts
@@ -5387,7 +5358,7 @@ function blocked(why) {
   return { reason: "WaitingForControlPlane", message };
 }
 function isDisrupted({ shadow: shadow2 }) {
-  return shadow2 !== void 0 && isPastStaging(shadow2);
+  return shadow2 !== void 0 && STATES[stateOf(shadow2)].isDisrupted;
 }
 
 // packages/shared/src/drain/preflight.ts
@@ -5672,8 +5643,8 @@ function byName2(dated, chosen) {
   }
   return times;
 }
-function inOrder(names2) {
-  return [...new Set(names2)].toSorted();
+function inOrder(names) {
+  return [...new Set(names)].toSorted();
 }
 var checks2 = /* @__PURE__ */ new WeakMap();
 function check8({ pods, namespaces }, budgets, input) {
@@ -5770,10 +5741,24 @@ var QuorumLists = class {
 };
 
 // packages/controller/src/plan/facts/quorums.ts
+function shownCount({ name, members: members2, ready: ready3, message }) {
+  return {
+    name,
+    members: members2,
+    ...ready3 !== void 0 && { ready: ready3 },
+    ...message !== "" && { message: printable(message) }
+  };
+}
+function isSameCount(found, last) {
+  const isSame2 = last.name === found.name && last.members === found.members && last.ready === found.ready;
+  return isSame2 && last.message === found.message;
+}
 var Quorums = class {
   #quorums;
   #nodes;
   #lists;
+  /** What users see of them; undefined: there is no configuration. */
+  #shown;
   /** Of the members that were on the nodes when their updates started. */
   records;
   /** Names of the nodes that hold an update slot, those that start in this plan included. */
@@ -5783,16 +5768,21 @@ var Quorums = class {
   /** Names of the nodes that go before the last members. */
   #first;
   /** @param slots - the nodes that hold an update slot */
-  constructor({ policy, nodes, managedNodes, memberPods }, slots, now) {
+  constructor(view, slots, now) {
+    const { policy, nodes, managedNodes, memberPods, config } = view;
     const isUsed = policy.quorums.length > 0;
     const holders = isUsed ? [...slots] : [];
     const cordoned2 = isUsed ? nodes.filter(ownedByUs).map(({ metadata: { name } }) => name) : [];
     this.#quorums = policy.quorums;
     this.#nodes = new Map(isUsed ? nodes.map((node) => [node.metadata.name, node]) : []);
     this.#lists = new QuorumLists(memberPods, this.#nodes, now);
+    this.#shown = config && (config.status?.quorums ?? []);
     this.records = new QuorumRecords(policy.quorums, this.#nodes, this.#lists);
     this.#updating = /* @__PURE__ */ new Set([...holders.map(({ name }) => name), ...cordoned2]);
-    this.#drained = /* @__PURE__ */ new Set([...holders.filter((one) => !isStaging(one)).map(({ name }) => name), ...cordoned2]);
+    this.#drained = /* @__PURE__ */ new Set([
+      ...holders.filter(({ shadow: shadow2 }) => shadow2 === void 0 || !isStaging(shadow2)).map(({ name }) => name),
+      ...cordoned2
+    ]);
     this.#first = /* @__PURE__ */ new Set([
       ...this.#updating,
       ...(isUsed ? managedNodes.filter(isUnsettled) : []).map(({ name }) => name)
@@ -5821,7 +5811,7 @@ var Quorums = class {
       const own2 = members2.find((one) => one.node === metadata12.name && one.isLast);
       if (own2 === void 0) continue;
       const others = members2.filter((one) => one.node !== metadata12.name && !one.isLast).map((one) => one.node);
-      const first = firstOf([...new Set(others)].filter((name) => this.#first.has(name)));
+      const first = namesOf([...new Set(others)].filter((name) => this.#first.has(name)));
       if (first === "") continue;
       return atRisk(
         `The quorum ${quorum2.name}: ${own2.pod} on ${metadata12.name} goes last, after the members on ${first}`
@@ -5858,12 +5848,19 @@ var Quorums = class {
       }));
     });
   }
-  /** What to do with the lists of members. One is kept until the last node is back, so that the counts have it. */
+  /** What to do with the lists of members. One is kept until the last node is back, and the status has its count. */
   get wanted() {
     const { list: list2, keep } = this.#lists.wanted;
     const isAway2 = ({ node }) => this.#updating.has(node);
-    const away = this.#quorums.filter((quorum2) => this.#lists.membersOf(quorum2).some(isAway2));
-    return { list: list2, keep: /* @__PURE__ */ new Set([...keep, ...away.map(membersKey)]) };
+    const counts = new Map(this.counts.map((count2) => [count2.name, count2]));
+    const kept = this.#quorums.filter(
+      (quorum2) => this.#lists.membersOf(quorum2).some(isAway2) || !this.#isShown(counts.get(quorum2.name))
+    );
+    return { list: list2, keep: /* @__PURE__ */ new Set([...keep, ...kept.map(membersKey)]) };
+  }
+  #isShown(count2) {
+    if (count2 === void 0 || this.#shown === void 0) return true;
+    return this.#shown.some((one) => isSameCount(shownCount(count2), one));
   }
   /** When members must be listed again, epoch milliseconds. */
   get times() {
@@ -5899,7 +5896,7 @@ var Quorums = class {
     return pods.some((pod) => isSelectedBy(quorum2, pod) && (!pod.mirror || quorum2.nodeSelector === void 0));
   }
   #checkQuorum(quorum2, asked, busy) {
-    const unusable = uncountable(quorum2, asked.pods);
+    const unusable = whyUncountable(quorum2, asked.pods);
     if (unusable !== void 0) return unusable;
     const list2 = this.#lists.request(quorum2);
     if (list2?.problem !== void 0) {
@@ -5920,114 +5917,11 @@ var Quorums = class {
     return { node: name, n, own: own2, away, isOwnMissing, missing: isOwnMissing ? missing2 - 1 : missing2 };
   }
 };
-function isStaging({ shadow: shadow2 }) {
-  return shadow2?.spec.state === "StagedAndPerformedUpdate";
-}
 function isUnsettled({ node, shadow: shadow2 }) {
   return node !== void 0 && skippedBy(node) === void 0 && shadow2 !== void 0 && !isSettled(shadow2);
 }
 
-// packages/controller/src/plan/facts/room.ts
-var ROUNDING = 1e-6;
-var MAX_WAITING = 1e3;
-var CORDON_TAINT2 = "node.kubernetes.io/unschedulable";
-var Room = class {
-  #view;
-  #state;
-  #taken = /* @__PURE__ */ new Map();
-  /** The kinds of pods that fit on no node: room only becomes less in one plan. */
-  #misfits = /* @__PURE__ */ new Set();
-  constructor(view) {
-    this.#view = view;
-  }
-  check({ metadata: { name } }) {
-    const pods = this.#view.workloads.pods;
-    if (pods === void 0) return "unknown";
-    const { places, evicted } = this.#stateOf(pods);
-    const going = evicted.get(name) ?? [];
-    const known = going.find((pod) => this.#misfits.has(kindOf2(pod)));
-    if (known !== void 0) return known;
-    const others = places.filter(({ node }) => node.metadata.name !== name);
-    const tried = new Map(this.#taken);
-    const misfit = going.find((pod) => place(pod, others, tried) === void 0);
-    if (misfit !== void 0 && place(misfit, places, new Map(this.#taken)) === void 0)
-      this.#misfits.add(kindOf2(misfit));
-    return misfit;
-  }
-  reserve({ metadata: { name } }) {
-    if (this.#state === void 0) return;
-    const { places, evicted } = this.#state;
-    const others = places.filter(({ node }) => node.metadata.name !== name);
-    this.#state = { places: others, evicted };
-    this.#give(evicted.get(name) ?? [], this.#state);
-  }
-  #stateOf(pods) {
-    if (this.#state !== void 0) return this.#state;
-    const { nodes, draining } = this.#view;
-    const used = usedBy(pods);
-    const going = pods.filter((pod) => draining.has(pod.node) ? leaves(pod) : isEvicted(pod));
-    const evicted = Map.groupBy(going.toSorted(bySize), ({ node }) => node);
-    for (const { metadata: metadata12 } of nodes) if (!evicted.has(metadata12.name)) evicted.set(metadata12.name, []);
-    const places = nodes.filter((node) => isUsable(node) && !draining.has(node.metadata.name)).map((node) => ({ node, free: minus(node.allocatable, used.get(node.metadata.name) ?? {}) })).toSorted((a, b) => (b.free["cpu"] ?? 0) - (a.free["cpu"] ?? 0));
-    const drained = [...draining].flatMap((name) => evicted.get(name) ?? []);
-    this.#state = { places, evicted };
-    this.#give([...(evicted.get("") ?? []).slice(0, MAX_WAITING), ...drained], this.#state);
-    return this.#state;
-  }
-  /** A pod that is given a node has to leave it again when that one starts. */
-  #give(pods, { places, evicted }) {
-    for (const pod of pods) {
-      const node = place(pod, places, this.#taken);
-      if (node !== void 0) evicted.get(node)?.push(pod);
-    }
-  }
-};
-function isUsable(node) {
-  return node.ready && !node.unschedulable && !isBeingRemoved(node);
-}
-function usedBy(pods) {
-  const used = /* @__PURE__ */ new Map();
-  for (const { node, requests } of pods) if (node !== "") used.set(node, plus(used.get(node) ?? {}, requests));
-  return used;
-}
-function bySize(a, b) {
-  return sizeOf2(b) - sizeOf2(a) || (a.key < b.key ? -1 : 1);
-}
-function sizeOf2({ requests }) {
-  return (requests["cpu"] ?? 0) + (requests["memory"] ?? 0) / 2 ** 32;
-}
-function kindOf2({ requests, nodeSelector: nodeSelector2, tolerations, isLarge }) {
-  return JSON.stringify([requests, nodeSelector2, tolerations, isLarge]);
-}
-function place(pod, places, taken) {
-  const freeOf = (one) => taken.get(one) ?? one.free;
-  const found = places.find((one) => isWithin(pod.requests, freeOf(one)) && mayRun(pod, one.node));
-  if (found !== void 0) taken.set(found, minus(freeOf(found), pod.requests));
-  return found?.node.metadata.name;
-}
-function mayRun({ nodeSelector: nodeSelector2, tolerations, isLarge }, { metadata: { labels = {} }, taints }) {
-  const matches2 = Object.entries(nodeSelector2).every(([key2, value2]) => labels[key2] === value2);
-  const strict = taints.filter(({ key: key2, effect }) => effect !== "PreferNoSchedule" && key2 !== CORDON_TAINT2);
-  return !isLarge && matches2 && strict.every((taint2) => tolerations.some((toleration) => tolerates(toleration, taint2)));
-}
-function tolerates(toleration, taint2) {
-  const isAnyValue = toleration.operator === "Exists";
-  const isOfKey = (toleration.key ?? "") === "" ? isAnyValue : toleration.key === taint2.key;
-  const isOfEffect = (toleration.effect ?? "") === "" || toleration.effect === taint2.effect;
-  return isOfKey && isOfEffect && (isAnyValue || (toleration.value ?? "") === (taint2.value ?? ""));
-}
-function isWithin(requests, free) {
-  return Object.entries(requests).every(
-    ([resource, amount]) => amount === 0 || amount <= (free[resource] ?? 0) + ROUNDING
-  );
-}
-function minus(a, b) {
-  const negative = Object.fromEntries(Object.entries(b).map(([resource, amount]) => [resource, -amount]));
-  return plus(a, negative);
-}
-
 // packages/controller/src/plan/facts/proved-settings.ts
-var v18 = __toESM(require("valibot"), 1);
 function withoutFailed(policy, shadow2, now) {
   const { settings: settings2 } = policy;
   if (ownSettings(settings2).length === 0) return policy;
@@ -6037,48 +5931,38 @@ function withoutFailed(policy, shadow2, now) {
 function restored(policy, shadow2) {
   return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow2)] };
 }
-function provedSettings(failed2, { metadata: metadata12 }) {
+function provedSettings(failed2, { record: record7 }) {
   const owner = ownSettings(failed2)[0]?.owner ?? "";
-  const found = [...readProved(metadata12.annotations?.[SETTINGS_PROVED_ANNOTATION])].map(([key2, value2]) => {
+  const found = (record7.settingsProved ?? []).map(([key2, value2]) => {
     const ref = failed2.find((one) => one.key === key2 && one.value === value2)?.secretKeyRef;
     return { key: key2, value: value2, ...ref !== void 0 && { secretKeyRef: ref }, owner };
   });
   return hashOfSettings(found) === hashOfSettings(failed2) ? [] : found;
 }
-var provedLeaves = v18.array(v18.tuple([v18.string(), v18.string()]));
 var MAX_PROVED_CHARS = 16384;
-function readProved(text6) {
-  try {
-    return new Map(v18.parse(provedLeaves, JSON.parse(text6 ?? "[]")));
-  } catch {
-    return /* @__PURE__ */ new Map();
-  }
-}
-function provedRecord(shadow2) {
+function provedNow(shadow2) {
   const waiting3 = waitingIn(shadow2);
-  const before = [...readProved(shadow2.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
-  const proved2 = ownSettings(requestedOf(shadow2)).map(({ key: key2, value: value2 }) => [key2, value2]);
-  return recordOf3([...proved2.filter(([key2]) => !waiting3.has(key2)), ...before.filter(([key2]) => waiting3.has(key2))]);
+  const before = shadow2.record.settingsProved ?? [];
+  const proved = ownSettings(requestedOf(shadow2)).map(({ key: key2, value: value2 }) => [key2, value2]);
+  return bounded([...proved.filter(([key2]) => !waiting3.has(key2)), ...before.filter(([key2]) => waiting3.has(key2))]);
 }
-function recordAtGrant(shadow2, settings2) {
+function provedAtGrant(shadow2, settings2) {
   const waiting3 = waitingIn(shadow2);
-  const before = [...readProved(shadow2.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
+  const before = shadow2.record.settingsProved ?? [];
   const isLost = ([key2, value2]) => waiting3.has(key2) && settings2.some((one) => one.key === key2 && one.value === value2);
-  return before.some(isLost) ? recordOf3(before.filter((one) => !isLost(one))) : void 0;
+  return bounded(before.filter((one) => !isLost(one)));
 }
-function recordAtChange(shadow2) {
+function provedAtChange(shadow2) {
   const { records = [] } = shadow2.status?.settings ?? {};
   const known = new Set([...requestedOf(shadow2), ...records].map(({ key: key2 }) => key2));
-  const before = [...readProved(shadow2.metadata.annotations?.[SETTINGS_PROVED_ANNOTATION])];
-  return before.every(([key2]) => known.has(key2)) ? void 0 : recordOf3(before.filter(([key2]) => known.has(key2)));
+  return bounded((shadow2.record.settingsProved ?? []).filter(([key2]) => known.has(key2)));
 }
 function waitingIn({ status }) {
   const { pending: pending2 = [], conflicts = [] } = status?.settings ?? {};
   return /* @__PURE__ */ new Set([...pending2.map(({ key: key2 }) => key2), ...conflicts]);
 }
-function recordOf3(leaves2) {
-  const text6 = JSON.stringify(leaves2);
-  return leaves2.length === 0 || text6.length > MAX_PROVED_CHARS ? null : text6;
+function bounded(leaves2) {
+  return leaves2.length === 0 || JSON.stringify(leaves2).length > MAX_PROVED_CHARS ? void 0 : leaves2;
 }
 
 // packages/controller/src/plan/facts/settings.ts
@@ -6086,8 +5970,7 @@ var PROVING_MS = 6e4;
 var CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
 var AT_REST = /* @__PURE__ */ new Set(["Live", "RestartsService"]);
 function wasRebooted({ shadow: shadow2, policy, now }, hash2) {
-  const text6 = shadow2.metadata.annotations?.[SETTINGS_REBOOTED_ANNOTATION];
-  return recordedAt(text6, hash2, policy, now) !== void 0;
+  return recordedAt(shadow2.record.settingsRebooted, hash2, policy, now) !== void 0;
 }
 function settingsFacts(input) {
   const { shadow: shadow2, policy, now } = input;
@@ -6099,12 +5982,18 @@ function settingsFacts(input) {
     failed2 === void 0 ? hash2 : hashOfSettings(restored(policy, shadow2).settings)
   );
   const found = { hash: hash2, isRebooted, ...reportedOf(shadow2) };
-  if (failed2 !== void 0)
-    return { ...found, state: "failed", ...wasRebooted(input, hash2) && { rebootFailedAt: failed2 } };
+  if (failed2 !== void 0) return { ...found, ...afterFailure(input, hash2, failed2) };
   if (!isWanted2 && !isAnyLeft(shadow2)) return { ...found, state: "none" };
   if (!sameSettings(requestedOf(shadow2), policy.settings)) return { ...found, state: "requested" };
   const isChange = isGranted(shadow2) && !needsMore(shadow2);
   return isChange ? { ...found, ...changeOf(input, isWanted2) } : { ...found, state: restingState(shadow2) };
+}
+function afterFailure(input, hash2, at2) {
+  return {
+    state: "failed",
+    ...wasRebooted(input, hash2) && { rebootFailedAt: at2 },
+    ...isGranted(input.shadow) && { changesAt: provesAt(input) }
+  };
 }
 function needsMore({ spec, status }) {
   const { pending: pending2 = [] } = status?.settings ?? {};
@@ -6127,10 +6016,19 @@ function isAnyLeft(shadow2) {
   return recorded2 || pending2.length > 0 || ownSettings(requestedOf(shadow2)).length > 0 || isGranted(shadow2);
 }
 function isOpen(shadow2) {
-  const { inFlight, message, lastApplied } = shadow2.status?.settings ?? {};
-  if (inFlight !== void 0 || message !== void 0) return true;
-  const isApplied = lastApplied?.hash === hashOf(requestedOf(shadow2).map(({ key: key2, value: value2 }) => [key2, value2]));
-  return !answers(shadow2) && !isApplied;
+  const { inFlight, message } = shadow2.status?.settings ?? {};
+  if (inFlight !== void 0) return true;
+  if (message !== void 0) return !isAllSet(shadow2);
+  return !answers(shadow2) && !isApplied(shadow2);
+}
+function isAllSet(shadow2) {
+  const { pending: pending2 = [], conflicts = [] } = shadow2.status?.settings ?? {};
+  const waiting3 = pending2.filter((one) => !AT_REST.has(one.class)).map(({ key: key2 }) => key2);
+  return answers(shadow2) && isApplied(shadow2, [...waiting3, ...conflicts]);
+}
+function isApplied(shadow2, others = []) {
+  const set = requestedOf(shadow2).filter(({ key: key2 }) => !others.includes(key2));
+  return shadow2.status?.settings?.lastApplied?.hash === hashOf(set.map(({ key: key2, value: value2 }) => [key2, value2]));
 }
 function changeOf(input, isWanted2) {
   const { shadow: shadow2, now } = input;
@@ -6161,10 +6059,10 @@ function failureOf3({ node, shadow: shadow2, now }, grantedAt) {
   return isOpen(shadow2) ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : void 0;
 }
 function rejectionOf(shadow2) {
-  return answers(shadow2) ? shadow2.status?.settings?.message : void 0;
+  return answers(shadow2) && !isAllSet(shadow2) ? shadow2.status?.settings?.message : void 0;
 }
-function hasRebooted({ metadata: metadata12, status }) {
-  const bootID2 = metadata12.annotations?.[SETTINGS_BOOT_ANNOTATION];
+function hasRebooted({ record: record7, status }) {
+  const bootID2 = record7.settingsBoot;
   return bootID2 !== void 0 && status?.bootID !== void 0 && status.bootID !== bootID2;
 }
 function downSince({ ready: ready3, readySince }) {
@@ -6191,6 +6089,9 @@ function needsReboot(facts) {
 function awaitsRestore(facts) {
   return needsReboot(facts) && facts.rebootFailedAt !== void 0;
 }
+function restoresSettings(shadow2, facts) {
+  return purposeOf(shadow2) === "Settings" && facts?.rebootFailedAt !== void 0;
+}
 function allowedAtReboot({ pending: pending2 }) {
   const isPending = pending2.some((one) => one.class === "NeedsReboot") && !pending2.some((one) => one.class === "Refused");
   return isPending ? "NeedsReboot" : "None";
@@ -6215,8 +6116,8 @@ function slotOfPair(pair, now) {
   if (rollback !== void 0) return { deadline: startDeadline(rollback), expires: false };
   const failedAt2 = failedCheckAt({ ...pair, now });
   if (failedAt2 !== void 0) return { deadline: failedAt2, expires: false };
-  if (rebootRequested(shadow2)) return slotAfterReboot(pair, now);
-  return wasEverStarted(shadow2) ? void 0 : slotWithoutRecord(pair, pair.node);
+  if (shadow2.record.rebootRequestedAt !== void 0) return slotAfterReboot(pair, now);
+  return shadow2.record.startedAt !== void 0 ? void 0 : slotWithoutRecord(pair, pair.node);
 }
 function slotOfSettings({ shadow: shadow2 }, facts) {
   if (awaitsRestore(facts)) return { deadline: facts.rebootFailedAt + START_LIMIT_MS, expires: false };
@@ -6269,9 +6170,9 @@ function awaitsAgent({ status }) {
 var MIN_NODES = 2;
 function versionsOf(nodes) {
   const counts = /* @__PURE__ */ new Map();
-  const add2 = (version2, what) => {
-    const release3 = releaseOf(version2);
-    const count2 = counts.get(release3) ?? { version: version2, running: 0, offered: 0 };
+  const add2 = (version3, what) => {
+    const release3 = releaseOf(version3);
+    const count2 = counts.get(release3) ?? { version: version3, running: 0, offered: 0 };
     count2[what] += 1;
     counts.set(release3, count2);
   };
@@ -6284,9 +6185,9 @@ function versionsOf(nodes) {
   const enough = Math.min(MIN_NODES, statuses.length);
   return [...counts.values()].map((count2) => ({ ...count2, hasAge: count2.running + count2.offered >= enough }));
 }
-function agesSince(version2, counts, known, now) {
-  if (!counts.some((one) => one.hasAge && sameVersion(one.version, version2))) return void 0;
-  return parseTime(known.find((one) => sameVersion(one.version, version2))?.firstOfferedTime) ?? now;
+function agesSince(version3, counts, known, now) {
+  if (!counts.some((one) => one.hasAge && sameVersion(one.version, version3))) return void 0;
+  return parseTime(known.find((one) => sameVersion(one.version, version3))?.firstOfferedTime) ?? now;
 }
 
 // packages/controller/src/plan/group-order.ts
@@ -6305,19 +6206,19 @@ var GroupOrder = class {
    * Why the node must not start its update to `version`, or undefined. The messages name no nodes, so that a step of one node
    * does not rewrite the conditions of all that wait; {@link awaitedBy} has them.
    */
-  check({ group: group2 }, version2) {
+  check({ group: group2 }, version3) {
     if (group2 === void 0 || group2.after.length === 0) return void 0;
-    const earlier = group2.after.filter((name) => this.#updatesTo(name, version2));
-    const behind = earlier.find((name) => this.#standing(name, version2).isBehind);
+    const earlier = group2.after.filter((name) => this.#updatesTo(name, version3));
+    const behind = earlier.find((name) => this.#standing(name, version3).isBehind);
     const own2 = `spec.after of ${NODE_GROUP_KIND} "${group2.name}"`;
     if (behind !== void 0) {
-      const nodes = this.#standing(behind, version2).behind;
-      this.#awaitedBy.set(group2.name, { name: behind, version: version2, nodes });
+      const nodes = this.#standing(behind, version3).behind;
+      this.#awaitedBy.set(group2.name, { name: behind, version: version3, nodes });
       const which = `${NODE_GROUP_KIND} "${behind}"`;
-      const message2 = nodes.length === 0 ? `${which} has no nodes, and is to go first (${own2})` : `Nodes of ${which} must run ${version2} or a later version first, and be Ready (${own2}). The condition Progressing of "${group2.name}" names them`;
+      const message2 = nodes.length === 0 ? `${which} has no nodes, and is to go first (${own2})` : `Nodes of ${which} must run ${version3} or a later version first, and be Ready (${own2}). The condition Progressing of "${group2.name}" names them`;
       return { reason: "WaitingForNodeGroup", message: message2 };
     }
-    const retryAt = Math.max(0, ...earlier.map((name) => this.#standing(name, version2).since)) + group2.soakMs;
+    const retryAt = Math.max(0, ...earlier.map((name) => this.#standing(name, version3).since)) + group2.soakMs;
     if (earlier.length === 0 || retryAt <= this.#input.now) return void 0;
     const message = `The groups that go first (${own2}) have updated; spec.soak of the group ends at ${rfc3339(retryAt)}`;
     return { reason: "Soaking", message, retryAt };
@@ -6326,41 +6227,38 @@ var GroupOrder = class {
   awaitedBy(name) {
     return this.#awaitedBy.get(name);
   }
-  #updatesTo(name, version2) {
+  #updatesTo(name, version3) {
     const group2 = this.#groups.get(name);
-    return group2 !== void 0 && isWanted(version2, group2.policy.versions);
+    return group2 !== void 0 && isWanted(version3, group2.policy.versions);
   }
-  #standing(name, version2) {
-    const key2 = `${name} ${version2}`;
-    const standing = this.#standings.get(key2) ?? this.#standingOf(this.#members.get(name) ?? [], version2);
+  #standing(name, version3) {
+    const key2 = `${name} ${version3}`;
+    const standing = this.#standings.get(key2) ?? this.#standingOf(this.#members.get(name) ?? [], version3);
     this.#standings.set(key2, standing);
     return standing;
   }
-  #standingOf(members2, version2) {
+  #standingOf(members2, version3) {
     const counted = members2.filter(({ node }) => node !== void 0 && skippedBy(node) === void 0);
-    const behind = counted.filter((member) => !this.#isDone(member, version2)).map(({ name }) => name);
+    const behind = counted.filter((member) => !this.#isDone(member, version3)).map(({ name }) => name);
     const isBehind = members2.length === 0 || behind.length > 0;
     return {
       isBehind,
       behind,
-      since: Math.max(this.#input.offeredSince(version2) ?? 0, this.#doneSince(counted, version2))
+      since: Math.max(this.#input.offeredSince(version3) ?? 0, this.#doneSince(counted, version3))
     };
   }
-  #isDone(member, version2) {
+  #isDone(member, version3) {
     if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
     const running = member.shadow.status?.current_version ?? "";
     const hasFailed = this.#input.failed.some((one) => one.name === member.name && sameVersion(one.version, running));
-    const isBeyond = member.policy.versions.pin === void 0 && isLater(running, version2);
-    return !hasFailed && (sameVersion(running, version2) || isBeyond);
+    return !hasFailed && isAtOrBeyond(running, version3, member.policy.versions);
   }
   /** A time in the future is of a clock that was wrong. */
-  #doneSince(members2, version2) {
+  #doneSince(members2, version3) {
     const known = (at2) => at2 === void 0 || at2 > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at2];
     const successes = members2.flatMap(({ shadow: shadow2, policy }) => {
       const last = shadow2 === void 0 ? void 0 : success(shadow2);
-      const { pin } = policy.versions;
-      const isBeyond = pin === void 0 && isLater(last?.version ?? "", version2);
-      return isBeyond || sameVersion(last?.version, version2) ? known(last?.at) : [];
+      return last !== void 0 && isAtOrBeyond(last.version, version3, policy.versions) ? known(last.at) : [];
     });
     if (successes.length > 0) return Math.max(...successes);
     const joins = members2.flatMap(({ node }) => known(parseTime(node?.metadata.creationTimestamp)));
@@ -6372,14 +6270,14 @@ var GroupOrder = class {
 var SettingsRollouts = class {
   #settings;
   #rollouts;
-  constructor(managedNodes, settings2) {
+  constructor(managedNodes, settings2, now) {
     const all = managedNodes.flatMap((managedNode) => {
       const facts = settings2.get(managedNode.name);
       return facts === void 0 ? [] : [{ managedNode, facts }];
     });
     const byKey = Map.groupBy(all, ({ managedNode, facts }) => keyOf4(managedNode, facts));
     this.#settings = settings2;
-    this.#rollouts = new Map([...byKey].map(([key2, nodes]) => [key2, rolloutOf(nodes)]));
+    this.#rollouts = new Map([...byKey].map(([key2, nodes]) => [key2, rolloutOf(nodes, now)]));
   }
   /** Returns why a node at rest may not change its settings yet. */
   whyNotChanged(node) {
@@ -6389,9 +6287,16 @@ var SettingsRollouts = class {
   }
   /** Returns why a node may not be rebooted for its settings yet. */
   whyNotRebooted(node) {
-    const rollout = this.#of(node);
-    if (rollout === void 0 || rollout.failed.includes(node.name)) return void 0;
+    const rollout = this.#triedBy(node);
+    if (rollout === void 0) return void 0;
     return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? void 0 : FIRST);
+  }
+  /** True when not even an update may bring the settings. */
+  areStopped(node) {
+    const rollout = this.#triedBy(node);
+    if (rollout === void 0) return false;
+    const isTrial = !rollout.isBooted && rollout.failed.length + rollout.late > 0;
+    return isTrial || tooManyFailed(node, rollout) !== void 0;
   }
   changes(node) {
     const rollout = this.#of(node);
@@ -6401,23 +6306,48 @@ var SettingsRollouts = class {
     const rollout = this.#of(node);
     if (rollout !== void 0) rollout.rebooting += 1;
   }
+  /** Undefined also for a node that gets back what was before, which has been good. */
+  #triedBy(node) {
+    const rollout = this.#of(node);
+    return rollout?.failed.includes(node.name) === true ? void 0 : rollout;
+  }
   #of(node) {
     const facts = this.#settings.get(node.name);
     return facts && this.#rollouts.get(keyOf4(node, facts));
   }
 };
 var NOTHING = hashOfSettings([]);
-function rolloutOf(nodes) {
-  const inForce = nodes.filter(({ facts }) => facts.state === "inForce" || facts.state === "none");
+function rolloutOf(nodes, now) {
+  const waiting3 = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key: key2 }) => key2)));
+  const inForce = nodes.filter(
+    ({ facts: { state: state2, conflicts } }) => (state2 === "inForce" || state2 === "none") && !conflicts.some((key2) => waiting3.has(key2))
+  );
   return {
     members: nodes.length,
     failed: nodes.filter(({ facts }) => facts.state === "failed").map(({ managedNode }) => managedNode.name),
-    late: nodes.filter(({ facts }) => facts.isLate === true && facts.hash !== NOTHING).length,
-    isProved: inForce.length > 0,
+    late: nodes.filter((one) => isLate(one, now)).length,
+    isProved: inForce.some(hasAny),
     isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === "None"),
     changing: nodes.filter(({ facts }) => isChanging(facts)).length,
-    rebooting: nodes.filter(({ managedNode: { shadow: shadow2 } }) => shadow2 !== void 0 && isReboot(shadow2)).length
+    rebooting: nodes.filter((one) => isRebooting(one, now)).length
   };
+}
+function hasAny({ managedNode: { shadow: shadow2 }, facts: { pending: pending2, conflicts } }) {
+  const own2 = shadow2 === void 0 ? [] : ownSettings(requestedOf(shadow2));
+  const open = /* @__PURE__ */ new Set([...pending2.map(({ key: key2 }) => key2), ...conflicts]);
+  return own2.length === 0 || own2.some(({ key: key2 }) => !open.has(key2));
+}
+function isLate({ managedNode: { shadow: shadow2, policy }, facts }, now) {
+  if (shadow2 === void 0 || facts.hash === NOTHING) return false;
+  if (!isUnderWay(shadow2)) return facts.isLate === true;
+  const isOther = facts.state === "failed" || facts.state === "requested";
+  if (purposeOf(shadow2) !== "Settings" || isOther) return false;
+  const deadline = deadlineOf(shadow2, policy, now);
+  return now >= deadline && !isAccepted(deadline, policy, now);
+}
+function isRebooting({ managedNode: { shadow: shadow2, policy }, facts }, now) {
+  if (shadow2 === void 0 || purposeOf(shadow2) !== "Settings" || facts.rebootFailedAt !== void 0) return false;
+  return now < deadlineOf(shadow2, policy, now);
 }
 function isAtRest({ managedNode: { shadow: shadow2 } }) {
   return shadow2 !== void 0 && isSettled(shadow2);
@@ -6445,26 +6375,22 @@ function fleetStateOf(snapshot, now) {
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
   const selected2 = managedNodes.filter(({ node }) => node !== void 0 && isSelected(node, policy));
   const versions = versionsOf(selected2);
-  const failed2 = failedNodes(snapshot, versions, now);
-  const offeredSince = (version2) => agesSince(version2, versions, config?.status?.versions ?? [], now);
+  const failed2 = failedNodes(snapshot, selected2, versions, now);
+  const offeredSince = (version3) => agesSince(version3, versions, config?.status?.versions ?? [], now);
   const checks3 = new Checks(snapshot.checks, now);
   const drained = managedNodes.filter((one) => isDrained2(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
-  const workloads = new Workloads(snapshot.allPods, drained, now);
-  const staged2 = [...slots.keys()].filter(({ shadow: shadow2 }) => shadow2?.spec.state === "StagedAndPerformedUpdate");
-  const draining = /* @__PURE__ */ new Set([...drained, ...staged2.map(({ name }) => name)]);
   const stale = staleResources(snapshot.watchLags);
   return {
     policy,
     settings: settings2,
-    settingsRollouts: new SettingsRollouts(managedNodes, settings2),
+    settingsRollouts: new SettingsRollouts(managedNodes, settings2, now),
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,
     clockSkewMs: snapshot.clockSkewMs,
     drains: new Drains(snapshot, now),
     checks: checks3,
-    workloads,
-    room: new Room({ nodes: snapshot.nodes, draining, workloads }),
+    workloads: new Workloads(snapshot.allPods, drained, now),
     versions,
     offeredSince,
     estimate: estimateOf(managedNodes, policy.maintenance),
@@ -6472,10 +6398,10 @@ function fleetStateOf(snapshot, now) {
     stuck,
     orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
     failed: failed2,
-    frozen: frozenVersions(failed2, { snapshot, versions, managed: selected2.length, now }),
+    frozen: frozenVersions(failed2, { snapshot, versions, selected: selected2, now }),
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, status])),
-    nodesOverLimit: nodesOverLimit([...slots.keys()], limitsOf2(unavailable)),
+    nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings2), limitsOf2(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf2(slots),
@@ -6499,9 +6425,13 @@ function settingsByNode(managedNodes, now) {
 }
 function isDrained2({ shadow: shadow2 }, listedFrom, now) {
   if (shadow2 === void 0) return false;
-  if (shadow2.spec.state === "MonitoringUpdate") return (stateSince(shadow2.spec, now) ?? now) + 1e3 > listedFrom;
-  if (shadow2.spec.state === "RebootedIntoUpdate") return true;
-  return shadow2.spec.state === "Idle" && rebootRequested(shadow2) && !isSettled(shadow2);
+  const state2 = stateOf(shadow2);
+  return state2 === "Proving" ? (stateSince(shadow2.spec, now) ?? now) + 1e3 > listedFrom : STATES[state2].evicts;
+}
+function mayWait(nodes, settings2) {
+  return nodes.filter(
+    ({ name, shadow: shadow2 }) => shadow2 === void 0 || purposeOf(shadow2) !== "Rollback" && !restoresSettings(shadow2, settings2.get(name))
+  );
 }
 function isOrphaned(managedNode, slots) {
   const { node, shadow: shadow2 } = managedNode;
@@ -6540,17 +6470,20 @@ function requestedPolicy({ node, shadow: shadow2, policy, group: group2 }, now) 
   const rollback = currentRollback(shadow2, policy, now);
   if (rollback !== void 0 && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
   if (!isSelected(node, policy)) return { ...policy, settings: [] };
-  return group2?.problem === void 0 ? policy : { ...policy, settings: requestedOf(shadow2) };
+  if (group2?.problem === void 0) return policy;
+  const known = requestedOf(shadow2);
+  const isKept = group2.problem.startsWith("spec.versions");
+  return { ...policy, settings: isKept ? known : [...settingsOfVersions(policy.versions), ...ownSettings(known)] };
 }
 var RECENT_MS = 24 * 60 * 6e4;
 function inOrder2(candidates, ordering) {
   return candidates.map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) })).toSorted((a, b) => compare(a.rank, b.rank)).map(({ candidate }) => candidate);
 }
 function rankOf(candidate, { ownNode, isBlocked, isLast, now }) {
-  const { node, shadow: shadow2, version: version2, status, policy } = candidate;
+  const { node, shadow: shadow2, version: version3, status, policy } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
-  const positions = { Name: () => "", Random: () => shuffled(uid, version2), OldestBoot: () => byTime(status.bootTime) };
+  const positions = { Name: () => "", Random: () => shuffled(uid, version3), OldestBoot: () => byTime(status.bootTime) };
   const position = positions[order]();
   const own2 = name === ownNode ? 1 : 0;
   return [
@@ -6577,8 +6510,8 @@ function lastAttempt({ shadow: shadow2, former: former2, group: group2 }, now) {
   const since = Math.max(isExcused ? 0 : startedAt(shadow2) ?? 0, former2?.startedAt ?? 0);
   return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
 }
-function shuffled(uid, version2) {
-  return (0, import_node_crypto3.createHash)("sha256").update(`${uid}/${version2}`).digest("hex");
+function shuffled(uid, version3) {
+  return (0, import_node_crypto3.createHash)("sha256").update(`${uid}/${version3}`).digest("hex");
 }
 function priority(text6) {
   return text6 !== void 0 && /^-?\d{1,9}$/u.test(text6) ? Number(text6) : 0;
@@ -6628,22 +6561,18 @@ function shadowReference({ metadata: { name, namespace = "", uid } }) {
 
 // packages/controller/src/plan/facts/blocked-drains.ts
 var WAITS = { baseMs: 60 * 6e4, capMs: 24 * 60 * 6e4 };
-function attemptsOf({ metadata: { annotations = {} } }) {
-  const [count2 = "", time2 = ""] = (annotations[BLOCKED_DRAINS_ANNOTATION] ?? "").split("=");
-  return { count: /^\d{1,6}$/u.test(count2) ? Number(count2) : 0, time: time2 };
+function oneMoreBlockedDrain({ record: record7 }, at2) {
+  return { count: (record7.blockedDrains?.count ?? 0) + 1, at: at2 };
 }
-function oneMoreBlockedDrain(shadow2, time2) {
-  return `${attemptsOf(shadow2).count + 1}=${time2}`;
-}
-function nextTryAt(shadow2, now) {
-  const { count: count2, time: time2 } = attemptsOf(shadow2);
+function nextTryAt({ record: record7 }, now) {
+  const { count: count2 = 0, at: time2 } = record7.blockedDrains ?? {};
   const at2 = parseTime(time2);
   if (at2 === void 0 || count2 === 0 || at2 > now + CLOCK_TOLERANCE_MS) return 0;
   return at2 + delayAfter(count2, WAITS);
 }
 function isTrying(shadow2) {
-  const { time: time2 } = attemptsOf(shadow2);
-  return isUnderWay(shadow2) && time2 !== "" && time2 === shadow2.metadata.annotations?.[UPDATE_STARTED_ANNOTATION];
+  const { blockedDrains, startedAt: startedAt2 } = shadow2.record;
+  return isUnderWay(shadow2) && blockedDrains !== void 0 && blockedDrains.at === startedAt2;
 }
 function mayBeDrained(drainable, shadow2) {
   return isDrainable(drainable) || drainable.fresh && drainable.mayOpen && isTrying(shadow2);
@@ -6671,6 +6600,7 @@ var REASONS = {
   MinimumAgeNotReached: { passes: "time", isIntended: true },
   VersionNotOffered: { passes: "manual", needsAttention: true, withoutTaint: true },
   HostSettingsNotApplied: { passes: "manual", needsAttention: true },
+  UpdateCheckFailed: { passes: "event", needsAttention: true, withoutTaint: true },
   HostLocked: { passes: "manual", needsAttention: true, withoutTaint: true },
   ChangingSettings: { passes: "time" },
   SettingsConflict: { passes: "manual", withoutTaint: true },
@@ -6690,7 +6620,6 @@ var REASONS = {
   HookFailed: { passes: "time" },
   DrainBlocked: { passes: "event" },
   WorkloadsNotReady: { passes: "event" },
-  NoRoom: { passes: "event" },
   WaitingForCapacity: { passes: "capacity" },
   MaxUnavailableReached: { passes: "capacity" },
   WaitingForZone: { passes: "capacity" },
@@ -6716,74 +6645,97 @@ function countsByReason(reasons) {
 function specRejected(writeRejection) {
   return { reason: "SpecWriteRejected", message: `The spec could not be written: ${writeRejection}` };
 }
-function firstOf2(gates, input) {
-  for (const gate of gates) {
-    const blocked3 = gate(input);
-    if (blocked3 !== void 0) return blocked3;
+function firstOf(asked, input) {
+  for (const one of asked) {
+    const answer2 = one(input);
+    if (answer2 !== void 0) return answer2;
   }
   return void 0;
 }
 
-// packages/controller/src/plan/annotations.ts
-function annotationsOf(transition2, { shadow: shadow2, node }) {
+// packages/controller/src/plan/record-after.ts
+function recordAfter(transition2, { shadow: shadow2, node }) {
   return {
+    ...shadow2.record,
+    isUnreadable: void 0,
     ...started(transition2, shadow2),
-    ...endedByConfig2(transition2, shadow2),
+    ...endedByConfig2(transition2),
     ...reboot(transition2, shadow2),
     ...bootBefore(transition2, shadow2, node),
-    ...beforeDrain(transition2, shadow2),
-    ...jobs(transition2, shadow2),
-    ...members(transition2, shadow2),
+    ...beforeDrain(transition2),
+    ...jobs(transition2),
+    ...members(transition2),
+    ...otherReport(transition2, shadow2),
     ...BY_OUTCOME[transition2.outcome]?.(transition2, shadow2, node)
   };
 }
+var timeOf3 = ({ state_transition_timestamp: time2 }) => time2 ?? "";
 function started({ outcome, spec, group: group2 }, shadow2) {
   const isUnknown = isUnderWay(shadow2) && spec.state === "Idle" && !hasStarted(shadow2);
   if (outcome !== "Started" && !isUnknown) return {};
   return {
-    [UPDATE_STARTED_ANNOTATION]: spec.state_transition_timestamp ?? null,
-    ...outcome === "Started" && { [STARTED_FROM_ANNOTATION]: shadow2.status?.current_version ?? null },
-    ...group2 === void 0 ? without2(shadow2, NODE_GROUP_ANNOTATION) : { [NODE_GROUP_ANNOTATION]: group2 },
-    ...without2(shadow2, UPDATE_SUCCEEDED_ANNOTATION)
+    startedAt: timeOf3(spec),
+    ...outcome === "Started" && { from: shadow2.status?.current_version },
+    group: group2,
+    succeeded: void 0,
+    ...sameVersion(shadow2.status?.current_version, spec.version) ? beforeReboot(shadow2) : beforeUpdate(spec, shadow2)
   };
 }
-function endedByConfig2({ outcome, because, spec }, shadow2) {
-  if (outcome === "Started") return without2(shadow2, ENDED_BY_CONFIG_ANNOTATION);
-  const isFleetWide = outcome === "Deferred" && because !== void 0 && traitsOf(because.reason).fleetWide === true;
-  if (!isFleetWide && outcome !== "Interrupted" && outcome !== "Superseded") return {};
-  return { [ENDED_BY_CONFIG_ANNOTATION]: spec.state_transition_timestamp ?? null };
+function beforeReboot(shadow2) {
+  return { updated: latestUpdate(shadow2), ...hiddenFailure(shadow2) };
+}
+function hiddenFailure({ record: { failed: failed2 } }) {
+  return failed2 === void 0 ? {} : { failed: { ...failed2, isHidden: true } };
+}
+function otherReport({ spec }, shadow2) {
+  const { failed: failed2 } = shadow2.record;
+  const isEnd = isUnderWay(shadow2) && spec.state === "Idle";
+  if (!isEnd || failed2 === void 0 || !sameVersion(failed2.version, shadow2.spec.version)) return {};
+  const isRetry = (startedAt(shadow2) ?? 0) > (parseTime(failed2.at) ?? Infinity);
+  return isRetry ? {} : hiddenFailure(shadow2);
+}
+function beforeUpdate({ version: wanted }, shadow2) {
+  const { failed: failed2 } = shadow2.record;
+  if (failed2 === void 0 || !sameVersion(failed2.version, wanted))
+    return { updated: void 0, ...hiddenFailure(shadow2) };
+  const { isHidden: _, ...shown2 } = failed2;
+  return { updated: void 0, failed: shown2 };
+}
+function endedByConfig2({ outcome, because, spec }) {
+  if (outcome === "Started") return { endedByConfigAt: void 0 };
+  const isByConfig = outcome === "Deferred" && because !== void 0 && isOfConfig(because.reason);
+  return isByConfig || outcome === "Interrupted" || outcome === "Superseded" ? { endedByConfigAt: timeOf3(spec) } : {};
+}
+function isOfConfig(reason2) {
+  return traitsOf(reason2).fleetWide === true && reason2 !== "CheckNotPassed";
 }
 function reboot({ outcome, spec }, shadow2) {
-  if (outcome === "Succeeded" || outcome === "Reverted" || isSettled(shadow2))
-    return without2(shadow2, REBOOT_REQUESTED_ANNOTATION);
+  if (outcome === "Succeeded" || outcome === "Reverted" || isSettled(shadow2)) return { rebootRequestedAt: void 0 };
   const isRequested = [shadow2.spec, spec].some(
     ({ state: state2 }) => state2 === "RebootedIntoUpdate" || state2 === "MonitoringUpdate"
   );
-  if (!isRequested || rebootRequested(shadow2)) return {};
-  return { [REBOOT_REQUESTED_ANNOTATION]: spec.state_transition_timestamp ?? null };
+  return isRequested && shadow2.record.rebootRequestedAt === void 0 ? { rebootRequestedAt: timeOf3(spec) } : {};
 }
 function bootBefore({ spec }, shadow2, { bootID: bootID2 }) {
-  if (spec.state === "Idle") return without2(shadow2, BOOT_BEFORE_ANNOTATION);
+  if (spec.state === "Idle") return { bootBefore: void 0 };
   const isRequested = spec.state === "RebootedIntoUpdate" && shadow2.spec.state !== spec.state;
-  return isRequested && bootID2 !== "" ? { [BOOT_BEFORE_ANNOTATION]: bootID2 } : {};
+  return isRequested && bootID2 !== "" ? { bootBefore: bootID2 } : {};
 }
-var MAX_NAMES2 = 50;
-function beforeDrain({ unreadyBefore, evictedWorkloads }, shadow2) {
+var MAX_NAMES3 = 50;
+function beforeDrain({ unreadyBefore: unreadyBefore2, evictedWorkloads }) {
   return {
-    ...names(UNREADY_BEFORE_ANNOTATION, unreadyBefore, shadow2),
-    ...names(EVICTED_WORKLOADS_ANNOTATION, evictedWorkloads, shadow2)
+    ...unreadyBefore2 !== void 0 && { unreadyBefore: firstOf2(unreadyBefore2) },
+    ...evictedWorkloads !== void 0 && { evictedWorkloads: firstOf2(evictedWorkloads) }
   };
 }
-function names(annotation, found, shadow2) {
-  if (found === void 0) return {};
-  return found.length === 0 ? without2(shadow2, annotation) : { [annotation]: found.slice(0, MAX_NAMES2).join(",") };
+function firstOf2(found) {
+  return found.length === 0 ? void 0 : found.slice(0, MAX_NAMES3);
 }
-function jobs({ jobs: value2 }, shadow2) {
-  return value2 == null ? without2(shadow2, ...value2 === null ? [JOBS_ANNOTATION] : []) : { [JOBS_ANNOTATION]: value2 };
+function jobs({ jobs: value2 }) {
+  return value2 === void 0 ? {} : { jobs: value2 ?? void 0 };
 }
-function members({ members: value2 }, shadow2) {
-  if (value2 === void 0) return {};
-  return value2 === null ? without2(shadow2, QUORUM_MEMBERS_ANNOTATION) : { [QUORUM_MEMBERS_ANNOTATION]: value2 };
+function members({ members: value2 }) {
+  return value2 === void 0 ? {} : { members: firstOf2(value2) };
 }
 var cancelled = (transition2, shadow2, node) => ({
   ...oneMore(shadow2),
@@ -6791,10 +6743,8 @@ var cancelled = (transition2, shadow2, node) => ({
   ...failedVersion(transition2, shadow2, node)
 });
 var BY_OUTCOME = {
-  /** It uses up a user's request for another attempt. */
   Started: (transition2, shadow2) => ({
-    ...without2(shadow2, RETRY_ANNOTATION),
-    ...lostSettings(transition2, shadow2),
+    ...transition2.restores !== true && lostSettings(transition2, shadow2),
     ...transition2.isBlocked === true && blockedDrain(shadow2, transition2.spec),
     ...!sameVersion(shadow2.status?.current_version, transition2.spec.version) && endRollback(transition2, shadow2)
   }),
@@ -6806,24 +6756,24 @@ var BY_OUTCOME = {
   Configured: (transition2, shadow2) => ({
     ...endedRollback(transition2, shadow2),
     ...bootAtGrant(transition2, shadow2),
-    ...transition2.proves === true ? proved(shadow2) : lostSettings(transition2, shadow2)
+    ...transition2.proves === true ? { settingsProved: provedNow(shadow2) } : lostSettings(transition2, shadow2)
   }),
-  SettingsFailed: (transition2, shadow2) => settingsFailed(transition2, shadow2, transition2.failedSettings ?? ""),
+  SettingsFailed: (transition2, shadow2) => purposeOf(shadow2) === "Settings" ? failedReboot(transition2, shadow2) : { settingsFailed: { hash: transition2.failedSettings ?? "", at: timeOf3(transition2.spec) } },
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
   Reverting: (transition2, shadow2, node) => ({
-    ...without2(shadow2, UNSUCCESSFUL_ATTEMPTS_ANNOTATION),
+    unsuccessful: void 0,
     ...oneMoreAttempt(shadow2),
     ...failedVersion(transition2, shadow2, node),
     ...startRollback(transition2, shadow2)
   }),
   Reverted: (transition2, shadow2) => ({
+    ...UNTIL_REVERTED,
     ...succeededWith(transition2, shadow2),
-    ...doneRollback(shadow2),
-    ...without2(shadow2, ...UNTIL_REVERTED)
+    ...doneRollback(shadow2)
   }),
-  Withdrawn: (_, shadow2) => ({ [WITHDRAWN_ATTEMPTS_ANNOTATION]: String(withdrawn(shadow2) + 1) }),
+  Withdrawn: (_, shadow2) => ({ withdrawn: withdrawn(shadow2) + 1 }),
   Deferred: (transition2, shadow2) => ({
     ...deferredAfter(transition2, shadow2),
     ...failedJob2(transition2, shadow2),
@@ -6831,76 +6781,61 @@ var BY_OUTCOME = {
   }),
   Succeeded: (transition2, shadow2) => ({
     ...succeededWith(transition2, shadow2),
-    ...isReboot(shadow2) ? rebooted(transition2, shadow2) : updated(transition2, shadow2),
-    ...proved(shadow2)
+    ...purposeOf(shadow2) === "Settings" ? rebooted(transition2, shadow2) : updated(transition2, shadow2),
+    settingsProved: provedNow(shadow2)
   })
 };
-function proved(shadow2) {
-  const record6 = provedRecord(shadow2);
-  return record6 === null ? without2(shadow2, SETTINGS_PROVED_ANNOTATION) : { [SETTINGS_PROVED_ANNOTATION]: record6 };
-}
 function lostSettings({ spec }, shadow2) {
   const isGrant = (spec.settings?.allow ?? "None") !== "None";
-  const record6 = isGrant ? recordAtGrant(shadow2, requestedOf({ spec })) : recordAtChange(shadow2);
-  return record6 === void 0 ? {} : { [SETTINGS_PROVED_ANNOTATION]: record6 };
+  return { settingsProved: isGrant ? provedAtGrant(shadow2, requestedOf({ spec })) : provedAtChange(shadow2) };
 }
+var UNTIL_REVERTED = {
+  blockedDrains: void 0,
+  unsuccessful: void 0,
+  withdrawn: void 0,
+  attempts: void 0,
+  deferredAfterSeconds: void 0,
+  unreadyBefore: void 0,
+  evictedWorkloads: void 0,
+  members: void 0,
+  group: void 0
+};
+var UNTIL_SUCCESS = { ...UNTIL_REVERTED, failed: void 0 };
 function updated(transition2, shadow2) {
-  return {
-    ...updateSeconds(transition2, shadow2),
-    ...without2(shadow2, ...UNTIL_SUCCESS, SETTINGS_REBOOTED_ANNOTATION)
-  };
+  return { ...UNTIL_SUCCESS, settingsRebooted: void 0, ...updateSeconds(transition2, shadow2) };
 }
 function rebooted({ spec }, shadow2) {
   const isOther = attempts(shadow2, shadow2.spec.version ?? "") === 0;
-  const ended = UNTIL_REVERTED.filter((name) => name !== FAILED_ATTEMPTS_ANNOTATION || !isOther);
-  const hash2 = hashOfSettings(requestedOf(shadow2));
+  const { attempts: counted, unsuccessful: all } = shadow2.record;
   return {
-    [SETTINGS_REBOOTED_ANNOTATION]: `${hash2}=${spec.state_transition_timestamp ?? ""}`,
-    ...without2(shadow2, ...ended)
+    ...UNTIL_REVERTED,
+    ...isOther && counted !== void 0 && { attempts: counted, unsuccessful: all },
+    settingsRebooted: { hash: hashOfSettings(requestedOf(shadow2)), at: timeOf3(spec) }
   };
 }
-function settingsFailed({ spec }, shadow2, hash2) {
-  const record6 = `${hash2}=${spec.state_transition_timestamp ?? ""}`;
-  return {
-    [SETTINGS_FAILED_ANNOTATION]: record6,
-    ...isReboot(shadow2) && { [SETTINGS_REBOOTED_ANNOTATION]: record6 }
-  };
-}
-var UNTIL_SUCCESS = [
-  BLOCKED_DRAINS_ANNOTATION,
-  UNSUCCESSFUL_ATTEMPTS_ANNOTATION,
-  WITHDRAWN_ATTEMPTS_ANNOTATION,
-  FAILED_ATTEMPTS_ANNOTATION,
-  FAILED_VERSION_ANNOTATION,
-  DEFERRED_AFTER_ANNOTATION,
-  UNREADY_BEFORE_ANNOTATION,
-  EVICTED_WORKLOADS_ANNOTATION,
-  QUORUM_MEMBERS_ANNOTATION,
-  NODE_GROUP_ANNOTATION
-];
-var UNTIL_REVERTED = UNTIL_SUCCESS.filter((name) => name !== FAILED_VERSION_ANNOTATION);
 function succeededWith({ spec }, shadow2) {
-  return { [UPDATE_SUCCEEDED_ANNOTATION]: `${shadow2.spec.version ?? ""}=${spec.state_transition_timestamp ?? ""}` };
+  const isReboot = purposeOf(shadow2) === "Settings";
+  return { succeeded: { version: shadow2.spec.version ?? "", at: timeOf3(spec), ...isReboot && { isReboot } } };
 }
 function startRollback({ spec, previous = "" }, shadow2) {
-  return { [ROLLBACK_ANNOTATION]: `${shadow2.spec.version ?? ""}=${previous}=${spec.state_transition_timestamp ?? ""}` };
+  return { rollback: { failed: shadow2.spec.version ?? "", previous, since: timeOf3(spec), isDone: false } };
 }
-function endRollback({ spec }, shadow2) {
-  const { previous, isDone } = rollbackOf(shadow2) ?? {};
-  return isDone === false && sameVersion(previous, spec.version) ? {} : without2(shadow2, ROLLBACK_ANNOTATION);
+function endRollback({ spec }, { record: { rollback } }) {
+  const isToPrevious = rollback?.isDone === false && sameVersion(rollback.previous, spec.version);
+  return isToPrevious ? {} : { rollback: void 0 };
 }
-function doneRollback({ metadata: { annotations = {} } }) {
-  return { [ROLLBACK_ANNOTATION]: `${annotations[ROLLBACK_ANNOTATION] ?? ""}=done` };
+function doneRollback({ record: { rollback } }) {
+  return { rollback: rollback && { ...rollback, isDone: true } };
 }
 function bootAtGrant({ spec }, shadow2) {
   const isGrant = (spec.settings?.allow ?? "None") !== "None";
-  return isGrant ? { [SETTINGS_BOOT_ANNOTATION]: shadow2.status?.bootID ?? null } : without2(shadow2, SETTINGS_BOOT_ANNOTATION);
+  return { settingsBoot: isGrant ? shadow2.status?.bootID : void 0 };
 }
 function endedRollback({ spec }, shadow2) {
-  const { failed: failed2, previous, isDone = true } = rollbackOf(shadow2) ?? {};
+  const { failed: failed2, previous, isDone = true } = shadow2.record.rollback ?? {};
   if (isDone || lockOf({ spec }) === previous) return {};
   const runsFailed = sameVersion(shadow2.status?.current_version, failed2);
-  return runsFailed ? without2(shadow2, ROLLBACK_ANNOTATION) : doneRollback(shadow2);
+  return runsFailed ? { rollback: void 0 } : doneRollback(shadow2);
 }
 function failedJob2({ because }, shadow2) {
   return because?.reason === "CheckFailed" || because?.reason === "HookFailed" ? oneMore(shadow2) : {};
@@ -6909,47 +6844,48 @@ function heldPods({ because, spec }, shadow2) {
   const isHeld = because?.reason === "DrainBlocked" && shadow2.spec.state === "RebootedIntoUpdate";
   return isHeld && !isTrying(shadow2) ? blockedDrain(shadow2, spec) : {};
 }
-function blockedDrain(shadow2, { state_transition_timestamp: time2 }) {
-  return { [BLOCKED_DRAINS_ANNOTATION]: oneMoreBlockedDrain(shadow2, time2 ?? "") };
+function blockedDrain(shadow2, spec) {
+  return { blockedDrains: oneMoreBlockedDrain(shadow2, timeOf3(spec)) };
 }
 function oneMore(shadow2) {
-  return { [UNSUCCESSFUL_ATTEMPTS_ANNOTATION]: String(unsuccessful(shadow2) + 1) };
+  return { unsuccessful: unsuccessful(shadow2) + 1 };
 }
 function oneMoreAttempt(shadow2) {
-  const version2 = shadow2.spec.version ?? "";
-  return { [FAILED_ATTEMPTS_ANNOTATION]: `${version2}=${attempts(shadow2, version2) + 1}` };
+  const version3 = shadow2.spec.version ?? "";
+  return { attempts: { version: version3, count: attempts(shadow2, version3) + 1 } };
 }
 function failedVersion(transition2, shadow2, node) {
   const { outcome, because, spec } = transition2;
   const code = outcome === "Failed" ? reportedFailure(shadow2, node) : failureAtEnd(shadow2, node, because?.reason);
-  if (isReboot(shadow2)) return code === void 0 && !hasRefused(shadow2) ? {} : failedReboot(transition2, shadow2);
-  if (code === void 0 || isRollingBack(shadow2)) return {};
-  const { version: version2 } = shadow2.spec;
-  return { [FAILED_VERSION_ANNOTATION]: `${version2 ?? ""}=${code}=${spec.state_transition_timestamp ?? ""}` };
+  const purpose = purposeOf(shadow2);
+  if (purpose === "Settings") return code === void 0 && !hasRefused(shadow2) ? {} : failedReboot(transition2, shadow2);
+  if (code === void 0 || purpose === "Rollback") return {};
+  return { failed: { version: shadow2.spec.version ?? "", code, at: timeOf3(spec) } };
 }
 function hasRefused({ status }) {
   return status?.current_state === "ErrorReset" && status.lastOperation?.errorCode === "SettingsFailed";
 }
-function failedReboot(transition2, shadow2) {
+function failedReboot({ spec, restores = false }, shadow2) {
   const settings2 = requestedOf(shadow2);
-  return ownSettings(settings2).length === 0 ? {} : settingsFailed(transition2, shadow2, hashOfSettings(settings2));
+  if (ownSettings(settings2).length === 0 && !restores) return {};
+  const hash2 = hashOfSettings(settings2);
+  const isRestored2 = restores || hash2 === hashOf(shadow2.record.settingsProved ?? []);
+  const settingsRebooted = { hash: hash2, at: timeOf3(spec) };
+  return { settingsRebooted, ...!isRestored2 && { settingsFailed: settingsRebooted } };
 }
 function usesAttempt({ status }) {
   const code = status?.lastOperation?.errorCode;
   return code === void 0 || !isErrorCode(code) || ERROR_CODES[code] !== "RetrySoon";
 }
-function without2({ metadata: { annotations = {} } }, ...names2) {
-  return Object.fromEntries(names2.filter((name) => annotations[name] !== void 0).map((name) => [name, null]));
-}
 function updateSeconds({ spec, wasSuspended = false }, shadow2) {
   const isTypical = shadow2.progressing?.reason !== "DeadlineExceeded" && !wasSuspended;
   const seconds = isTypical ? secondsSoFar(shadow2, spec) : void 0;
-  return seconds === void 0 ? {} : { [UPDATE_SECONDS_ANNOTATION]: String(seconds) };
+  return seconds === void 0 ? {} : { updateSeconds: seconds };
 }
-function deferredAfter({ spec, because }, shadow2) {
-  const seconds = secondsSoFar(shadow2, spec);
+function deferredAfter({ spec, because, wasSuspended = false }, shadow2) {
+  const seconds = wasSuspended ? void 0 : secondsSoFar(shadow2, spec);
   const closed2 = because?.reason === "OutsideMaintenanceWindow" || because?.reason === "WindowTooShort";
-  return closed2 && seconds !== void 0 ? { [DEFERRED_AFTER_ANNOTATION]: String(seconds) } : {};
+  return closed2 && seconds !== void 0 ? { deferredAfterSeconds: seconds } : {};
 }
 function secondsSoFar(shadow2, spec) {
   const start = startedAt(shadow2);
@@ -6975,7 +6911,7 @@ function specChange(transition2, { node, shadow: shadow2 }) {
   const { uid, generation = 0 } = shadow2.metadata;
   const text6 = EVENTS[transition2.outcome](transition2, shadow2);
   const event2 = eventOn(node, shadow2, { ...text6, key: `${uid}/${generation}` });
-  return { ...transition2, shadow: shadow2, node, annotations: annotationsOf(transition2, { shadow: shadow2, node }), event: event2 };
+  return { ...transition2, shadow: shadow2, node, record: recordAfter(transition2, { shadow: shadow2, node }), event: event2 };
 }
 var FOR_SETTINGS = "for the settings of its group";
 function forSettings(before) {
@@ -7022,7 +6958,7 @@ var EVENTS = {
   }),
   Superseded: (_, before) => ({
     reason: "UpdateSuperseded",
-    message: isReboot(before) ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled` : `The configuration no longer allows ${before.spec.version ?? "?"}: this update is undone`
+    message: purposeOf(before) === "Settings" ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled` : `The configuration no longer allows ${before.spec.version ?? "?"}: this update is undone`
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: "UpdateSuperseded",
@@ -7042,11 +6978,11 @@ var EVENTS = {
   }),
   Succeeded: (_, before) => ({
     reason: "UpdateSucceeded",
-    message: isReboot(before) ? `Rebooted ${FOR_SETTINGS}` : `Updated to ${before.status?.current_version ?? "?"}`
+    message: purposeOf(before) === "Settings" ? `Rebooted ${FOR_SETTINGS}` : `Updated to ${before.status?.current_version ?? "?"}`
   }),
   Failed: (_, before) => {
     const { errorCode = "no error code", message = "no message" } = before.status?.lastOperation ?? {};
-    const what = isReboot(before) ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? "?"}`;
+    const what = purposeOf(before) === "Settings" ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? "?"}`;
     return { reason: "UpdateFailed", message: `${what} failed: ${errorCode}: ${message}` };
   }
 };
@@ -7093,7 +7029,7 @@ function nodeJobs({ managedNode, change, jobs: jobs2 }) {
   const { shadow: shadow2, node } = managedNode;
   const { start, create } = jobs2;
   const records = recordsNow(jobs2, shadow2);
-  const isSame2 = records === written(recordsOf(shadow2));
+  const isSame2 = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow2)));
   if (isSame2 && create.length === 0) return [];
   return [{ shadow: shadow2, node, records: isSame2 ? void 0 : records, event: hookEvent(jobs2, managedNode), start, create }];
 }
@@ -7109,22 +7045,26 @@ function hookEvent({ failed: failed2 }, { node, shadow: shadow2 }) {
 
 // packages/controller/src/plan/condition.ts
 var MINUTE_MS = 6e4;
-function upToDate(version2, isPinned, kept = []) {
+function upToDate(version3, isPinned, kept = []) {
   const which = isPinned ? "the pinned version" : "the version that its host is offered";
   const what = `Its host keeps settings that are no longer requested, since their former value is unset or unknown: ${namesOf(kept)}`;
   const next = "Set them on the host; status.settings.cannotUnset lists all";
-  return progressing("False", "UpToDate", `Runs ${version2}, ${which}${kept.length === 0 ? "" : `. ${what}. ${next}`}`);
+  return progressing("False", "UpToDate", `Runs ${version3}, ${which}${kept.length === 0 ? "" : `. ${what}. ${next}`}`);
 }
 function hostLocked(lock) {
   const what = `settings.updates.version-lock of its host is ${lock}, which no pin has set, so the node does not follow the fleet`;
   const next = "Set it to latest on the host (apiclient set updates.version-lock=latest), or pin the node to any version and end the pin. To leave the node on this version, pin it with spec.versions.pin of a BottlerocketNodeGroup";
   return progressing("False", "HostLocked", `${what}. ${next}`);
 }
-function updating(version2, podsProblem) {
+function unchecked(version3, { errorCode, message = "" }) {
+  const what = `Runs ${version3}; its host cannot check for updates (${errorCode ?? "no error code"})`;
+  return progressing("False", "UpdateCheckFailed", `${what}: ${message.slice(0, MAX_MESSAGE)}`);
+}
+function updating(version3, podsProblem) {
   if (podsProblem !== void 0) {
-    return stopped(`${version2} is staged; the pods on the node cannot be listed: ${podsProblem}`, "PodListFailed");
+    return stopped(`${version3} is staged; the pods on the node cannot be listed: ${podsProblem}`, "PodListFailed");
   }
-  return progressing("True", "Updating", `Updating to ${version2}; status.lastOperation names the step`);
+  return progressing("True", "Updating", `Updating to ${version3}; status.lastOperation names the step`);
 }
 function blockedDrain2(found, block2) {
   if (block2 === void 0) return found;
@@ -7145,18 +7085,18 @@ function rebooting(podsProblem) {
   const message = `Rebooting for the settings of its group; ${detail}`;
   return podsProblem === void 0 ? progressing("True", "Updating", message) : stopped(message, "PodListFailed");
 }
-function staged(version2, waitsFor) {
-  return stopped(`${version2} is staged; before the drain, ${waitsFor}`, "Job");
+function staged(version3, waitsFor) {
+  return stopped(`${version3} is staged; before the drain, ${waitsFor}`, "Job");
 }
 function runsHooks(waitsFor) {
   return stopped(`The update has ended; after it, ${waitsFor}`, "Job");
 }
-function monitored(version2, problem) {
-  if (problem === void 0) return updating(version2);
-  return stopped(`Runs ${version2}, and is not healthy yet: ${problem}`, "NodeUnhealthy");
+function monitored(version3, problem) {
+  if (problem === void 0) return updating(version3);
+  return stopped(`Runs ${version3}, and is not healthy yet: ${problem}`, "NodeUnhealthy");
 }
-function checkFailed(version2) {
-  const what = `The Job of a check failed on ${version2}, which the node runs; the Event UpdateFailed on the Node names it`;
+function checkFailed(version3) {
+  const what = `The Job of a check failed on ${version3}, which the node runs; the Event UpdateFailed on the Node names it`;
   const how = 'The node holds its update slot until it is offered another version, or until spec.rollout.resume of BrupopConfig "cluster" accepts it';
   return progressing("False", "CheckFailed", `${what}. ${how}`);
 }
@@ -7174,23 +7114,24 @@ function waiting2({ reason: reason2, message, retryAt }) {
 }
 function overdue(input, isCancelled) {
   const { shadow: shadow2, policy } = input;
-  const { state: state2, version: version2 } = shadow2.spec;
+  const { state: state2, version: version3 } = shadow2.spec;
+  const said = quoted2(shadow2.status?.lastOperation);
   const minutes2 = Math.round(limitMs(shadow2.spec, policy) / MINUTE_MS);
   if (state2 === "MonitoringUpdate") return progressing("False", "DeadlineExceeded", notHealthyInTime(input));
   if (isCancelled) {
     const step = state2 === "StagedAndPerformedUpdate" ? "Staging" : "The drain for";
-    const message2 = `${step} ${version2} had no result within ${minutes2} minutes and was cancelled; look at the agent's log`;
+    const message2 = `${step} ${version3} had no result within ${minutes2} minutes and was cancelled; look at the agent's log${said}`;
     return progressing("False", "DeadlineExceeded", message2);
   }
-  const message = `The drain and reboot into ${version2} had no result within ${minutes2} minutes; look at the host and the agent's log. The node holds its update slot, and continues when it comes back`;
+  const message = `The drain and reboot into ${version3} had no result within ${minutes2} minutes; look at the host and the agent's log. The node holds its update slot, and continues when it comes back${said}`;
   return progressing("False", "DeadlineExceeded", message);
 }
 function notHealthyInTime(input) {
   const { shadow: shadow2 } = input;
-  const version2 = shadow2.spec.version ?? "";
+  const version3 = shadow2.spec.version ?? "";
   const { problem } = monitoringOf(input);
-  if (problem !== void 0) return `The node is not healthy after its update to ${version2}: ${problem}`;
-  const late = `The node was not healthy in time after its update to ${version2}`;
+  if (problem !== void 0) return `The node is not healthy after its update to ${version3}: ${problem}`;
+  const late = `The node was not healthy in time after its update to ${version3}`;
   return hasReached(shadow2) ? `${late}. It is healthy now, and the update succeeds after spec.monitoring.healthyFor` : `${late}, and its agent has not confirmed the step`;
 }
 var OUTDATED_TOKEN = "If the Node was deleted and created again while the pod ran, its token is for the former Node: delete the pod";
@@ -7204,10 +7145,13 @@ function agentNotConnected(namespace = "") {
   );
 }
 function agentNotResponding(last) {
-  const { message = "" } = last?.state === "Processing" ? last : {};
-  const said = message === "" ? "" : `. Its latest message: ${message.slice(0, MAX_MESSAGE)}`;
   const problem = `The agent does not confirm the spec; check whether its pod runs on the node. ${OUTDATED_TOKEN}`;
-  return progressing("False", "AgentNotResponding", `${problem}${said}`);
+  return progressing("False", "AgentNotResponding", `${problem}${quoted2(last)}`);
+}
+function quoted2(last) {
+  const { state: state2, message = "" } = last ?? {};
+  const isCurrent = state2 === "Processing" || message.startsWith(RESTORE_ERROR);
+  return message === "" || !isCurrent ? "" : `. The agent's latest message: ${message.slice(0, MAX_MESSAGE)}`;
 }
 function deadlineEvent({ node, shadow: shadow2 }, { reason: reason2, message }) {
   const { state: state2, state_transition_timestamp: since } = shadow2.spec;
@@ -7288,9 +7232,9 @@ var validConfig = ({ policy, group: group2 }) => {
   const what = group2?.problem === void 0 ? 'BrupopConfig "cluster" cannot be followed' : "No update starts";
   return { reason: "InvalidConfiguration", message: `${what}: ${policy.problem}` };
 };
-var notFrozen = ({ frozen: frozen2, version: version2, policy: { versions } }) => {
+var notFrozen = ({ frozen: frozen2, version: version3, policy: { versions } }) => {
   const isPinned = versions.pin !== void 0;
-  const isHeld = (one) => sameVersion(version2, one.version) || !isPinned && one.holdsOlder && !isLater(version2, one.version);
+  const isHeld = (one) => sameVersion(version3, one.version) || !isPinned && one.holdsOlder && !isLater(version3, one.version);
   const found = frozen2.find(isHeld);
   if (found === void 0) return void 0;
   const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
@@ -7329,7 +7273,7 @@ function closed({ open, reason: reason2, blackout: blackout2 }, needMs) {
   return ["Blackout", `No node starts an update during this blackout${why}`];
 }
 function tooShort(needMs) {
-  const message = `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, remove the annotations update-seconds and deferred-after-seconds (brupop.bottlerocket.aws/) from their BottlerocketShadows`;
+  const message = `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, remove the annotation ${RECORD_ANNOTATION} from their BottlerocketShadows while these nodes are at rest`;
   return { reason: "WindowTooShort", message };
 }
 function minutes(ms) {
@@ -7339,36 +7283,48 @@ function minutes(ms) {
 // packages/controller/src/plan/gates/retry.ts
 var SOON = { part: 1 / 5, longestMs: 30 * 6e4 };
 var backoff = (input) => {
-  const { shadow: shadow2, status, version: version2 } = input;
-  if (isRetryRequested(shadow2, version2)) return void 0;
-  if (failures(shadow2) === 0) return undone(input);
+  const { shadow: shadow2, status, version: version3 } = input;
+  if (isRetryRequested(shadow2, version3)) return void 0;
+  if (shadow2.record.isUnreadable === true) return unknownPast(input);
+  if (failures(shadow2) === 0) return neverAgain(input) ?? undone(input);
   const recovery2 = recoveryOf(status);
-  const forGood = blocked2(input, recovery2);
+  const forGood = blocked2(input, recovery2) ?? neverAgain(input);
   if (forGood !== void 0 || !isRetried(recovery2) && isFirst(input)) return forGood;
   return retried(input, recovery2);
 };
-var notRolledBack = ({ name, shadow: shadow2, version: version2, policy, now }) => {
+function neverAgain({ shadow: shadow2, version: version3 }) {
+  const { failed: failed2 } = shadow2.record;
+  if (failed2?.isHidden !== true || !sameVersion(failed2.version, version3)) return void 0;
+  if (!isErrorCode(failed2.code) || ERROR_CODES[failed2.code] !== "NeverThisVersion") return void 0;
+  const found = `The node failed with ${version3} (${failed2.code}, at ${failed2.at}), and does not try it again by itself`;
+  return { reason: "ManualRetryRequired", message: `${found}. ${howToRetry(shadow2, version3)}` };
+}
+function unknownPast({ shadow: shadow2, version: version3 }) {
+  const found = `The annotation ${RECORD_ANNOTATION} of the BottlerocketShadow cannot be read, so earlier failures are unknown`;
+  return { reason: "ManualRetryRequired", message: `${found}. ${howToRetry(shadow2, version3)}` };
+}
+var notRolledBack = ({ name, shadow: shadow2, version: version3, policy, now }) => {
   const rollback = rollbackOf(shadow2);
-  if (rollback === void 0 || !sameVersion(rollback.failed, version2)) return void 0;
-  if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow2, version2)) return void 0;
+  if (rollback === void 0 || !sameVersion(rollback.failed, version3)) return void 0;
+  if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow2, version3)) return void 0;
   const code = recordedFailure(name, shadow2)?.code ?? "NotHealthy";
-  const found = `The node failed with ${version2} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
-  return { reason: "Reverted", message: `${found}. ${howToRetry(shadow2, version2)}` };
+  const found = `The node failed with ${version3} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
+  return { reason: "Reverted", message: `${found}. ${howToRetry(shadow2, version3)}` };
 };
 function retried(input, recovery2) {
-  const { shadow: shadow2, version: version2 } = input;
+  const { shadow: shadow2, version: version3 } = input;
   const { retry } = input.policy;
-  if (recovery2 !== "RetrySoon" && attempts(shadow2, version2) >= retry.attempts) {
+  if (recovery2 !== "RetrySoon" && attempts(shadow2, version3) >= retry.attempts) {
     return failedForGood(input, `spec.retry.attempts allows ${retry.attempts} attempts with one version`);
   }
   return delayed(input, recovery2 === "RetrySoon" ? soon(retry) : retry);
 }
 function undone({ shadow: shadow2, status, policy: { retry }, now }) {
-  const { version: version2, at: at2 } = success(shadow2) ?? {};
-  if (version2 === void 0 || at2 === void 0 || sameVersion(status.current_version, version2)) return void 0;
+  const { version: version3, at: at2 } = success(shadow2) ?? {};
+  if (version3 === void 0 || at2 === void 0 || sameVersion(status.current_version, version3)) return void 0;
   const retryAt = at2 + retry.backoffMs;
   if (now >= retryAt || at2 > now) return void 0;
-  const what = `The update to ${version2} succeeded, and the host runs ${status.current_version} again`;
+  const what = `The update to ${version3} succeeded, and the host runs ${status.current_version} again`;
   return { reason: "Backoff", message: `${what}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
 function isRetried(recovery2) {
@@ -7390,8 +7346,8 @@ function blocked2(candidate, recovery2) {
   if (recovery2 === "Manual" && hasBootedSince(candidate, lastOperation3)) return void 0;
   return failedForGood(candidate, "it is not retried automatically");
 }
-function isFirst({ shadow: shadow2, version: version2 }) {
-  return failures(shadow2) <= 1 && attempts(shadow2, version2) === 0;
+function isFirst({ shadow: shadow2, version: version3 }) {
+  return failures(shadow2) <= 1 && attempts(shadow2, version3) === 0;
 }
 function hasBootedSince({ status }, operation2) {
   return operation2.operation !== "Reboot" && status.bootID !== "" && status.bootID !== operation2.bootID;
@@ -7413,19 +7369,19 @@ function failedForGood(candidate, why) {
   const message = `${whatFailed(candidate)}; ${why}. ${howToRetry(candidate.shadow, candidate.version)}`;
   return { reason: "ManualRetryRequired", message };
 }
-function isRetryRequested({ metadata: { annotations = {} } }, version2) {
-  return sameVersion(annotations[RETRY_ANNOTATION], version2);
+function isRetryRequested({ metadata: { annotations = {} } }, version3) {
+  return sameVersion(annotations[RETRY_ANNOTATION], version3);
 }
-function howToRetry({ metadata: { name, namespace } }, version2) {
-  return `To retry: kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version2}`;
+function howToRetry({ metadata: { name, namespace } }, version3) {
+  return `To retry: kubectl annotate brs ${name} -n ${namespace} --overwrite ${RETRY_ANNOTATION}=${version3}`;
 }
 function whatFailed({ shadow: shadow2, status: { crash_count, lastOperation: lastOperation3 } }) {
   const count2 = failures(shadow2);
   const times = count2 === 1 ? "The latest attempt" : `${count2} attempts in a row`;
   if (lastOperation3?.state !== "Failed") return `${times} ${crash_count > 0 ? "failed" : "did not succeed"}`;
-  const { errorCode = "no error code", version: version2, operation: operation2, message = "" } = lastOperation3;
+  const { errorCode = "no error code", version: version3, operation: operation2, message = "" } = lastOperation3;
   const said = message === "" ? "" : ` (${message.slice(0, MAX_MESSAGE)})`;
-  return `${times} failed, at ${operation2} of ${version2}: ${errorCode}${said}`;
+  return `${times} failed, at ${operation2} of ${version3}: ${errorCode}${said}`;
 }
 
 // packages/controller/src/plan/gates/node.ts
@@ -7440,49 +7396,49 @@ var notSkipped = ({ node }) => {
   return { reason: "Skipped", message: `The Node has the annotation ${SKIP_ANNOTATION}=${shorten(value2, 100)}` };
 };
 var allowedVersion = (input) => denied(input) ?? tooYoung(input);
-function denied({ version: version2, policy: { versions }, group: group2 }) {
-  if (!versions.deny.some((one) => sameVersion(one, version2))) return void 0;
+function denied({ version: version3, policy: { versions }, group: group2 }) {
+  if (!versions.deny.some((one) => sameVersion(one, version3))) return void 0;
   const orGroup = group2 === void 0 ? "" : ` or of ${NODE_GROUP_KIND} "${group2.name}"`;
   return {
     reason: "VersionDenied",
-    message: `spec.versions.deny of BrupopConfig "cluster"${orGroup} names ${version2}`
+    message: `spec.versions.deny of BrupopConfig "cluster"${orGroup} names ${version3}`
   };
 }
-function tooYoung({ version: version2, policy: { versions }, isReboot: isReboot2, offeredSince, now }) {
+function tooYoung({ version: version3, policy: { versions }, isReboot, offeredSince, now }) {
   const { pin, minimumAgeMs } = versions;
-  if (isReboot2 || pin !== void 0 || minimumAgeMs === 0) return void 0;
-  const since = offeredSince(version2);
-  if (since === void 0) return notConfirmed(version2);
-  if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version2, since);
+  if (isReboot || pin !== void 0 || minimumAgeMs === 0) return void 0;
+  const since = offeredSince(version3);
+  if (since === void 0) return notConfirmed(version3);
+  if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version3, since);
   const retryAt = since + minimumAgeMs;
   if (now >= retryAt) return void 0;
-  const message = `${version2} has not been available for as long as spec.versions.minimumAge requires; available long enough at ${rfc3339(retryAt)}`;
+  const message = `${version3} has not been available for as long as spec.versions.minimumAge requires; available long enough at ${rfc3339(retryAt)}`;
   return { reason: "MinimumAgeNotReached", message, retryAt };
 }
-function notConfirmed(version2) {
-  const message = `Fewer than two selected nodes run ${version2} or are offered it, so spec.versions.minimumAge does not start yet`;
+function notConfirmed(version3) {
+  const message = `Fewer than two selected nodes run ${version3} or are offered it, so spec.versions.minimumAge does not start yet`;
   return { reason: "MinimumAgeNotReached", message };
 }
-function fromTheFuture(version2, since) {
-  const message = `status.versions of BrupopConfig "cluster" says that ${version2} was first available at ${rfc3339(since)}, which is in the future: check the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status`;
+function fromTheFuture(version3, since) {
+  const message = `status.versions of BrupopConfig "cluster" says that ${version3} was first available at ${rfc3339(since)}, which is in the future: check the clock of the controller; if that is right, correct the time with kubectl edit brc cluster --subresource status`;
   return { reason: "MinimumAgeNotReached", message };
 }
 var offeredVersion = (input) => {
-  const { version: version2, status, isReboot: isReboot2 } = input;
-  if (isReboot2 || sameVersion(status.target_version, version2)) return void 0;
-  return { reason: "VersionNotOffered", message: whyNotOffered(input) };
+  const { version: version3, status, isReboot } = input;
+  if (isReboot || sameVersion(status.target_version, version3)) return void 0;
+  return { reason: "VersionNotOffered", message: whyNotOffered2(input) };
 };
-function whyNotOffered({ version: version2, status: { settings: settings2 }, isRollback }) {
+function whyNotOffered2({ version: version3, status: { settings: settings2 }, isRollback }) {
   const trouble = settings2?.message;
-  if (isRollback) return notOfferedForRollback(version2, trouble);
-  if (trouble !== void 0) return `The host does not offer the pinned version ${version2}: ${trouble}`;
-  return `The host does not offer the pinned version ${version2}: its repository does not have it, the wave of the host has not come (spec.versions.ignoreWaves), or its agent is of a release that does not set the lock`;
+  if (isRollback) return notOfferedForRollback(version3, trouble);
+  if (trouble !== void 0) return `The host does not offer the pinned version ${version3}: ${trouble}`;
+  return `The host does not offer the pinned version ${version3}: its repository does not have it, the wave of the host has not come (spec.versions.ignoreWaves), or its agent is of a release that does not set the lock`;
 }
-function notOfferedForRollback(version2, trouble = "its repository may no longer have it") {
-  return `The node is to go back to ${version2} (spec.rollout.rollback), which its host does not offer: ${trouble}. Publish it, or set spec.rollout.resume to the current time to leave the node on the version that it runs`;
+function notOfferedForRollback(version3, trouble = "its repository may no longer have it") {
+  return `The node is to go back to ${version3} (spec.rollout.rollback), which its host does not offer: ${trouble}. Publish it, or set spec.rollout.resume to the current time to leave the node on the version that it runs`;
 }
-var validVersion = ({ status, version: version2 }) => {
-  const unreadable = [status.current_version, version2].find((version3) => !isVersion(version3));
+var validVersion = ({ status, version: version3 }) => {
+  const unreadable = [status.current_version, version3].find((version4) => !isVersion(version4));
   if (unreadable === void 0) return void 0;
   const message = `The agent reports "${unreadable}" where a version such as 1.20.0 was expected`;
   return { reason: "InvalidVersion", message };
@@ -7525,9 +7481,9 @@ var drainNotBlocked = (input) => {
   const message = `The node cannot be drained: ${block2}${next}`;
   return { reason: "DrainBlocked", message, ...capacity2 === void 0 && { retryAt: Math.min(recheckAt, tryAt) } };
 };
-function triedAgain({ drain, shadow: shadow2, version: version2, now }) {
+function triedAgain({ drain, shadow: shadow2, version: version3, now }) {
   if (!drain().mayOpen) return { tryAt: Infinity, next: "" };
-  const tryAt = isRetryRequested(shadow2, version2) ? 0 : nextTryAt(shadow2, now);
+  const tryAt = isRetryRequested(shadow2, version3) ? 0 : nextTryAt(shadow2, now);
   if (tryAt <= now)
     return { tryAt, next: ". It is cordoned for these pods after the other nodes (spec.drain.blockedBudgets)" };
   const message = `. It was cordoned for these pods, and their budgets did not allow an eviction; cordoned again after ${rfc3339(tryAt)} (spec.drain.blockedBudgets)`;
@@ -7570,7 +7526,7 @@ function quorumKeptOtherwise(known, node, policy) {
   const found = known.drains.of(node, policy);
   return found.fresh ? known.quorums.whyNotStarted({ node, pods: found.pods }) : podsUnknown(found);
 }
-function letFirst({ quorums: quorums2, node }, { reason: reason2 }) {
+function goesBeforeLast({ quorums: quorums2, node }, { reason: reason2 }) {
   const { passes, fleetWide, withoutTaint } = traitsOf(reason2);
   if (passes !== "manual" && fleetWide !== true && withoutTaint !== true) quorums2.goesFirst(node);
 }
@@ -7605,24 +7561,11 @@ var workloadsReady = ({ node, policy, workloads, now }) => {
     const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
     return { reason: "WorkloadsNotReady", message };
   }
-  return workloads.counts ? void 0 : notListed2("WorkloadsNotReady", workloads, now);
+  return workloads.counts ? void 0 : notListed2(workloads, now);
 };
-var hasRoom = ({ node, policy, room, workloads, now }) => {
-  if (policy.health.room === "Ignored") return void 0;
-  const found = room.check(node);
-  if (found === "unknown" || found === void 0 && !workloads.counts) return notListed2("NoRoom", workloads, now);
-  if (found === void 0) return void 0;
-  if (found.isLarge) {
-    const message2 = `The requests, node selector and tolerations of the pod ${found.key}, or those of its namespace, are too large, so it counts as a pod that fits on no node`;
-    return { reason: "NoRoom", message: message2 };
-  }
-  const { cpu = 0, memory = 0 } = found.requests;
-  const requests = `${Number(cpu.toFixed(3))} CPU and ${Math.ceil(memory / 2 ** 20)} MiB`;
-  const message = `No other node has room for the pod ${found.key}, which requests ${requests} and perhaps other resources. Nodes that are cordoned, not Ready or being drained do not count. Add a node, or set spec.health.room to Ignored`;
-  return { reason: "NoRoom", message };
-};
-function notListed2(reason2, { problem }, now) {
-  if (problem === void 0) return { reason: reason2, message: "The pods of the cluster are being listed", isUnknown: true };
+function notListed2({ problem }, now) {
+  if (problem === void 0)
+    return { reason: "WorkloadsNotReady", message: "The pods of the cluster are being listed", isUnknown: true };
   const message = `The pods of the cluster cannot be listed: ${problem}`;
   return { reason: "PodListFailed", message, retryAt: now + RETRY_LIST_MS, keepsPosition: true };
 }
@@ -7657,7 +7600,6 @@ var GATES = [
   capacity,
   checksPass,
   workloadsReady,
-  hasRoom,
   quorumKept,
   podsListed
 ];
@@ -7681,7 +7623,7 @@ var ROLLBACK_GATES = [
   podsListed
 ];
 function whyNot(input) {
-  return firstOf2(input.isRollback ? ROLLBACK_GATES : GATES, input);
+  return firstOf(input.isRollback ? ROLLBACK_GATES : GATES, input);
 }
 var DRAIN_GATES = [
   watchFresh,
@@ -7712,7 +7654,7 @@ var ROLLBACK_DRAIN_GATES = [
   quorumKeptByDrain
 ];
 function whyNotDrained(input) {
-  return firstOf2(input.isRollback ? ROLLBACK_DRAIN_GATES : DRAIN_GATES, input);
+  return firstOf(input.isRollback ? ROLLBACK_DRAIN_GATES : DRAIN_GATES, input);
 }
 
 // packages/controller/src/plan/settings-problem.ts
@@ -7727,11 +7669,11 @@ function whyNotInForce(facts) {
   return { reason: reason2, message };
 }
 function problemOf3(facts) {
-  const { state: state2, isLate, conflicts } = facts;
+  const { state: state2, isLate: isLate2, conflicts } = facts;
   const pending2 = keysOf4(facts.pending);
   const refused = facts.pending.find((one) => one.class === "Refused");
   if (state2 === "failed") return ["HostSettingsNotApplied", FAILED];
-  if (isLate === true) return ["HostSettingsNotApplied", state2 === "changing" ? NOT_RESTORED : NOT_READY];
+  if (isLate2 === true) return ["HostSettingsNotApplied", state2 === "changing" ? NOT_RESTORED : NOT_READY];
   if (refused !== void 0)
     return [
       "HostSettingsNotApplied",
@@ -7773,40 +7715,46 @@ function idleSpec({ settings: settings2 }, now, allow = "None") {
 function idle({ policy, now }, outcome) {
   return { spec: idleSpec(policy, now), outcome };
 }
-function startSpec(version2, policy, now, facts) {
-  const allow = facts === void 0 ? "None" : allowedAtReboot(facts);
-  return stepSpec({ ...idleSpec(policy, now, allow), version: version2 }, "StagedAndPerformedUpdate", policy, now);
+function startSpec(version3, policy, now, allow) {
+  return stepSpec({ ...idleSpec(policy, now, allow), version: version3 }, "StagedAndPerformedUpdate", policy, now);
 }
 function stepSpec(spec, state2, policy, now) {
   const state_transition_timestamp = rfc3339(now);
   return { ...spec, state: state2, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state2, policy) };
 }
+var STEPS = {
+  Staging: [interrupt, supersede, fail, cancel],
+  Staged: [interrupt, supersede, startDrain, cancel],
+  Draining: [interrupt, supersede, release, fail, prove, cancel],
+  Away: [interrupt, fail, prove],
+  Proving: [fail, succeed, rollBack, cancelHopeless],
+  Finishing: [configure],
+  Restoring: [configure],
+  Resting: [configure],
+  Unconfirmed: [configure]
+};
 function transition(input) {
-  const next = repair(input) ?? endBeforeReboot(input) ?? answer2(input) ?? rollBack(input) ?? cancel(input) ?? configure(input);
+  const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd = next?.spec.state === "Idle" && isUnderWay(input.shadow);
-  return isEnd ? { ...next, jobs: recordsAtEnd(input) } : next;
-}
-function endBeforeReboot(input) {
-  return interrupt(input) ?? supersede(input) ?? release(input);
+  return isEnd ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
 }
 function interrupt(input) {
-  const { shadow: shadow2, policy } = input;
-  const applies = policy.interrupt && isUnderWay(shadow2) && !mayHaveRebooted(shadow2);
-  return applies ? idle(input, "Interrupted") : void 0;
+  const { policy } = input;
+  return policy.interrupt && !mayHaveRebooted(input) ? idle(input, "Interrupted") : void 0;
 }
 function supersede(input) {
   const { shadow: shadow2, policy, now } = input;
-  const isEnded = isRollingBack(shadow2) && !isRollbackWanted(shadow2, policy, now);
-  const isOther = isReboot(shadow2) && !sameSettings(requestedOf(shadow2), policy.settings);
-  const isAllowed = isWanted(shadow2.spec.version ?? "", policy.versions) && !isEnded && !isOther;
-  return isUnderWay(shadow2) && !isPastDrain(shadow2) && !isAllowed ? idle(input, "Superseded") : void 0;
+  const purpose = purposeOf(shadow2);
+  const isEnded = purpose === "Rollback" && !isRollbackWanted(shadow2, policy, now);
+  const isOther = purpose === "Settings" && !sameSettings(requestedOf(shadow2), policy.settings);
+  const isAllowed = restoresSettings(shadow2, input.settings) || isWanted(shadow2.spec.version ?? "", policy.versions);
+  return isAllowed && !isEnded && !isOther ? void 0 : idle(input, "Superseded");
 }
 function release(input) {
-  const { spec, status, metadata: metadata12 } = input.shadow;
+  const { status, metadata: metadata12 } = input.shadow;
   const { observedGeneration, result } = status?.drain ?? {};
   const isOver = observedGeneration === metadata12.generation && result === "Blocked";
-  if (spec.state !== "RebootedIntoUpdate" || !isOver || isPastDrain(input.shadow)) return void 0;
-  return { ...idle(input, "Deferred"), because: NOT_LET_GO };
+  return isOver ? { ...idle(input, "Deferred"), because: NOT_LET_GO } : void 0;
 }
 var NOT_LET_GO = {
   reason: "DrainBlocked",
@@ -7814,8 +7762,7 @@ var NOT_LET_GO = {
 };
 function configure(input) {
   const { shadow: shadow2 } = input;
-  const { state: state2, state_transition_timestamp } = shadow2.spec;
-  if (state2 !== "Idle") return void 0;
+  const { state_transition_timestamp } = shadow2.spec;
   if (input.settings?.failure !== void 0) return putBack(input, input.settings.failure);
   if (sameSettings(requestedOf(shadow2), input.policy.settings))
     return isProved(input) ? { ...idle(input, "Configured"), proves: true } : void 0;
@@ -7835,18 +7782,25 @@ function putBack({ shadow: shadow2, policy, now, settings: settings2 }, message)
     failedSettings: settings2?.hash
   };
 }
+function isRestored({ settings: settings2 }) {
+  return settings2?.state === "failed";
+}
 function unsetSettings(input, problem) {
-  const isTried = isReboot(input.shadow) && ownSettings(requestedOf(input.shadow)).length > 0;
-  return isTried ? { ...putBack(input, problem), spec: idleSpec(restored(input.policy, input.shadow), input.now) } : void 0;
+  const { shadow: shadow2, policy, now } = input;
+  const isTried = purposeOf(shadow2) === "Settings" && ownSettings(requestedOf(shadow2)).length > 0;
+  const before = isRestored(input) ? policy : restored(policy, shadow2);
+  return isTried ? { ...putBack(input, problem), spec: idleSpec(before, now) } : void 0;
 }
 function grant({ policy, now }, allow) {
   return { spec: idleSpec(policy, now, allow), outcome: "Configured" };
 }
-function mayHaveRebooted({ spec, status }) {
-  if (spec.state === "StagedAndPerformedUpdate") return false;
-  if (spec.state !== "RebootedIntoUpdate") return true;
+function mayHaveRebooted({ state: state2, shadow: shadow2 }) {
+  const { spec, status } = shadow2;
+  if (state2 === "Staging" || state2 === "Staged") return false;
   const { operation: operation2 } = status?.lastOperation ?? {};
-  return operation2 === "Reboot" || operation2 === "Restore" || sameVersion(status?.current_version ?? "", spec.version ?? "");
+  if (operation2 === "Reboot" || operation2 === "Restore") return true;
+  const isOldVersion = state2 === "Draining" && purposeOf(shadow2) === "Settings";
+  return !isOldVersion && sameVersion(status?.current_version, spec.version);
 }
 function repair(input) {
   const { shadow: shadow2, now } = input;
@@ -7858,33 +7812,28 @@ function repair(input) {
 function redated(spec, now) {
   return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: "Repaired" };
 }
-function answer2(input) {
+function fail(input) {
   const { shadow: shadow2, node, policy, now } = input;
-  if (!isUnderWay(shadow2) || !answers(shadow2)) return void 0;
-  const state2 = shadow2.status?.current_state;
-  if (state2 === "ErrorReset" && isBootUnconfirmed(shadow2, node) && !isOverdue(shadow2, policy, now)) return void 0;
-  if (state2 === "ErrorReset") return idle(input, isFirstWithdrawal(shadow2) ? "Withdrawn" : "Failed");
-  return state2 === shadow2.spec.state ? reached(input) : void 0;
+  if (!answers(shadow2) || shadow2.status?.current_state !== "ErrorReset") return void 0;
+  if (isBootUnconfirmed(shadow2, node) && !isOverdue(shadow2, policy, now)) return void 0;
+  return idle(input, isFirstWithdrawal(shadow2) ? "Withdrawn" : "Failed");
 }
 function isFirstWithdrawal(shadow2) {
   return shadow2.spec.state === "StagedAndPerformedUpdate" && isOutdated(shadow2) && withdrawn(shadow2) === 0;
 }
-function reached(input) {
+function startDrain(input) {
   const { shadow: shadow2, policy, now } = input;
-  switch (shadow2.spec.state) {
-    case "StagedAndPerformedUpdate": {
-      const waits = staysStaged(input);
-      if (waits !== void 0) return waits === "stays" ? void 0 : waits;
-      const spec = stepSpec(shadow2.spec, "RebootedIntoUpdate", policy, now);
-      return { spec, outcome: "Advanced", ...!isRollingBack(shadow2) && beforeDrainOf(input) };
-    }
-    case "RebootedIntoUpdate":
-      return { spec: stepSpec(shadow2.spec, "MonitoringUpdate", policy, now), outcome: "Advanced" };
-    default:
-      return monitored2(input);
-  }
+  const waits = staysStaged(input);
+  if (waits !== void 0) return waits === "stays" ? void 0 : waits;
+  const spec = stepSpec(shadow2.spec, "RebootedIntoUpdate", policy, now);
+  return { spec, outcome: "Advanced", ...purposeOf(shadow2) !== "Rollback" && beforeDrainOf(input) };
 }
-function monitored2(input) {
+function prove({ shadow: shadow2, policy, now }) {
+  if (!hasReached(shadow2)) return void 0;
+  return { spec: stepSpec(shadow2.spec, "MonitoringUpdate", policy, now), outcome: "Advanced" };
+}
+function succeed(input) {
+  if (!hasReached(input.shadow)) return void 0;
   if (hasFailedCheck(input)) {
     const because = { reason: "CheckFailed", message: failedJob(input)?.message ?? "" };
     return goBack(input, because) ?? unsetSettings(input, because.message) ?? { ...idle(input, "CheckFailed"), because };
@@ -7903,23 +7852,24 @@ function staysStaged(input) {
   return jobs2.isDone ? void 0 : "stays";
 }
 function succeeded(input) {
-  const { deadlinesFrom = 0 } = input.policy;
-  const wasSuspended = deadlinesFrom > (startedAt(input.shadow) ?? 0);
-  if (isRollingBack(input.shadow)) return idle(input, "Reverted");
-  return { ...idle(input, "Succeeded"), ...wasSuspended && { wasSuspended } };
+  if (purposeOf(input.shadow) === "Rollback") return idle(input, "Reverted");
+  return { ...idle(input, "Succeeded"), ...suspension(input) };
+}
+function suspension({ shadow: shadow2, policy: { deadlinesFrom = 0 } }) {
+  return deadlinesFrom > (startedAt(shadow2) ?? 0) ? { wasSuspended: true } : {};
 }
 var STAYS = ["WatchStale", "ClockSkew", "ConnectivityLost", "WorkloadsNotReady", "PodListFailed"];
 function defer(input) {
   const { shadow: shadow2, policy, blockedBy, drain, now } = input;
   const stays = blockedBy === void 0 ? !isDrainBlocked(drain(), now) || drain().mayOpen && isTrying(shadow2) : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow2, policy, now);
   if (stays) return void 0;
-  return { ...idle(input, "Deferred"), ...blockedBy !== void 0 && { because: blockedBy } };
+  return { ...idle(input, "Deferred"), ...suspension(input), ...blockedBy !== void 0 && { because: blockedBy } };
 }
 function rollBack(input) {
   const { shadow: shadow2, policy, now } = input;
   const { problem, lasting, isUnknown } = monitoringOf(input);
   const isKnown2 = problem !== void 0 && lasting !== true && isUnknown !== true;
-  if (shadow2.spec.state !== "MonitoringUpdate" || !isKnown2 || hasGoneDown(input)) return void 0;
+  if (!isKnown2 || hasGoneDown(input)) return void 0;
   const deadline = deadlineOf(shadow2, policy, now);
   return now >= deadline && !isAccepted(deadline, policy, now) ? goBack(input, { reason: "DeadlineExceeded", message: problem }) ?? unsetSettings(input, problem) : void 0;
 }
@@ -7933,15 +7883,15 @@ function goBack({ shadow: shadow2, policy, now }, because) {
 }
 function cancel(input) {
   const { shadow: shadow2, policy, now } = input;
-  const cannotSucceed = monitoringOf(input).lasting === true;
-  if (isPastDrain(shadow2) && !cannotSucceed || !isOverdue(shadow2, policy, now)) return void 0;
-  return idle(input, "Cancelled");
+  return isOverdue(shadow2, policy, now) ? idle(input, "Cancelled") : void 0;
+}
+function cancelHopeless(input) {
+  return monitoringOf(input).lasting === true ? cancel(input) : void 0;
 }
 function needsPods(input) {
-  const { shadow: shadow2, drain, blockedBy } = input;
+  const { shadow: shadow2, state: state2, drain, blockedBy } = input;
   if (monitoringOf(input).lookUp === true) return true;
-  const staged2 = shadow2.spec.state === "StagedAndPerformedUpdate" && hasReached(shadow2);
-  if (!staged2 || blockedBy !== void 0 || mayBeDrained(drain(), shadow2)) return false;
+  if (state2 !== "Staged" || blockedBy !== void 0 || mayBeDrained(drain(), shadow2)) return false;
   const { blocked: blocked3, jobs: jobs2 } = beforeDrain2(input);
   return blocked3 === void 0 && (jobs2.isDone || !jobs2.isBegun);
 }
@@ -7953,18 +7903,20 @@ function assess(managedNode, fleetState) {
 }
 function inputOf(pair, fleetState) {
   const { status, spec } = pair.shadow;
-  const staged2 = spec.state === "StagedAndPerformedUpdate" && status !== void 0 && hasReached(pair.shadow);
+  const state2 = stateOf(pair.shadow);
+  const purpose = purposeOf(pair.shadow);
   return {
     ...pair,
+    state: state2,
     policy: policyFor(pair, fleetState),
     drain: () => fleetState.drains.of(pair.node, pair.policy),
-    blockedBy: staged2 ? whyNotDrainedNow(
+    blockedBy: state2 === "Staged" && status !== void 0 ? whyNotDrainedNow(
       {
         ...pair,
         status,
         version: spec.version ?? "",
-        isReboot: isReboot(pair.shadow),
-        isRollback: isRollingBack(pair.shadow) || restoresSettings(pair, fleetState)
+        isReboot: purpose === "Settings",
+        isRollback: purpose === "Rollback" || restoresSettings(pair.shadow, fleetState.settings.get(pair.name))
       },
       fleetState
     ) : void 0,
@@ -7974,9 +7926,6 @@ function inputOf(pair, fleetState) {
     settings: fleetState.settings.get(pair.name),
     now: fleetState.now
   };
-}
-function restoresSettings({ name, shadow: shadow2 }, { settings: settings2 }) {
-  return isReboot(shadow2) && settings2.get(name)?.rebootFailedAt !== void 0;
 }
 function whyNotDrainedNow(candidate, fleetState) {
   const { name, node, shadow: shadow2, policy } = candidate;
@@ -8010,10 +7959,10 @@ var OVER_LIMIT = {
 };
 var WAITING = { phase: "waiting" };
 function assessPair(input) {
-  const { node, shadow: shadow2 } = input;
+  const { node, shadow: shadow2, state: state2 } = input;
   const change = transition(input);
   if (!isManaged(node)) return { change: shadow2.spec.state === "Idle" ? change : idle(input, "Released") };
-  if (isUnderWay(shadow2)) return withRejection(input, assessUnderWay(input, change));
+  if (STATES[state2].isUnderWay) return withRejection(input, assessUnderWay(input, change));
   return isSettled(shadow2) ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
 }
 function withRejection({ writeRejection }, found) {
@@ -8045,14 +7994,13 @@ function longBlock({ shadow: shadow2, now }) {
   return now < blockedAt ? { blockedAt } : { blockedAt, block: block2 };
 }
 function startsUp(input) {
-  const { node, shadow: shadow2 } = input;
-  if (shadow2.spec.state === "RebootedIntoUpdate") return node.unschedulable || node.hasStartupTaint;
-  return shadow2.spec.state === "MonitoringUpdate" && node.hasStartupTaint && !areDaemonSetsReady(input);
+  const { node, state: state2 } = input;
+  if (state2 === "Draining" || state2 === "Away") return node.unschedulable || node.hasStartupTaint;
+  return state2 === "Proving" && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
 function jobsBeforeDrain(input) {
-  const { shadow: shadow2, blockedBy, drain } = input;
-  const isStaged = shadow2.spec.state === "StagedAndPerformedUpdate" && hasReached(shadow2);
-  if (!isStaged || blockedBy !== void 0) return {};
+  const { shadow: shadow2, state: state2, blockedBy, drain } = input;
+  if (state2 !== "Staged" || blockedBy !== void 0) return {};
   const { blocked: blocked3, jobs: jobs2 } = beforeDrain2(input);
   const isDue = blocked3 === void 0 && (jobs2.isBegun || mayBeDrained(drain(), shadow2));
   return isDue ? { problem: jobs2.waitsFor, jobs: jobs2 } : {};
@@ -8062,50 +8010,70 @@ function updatingCondition(input, unhealthy, lookUp) {
   const isBlocked = blockedBy !== void 0 && blockedBy.isUnknown !== true;
   return isBlocked ? notDrained(blockedBy) : stepCondition(input, unhealthy, lookUp);
 }
-function stepCondition({ shadow: shadow2, drain }, unhealthy, lookUp) {
-  const version2 = shadow2.spec.version ?? "";
-  if (shadow2.spec.state === "MonitoringUpdate") return monitored(version2, hasReached(shadow2) ? unhealthy : void 0);
-  if (unhealthy !== void 0) return staged(version2, unhealthy);
-  if (isRollingBack(shadow2)) return goingBack(version2, rollbackOf(shadow2)?.failed ?? "?");
+function provingCondition(shadow2, unhealthy) {
+  const problem = hasReached(shadow2) ? unhealthy : void 0;
+  const isForSettings = problem === void 0 && purposeOf(shadow2) === "Settings";
+  return isForSettings ? rebooting() : monitored(shadow2.spec.version ?? "", problem);
+}
+function stepCondition({ shadow: shadow2, state: state2, drain }, unhealthy, lookUp) {
+  const version3 = shadow2.spec.version ?? "";
+  if (state2 === "Proving") return provingCondition(shadow2, unhealthy);
+  if (unhealthy !== void 0) return staged(version3, unhealthy);
+  const purpose = purposeOf(shadow2);
+  if (purpose === "Rollback") return goingBack(version3, rollbackOf(shadow2)?.failed ?? "?");
   const podsProblem = lookUp ? drain().problem : void 0;
-  return isReboot(shadow2) ? rebooting(podsProblem) : updating(version2, podsProblem);
+  return purpose === "Settings" ? rebooting(podsProblem) : updating(version3, podsProblem);
 }
 function assessSettled(input, change) {
   const { shadow: shadow2, policy } = input;
   const { status } = shadow2;
   if (status === void 0) return WAITING;
   const { current_version: running, target_version: offered } = status;
-  const version2 = wantedVersion(offered, policy.versions);
-  const problem = status.settings?.message;
+  const version3 = nextVersion(input, status);
+  const problem = problemOf4(input, status);
   const found = { change, ...settingsOf2(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== void 0 && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: "waiting" };
   }
   if (failedCheckAt(input) !== void 0) return { ...found, progressing: checkFailed(running), phase: "failed" };
-  if (sameVersion(running, version2) && !needsReboot(input.settings)) {
+  if (sameVersion(running, version3) && !needsReboot(input.settings)) {
     return { ...found, ...restingOf(input, status) };
   }
   const phase2 = failures(shadow2) > 0 ? "failed" : "waiting";
-  return { ...found, phase: phase2, ...startOf(input, { change, status, version: version2 }) };
+  return { ...found, phase: phase2, ...startOf(input, { change, status, version: version3 }) };
+}
+function problemOf4({ settings: settings2 }, status) {
+  return awaitsRestore(settings2) ? void 0 : status.settings?.message;
+}
+function nextVersion({ settings: settings2, policy }, status) {
+  const { current_version: running, target_version: offered } = status;
+  return awaitsRestore(settings2) ? running : wantedVersion(offered, policy.versions);
+}
+var UNCHECKED = ["UpdateCheckFailed", "HostStatusUnreadable"];
+function failedCheckOf({ lastOperation: last }) {
+  return last?.state === "Failed" && UNCHECKED.includes(last.errorCode) ? last : void 0;
 }
 function restingOf({ node, settings: settings2, policy: { versions } }, status) {
   const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
-  const isLocked = hostLock !== void 0 && versions.pin === void 0 && skippedBy(node) === void 0;
-  if (isLocked) return { progressing: hostLocked(hostLock), phase: "waiting" };
+  const isFree = versions.pin === void 0 && skippedBy(node) === void 0;
+  if (hostLock !== void 0 && isFree) return { progressing: hostLocked(hostLock), phase: "waiting" };
   const unset = whyNotInForce(settings2);
+  const failed2 = isFree ? failedCheckOf(status) : void 0;
+  if (failed2 !== void 0 && unset?.reason !== "ChangingSettings")
+    return { progressing: unchecked(running, failed2), phase: "waiting" };
   if (unset !== void 0) return { progressing: waiting2(unset), phase: "upToDate" };
   return { progressing: upToDate(running, versions.pin !== void 0, cannotUnset), phase: "upToDate" };
 }
-function startOf(input, { change, status, version: version2 }) {
+function startOf(input, { change, status, version: version3 }) {
   const { shadow: shadow2, policy, settings: settings2, now } = input;
   if (isChanging(settings2)) return { progressing: waiting2(CHANGING) };
   if (change !== void 0) return {};
   const isRollback = pendingRollback(shadow2, policy, now) !== void 0;
-  const reboots2 = sameVersion(version2, status.current_version);
+  const reboots2 = sameVersion(version3, status.current_version);
   const restores = reboots2 && awaitsRestore(settings2);
   return {
-    candidate: { ...input, status, version: version2, isReboot: reboots2, isRollback: isRollback || restores }
+    candidate: { ...input, status, version: version3, isReboot: reboots2, isRollback: isRollback || restores }
   };
 }
 function settingsOf2({ settings: settings2 }, change) {
@@ -8166,7 +8134,7 @@ function whyNotGranted({ managedNode, grant: grant2 }, fleetState) {
   if (node === void 0) return void 0;
   const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
   const gates = grant2 === "Live" ? GATES2 : [...GATES2, notSkipped];
-  const blocked3 = firstOf2(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
+  const blocked3 = firstOf(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
   if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
   return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
@@ -8192,48 +8160,47 @@ function plan(snapshot, now) {
     checks: checkWork(decisions, fleetState)
   };
 }
-function mayOpen(candidate, fleetState) {
-  return fleetState.drains.known(candidate.node, policyFor(candidate, fleetState)).mayOpen;
+function mayOpen({ node, policy }, { drains }) {
+  return drains.known(node, policy).mayOpen;
 }
 function admit(candidates, fleetState, { pods, ownNode }) {
-  const { capacity: capacity2, controlPlane, drains, quorums: quorums2, room, now } = fleetState;
+  const { capacity: capacity2, controlPlane, drains, quorums: quorums2, now } = fleetState;
   const isBlocked = (one) => mayOpen(one, fleetState);
-  const noListWorks = [...pods.values()].filter(({ problem }) => problem !== void 0).length > MAX_LOOK_UPS;
+  const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== void 0 && isTooLarge !== true);
+  const noListWorks = failing.length > MAX_LOOK_UPS;
   return new Map(
     inOrder2(candidates, { ownNode, isBlocked, isLast: (node) => quorums2.isLast(node), now }).map((candidate) => {
-      const { node, shadow: shadow2 } = candidate;
-      const policy = policyFor(candidate, fleetState);
+      const { node, shadow: shadow2, policy } = candidate;
       const estimate = estimateFor(fleetState.estimate, policy.maintenance);
       const needMs = expectedMs(shadow2, estimate) + estimate.marginMs;
       const drain = () => drains.of(node, policy);
       const limits = limitsOf(candidate, fleetState);
-      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, policy, drain, needMs };
+      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
       const blocked3 = whyNot(input);
       const isLookedUp = blocked3?.lookUp === true && (noListWorks || drain().problem === void 0);
       const keepsPosition = isLookedUp || blocked3?.keepsPosition === true;
       const holdsSlot = candidate.isRollback;
       if (blocked3 === void 0 || keepsPosition || blocked3.isUnknown === true) {
-        room.reserve(node);
         controlPlane.starts(node);
         quorums2.starts(node);
         if (holdsSlot) return [candidate, blocked3];
         capacity2.reserve(candidate, true);
         reserve(candidate, fleetState);
-      } else letFirst(input, blocked3);
+      } else goesBeforeLast(input, blocked3);
       return [candidate, blocked3];
     })
   );
 }
 function limitsOf(candidate, fleetState) {
-  const { node, version: version2, isReboot: isReboot2, isRollback } = candidate;
+  const { node, version: version3, isReboot, isRollback } = candidate;
   const { canaries, groupOrder, settingsRollouts } = fleetState;
-  const capacity2 = fleetState.capacity.check(candidate);
+  const capacity2 = isRollback ? void 0 : fleetState.capacity.check(candidate);
   const controlPlane = isRollback ? fleetState.controlPlane.whyNotDrained(candidate) : fleetState.controlPlane.whyNotStarted(candidate);
   const none = { canary: void 0, earlierGroups: void 0, reboot: void 0, controlPlane };
-  if (isReboot2)
+  if (isReboot)
     return { ...none, capacity: capacity2, reboot: isRollback ? void 0 : settingsRollouts.whyNotRebooted(candidate) };
-  const earlierGroups = groupOrder.check(candidate, version2);
-  return { ...none, capacity: capacity2, canary: canaries.check(node, version2), earlierGroups };
+  const earlierGroups = groupOrder.check(candidate, version3);
+  return { ...none, capacity: capacity2, canary: canaries.check(node, version3), earlierGroups };
 }
 function reserve(candidate, { canaries, settingsRollouts }) {
   if (candidate.isReboot) settingsRollouts.reboots(candidate);
@@ -8247,28 +8214,39 @@ function decide(assessment, admitted, fleetState) {
     const progressing4 = blocked3.isUnknown === true ? void 0 : waiting2(blocked3);
     return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
   }
-  const policy = policyFor(candidate, fleetState);
+  const { node, group: group2, policy } = candidate;
   const jobs2 = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const settings2 = fleetState.settings.get(candidate.name);
-  const spec = startSpec(candidate.version, policy, fleetState.now, settings2);
+  const spec = startSpec(candidate.version, policy, fleetState.now, allowedAtStart(candidate, fleetState));
   const isBlocked = mayOpen(candidate, fleetState);
-  const { node, group: group2 } = candidate;
   const members2 = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
-  const change = { spec, outcome: "Started", jobs: jobs2, members: members2, group: group2?.name, isBlocked };
+  const restores = fleetState.settings.get(candidate.name)?.state === "failed";
+  const change = { spec, outcome: "Started", jobs: jobs2, members: members2, group: group2?.name, isBlocked, restores };
   const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing: progressing3, phase: "updating" };
+}
+function allowedAtStart(candidate, { settings: settings2, settingsRollouts }) {
+  const facts = settings2.get(candidate.name);
+  return facts === void 0 || settingsRollouts.areStopped(candidate) ? "None" : allowedAtReboot(facts);
 }
 function decideAll(assessments, admitted, fleetState) {
   const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
   const grants = grantsOf(decided, fleetState);
-  return { decisions: decided.map((decision) => withGrant(decision, grants, fleetState)), grants };
+  const decisions = decided.map((decision) => withFailure(withGrant(decision, grants, fleetState)));
+  return { decisions, grants };
+}
+function withFailure(decision) {
+  const { writeFailure } = decision.managedNode;
+  if (writeFailure === void 0 || decision.change === void 0) return decision;
+  return { ...decision, progressing: waiting2(specRejected(writeFailure)) };
 }
 function withGrant(decision, { granted, waiting: blocked3 }, fleetState) {
   const { managedNode } = decision;
   const waits = blocked3.get(managedNode.name);
   const isChanging2 = decision.phase === "upToDate" && decision.progressing?.reason === "ChangingSettings";
-  if (waits !== void 0 && isChanging2)
-    return { ...decision, ...needsPodsFor(waits), progressing: waits.isUnknown === true ? void 0 : waiting2(waits) };
+  if (waits !== void 0) {
+    const progressing3 = waits.isUnknown === true ? void 0 : waiting2(waits);
+    return { ...decision, ...needsPodsFor(waits), ...isChanging2 && { progressing: progressing3 } };
+  }
   const allow = granted.get(managedNode.name);
   if (allow === void 0 || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState);
@@ -8302,80 +8280,6 @@ function specChanges({ managedNode, change }) {
   return change === void 0 || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
 }
 
-// packages/controller/src/upkeep/lost-nodes.ts
-function lostNodesOf(managedNodes, { policy, stale, connectivity, now }) {
-  const isKnown2 = (node) => stale.length === 0 && !lossOf(connectivity, node).lost;
-  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown2(node));
-  const times = new Map(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
-  const isLost = (one) => (times.get(one) ?? Infinity) <= now;
-  return {
-    lost: pairs.filter(isLost).map(lostNode),
-    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
-    lostTimes: [...times.values()]
-  };
-}
-function lostNode({ name, node, shadow: shadow2 }) {
-  const { uid, generation = 0 } = shadow2.metadata;
-  const message = `The node is lost: it was drained, its host was asked to reboot into ${shadow2.spec.version ?? "?"}, and its kubelet and agent have not reported since ${node.readySince ?? "?"}. Look at the host. The node holds its update slot, and continues when it comes back; if the host is gone: kubectl delete node ${name}`;
-  return { name, message, event: eventOn(node, shadow2, { reason: "NodeLost", message, key: `${uid}/${generation}` }) };
-}
-function withLoss(condition2, lost) {
-  const found = lost.find(({ name }) => name === condition2.node.metadata.name);
-  return found === void 0 ? condition2 : { ...condition2, progressing: { ...condition2.progressing, message: found.message } };
-}
-function describeLost(lost) {
-  return lost.length === 0 ? [] : [`lost in the reboot of their update: ${namesOf(lost.map(({ name }) => name))}`];
-}
-function outOfServiceChange(managedNode, isLost, { lostNode: { action } }) {
-  const { node, shadow: shadow2 } = managedNode;
-  if (node === void 0) return void 0;
-  const isAsked = action === "OutOfServiceTaint" && isManaged(node);
-  const key2 = node.metadata.resourceVersion;
-  if (outOfServiceByUs(node)) {
-    const stays = isAsked && isPair(managedNode) && isAway(managedNode);
-    return stays ? void 0 : endOf2(node, shadow2);
-  }
-  if (!isAsked || !isLost || !mayTaint(node)) return void 0;
-  const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
-  return { node, wanted: true, event: eventOn(node, shadow2, { reason: "OutOfService", message, key: key2 }) };
-}
-function endOf2(node, shadow2) {
-  const message = `Removed the taint ${OUT_OF_SERVICE_TAINT} that the operator had set`;
-  const key2 = node.metadata.resourceVersion;
-  const event2 = eventOn(node, shadow2, { reason: "OutOfServiceEnded", message, key: key2 });
-  return { node, wanted: false, event: node.hasOutOfServiceTaint ? event2 : void 0 };
-}
-function mayTaint(node) {
-  const isDrained3 = node.unschedulable && cordonedByUs(node);
-  return isDrained3 && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
-}
-var LEASE_PERIOD_MS = 1e4;
-function isAway({ node, shadow: shadow2 }) {
-  const reboot2 = rebootOf(shadow2);
-  if (reboot2 === void 0 || drainEnd(shadow2) === void 0) return false;
-  return !node.ready && node.bootID === reboot2.bootID && shadow2.status?.bootID === reboot2.bootID;
-}
-function rebootOf({ spec, status }) {
-  const last = status?.lastOperation;
-  if (spec.state !== "RebootedIntoUpdate" || !sameVersion(last?.version, spec.version)) return void 0;
-  return last?.operation === "Reboot" && last.state === "Processing" ? last : void 0;
-}
-var EMPTY = ["Drained", "Forced"];
-function drainEnd({ metadata: { generation }, status }) {
-  const { observedGeneration, result, endTime } = status?.drain ?? {};
-  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : void 0;
-}
-function lostAt(pair, policy, now) {
-  const { node, shadow: shadow2, leaseExpired } = pair;
-  const silentSince = node.isUnreachable ? parseTime(node.readySince) : void 0;
-  const drainedAt = drainEnd(shadow2);
-  if (silentSince === void 0 || drainedAt === void 0 || !isAway(pair)) return void 0;
-  const { startTime, lastUpdateTime } = rebootOf(shadow2) ?? {};
-  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
-  const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
-  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
-}
-
 // packages/controller/src/report/forecast-order.ts
 var FOR_OTHERS = /* @__PURE__ */ new Set(["WaitingForCanary", "WaitingForNodeGroup"]);
 var LEFT_OUT = /* @__PURE__ */ new Set(["Skipped", "NotSelected", "VersionDenied"]);
@@ -8385,8 +8289,8 @@ function waitsForOthers(reason2) {
 function expectedInTurn(waiting3, busy, { policy }, expect) {
   const counted = waiting3.filter(([, { reason: reason2 }]) => !LEFT_OUT.has(reason2));
   const ends = new Map(waiting3.filter((one) => !isOrdered(one)).map((one) => [one[0], expect(...one)]));
-  const doneAt = (names2) => {
-    const isAwaited = (name = "") => names2 === void 0 || names2.includes(name);
+  const doneAt = (names) => {
+    const isAwaited = (name = "") => names === void 0 || names.includes(name);
     const known = counted.filter(([one]) => ends.has(one) && isAwaited(one.group?.name)).map(([one]) => ends.get(one));
     return [...known, ...busy.flatMap(({ group: group2, end }) => isAwaited(group2) ? [end] : [])].reduce(latest2, 0);
   };
@@ -8477,9 +8381,9 @@ function shown(busy, queue, before, now) {
   const waiting3 = counted.map(({ expectedAt }) => expectedAt);
   const ends = [...busy.map(({ end }) => end > now ? end : void 0), ...waiting3];
   return {
-    queue: queue.toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b))).slice(0, MAX_QUEUE).map(({ node, version: version2, reason: reason2, expectedAt }) => {
+    queue: queue.toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b))).slice(0, MAX_QUEUE).map(({ node, version: version3, reason: reason2, expectedAt }) => {
       const known = before?.plan?.find((one) => one.node === node)?.expectedTime;
-      return { node, version: version2, reason: reason2, expectedTime: steady(known, expectedAt, now) };
+      return { node, version: version3, reason: reason2, expectedTime: steady(known, expectedAt, now) };
     }),
     completionTime: steady(before?.expectedCompletionTime, latest3(ends), now)
   };
@@ -8503,12 +8407,12 @@ function atOnce(concurrency, counted) {
   const limits = [maxUpdating, ...maxUnavailable === void 0 ? [] : [maxUnavailable]];
   return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
 }
-function expectationOf({ name: node, version: version2, group: group2, shadow: shadow2 }, blocked3, expectedAt) {
+function expectationOf({ name: node, version: version3, group: group2, shadow: shadow2 }, blocked3, expectedAt) {
   const known = shadow2.progressing?.reason;
   const waited = isReason(known) && known !== "UpToDate" && known !== "Updating" ? known : "WaitingForCapacity";
   return {
     node,
-    version: version2,
+    version: version3,
     group: group2?.name,
     reason: blocked3.isUnknown === true ? waited : blocked3.reason,
     expectedAt
@@ -8693,23 +8597,27 @@ function describeSettings2(settings2) {
 // packages/controller/src/report/metadata-condition.ts
 var METADATA_REASONS = ["Applied", "Applying", "Conflict", "WriteRejected", "NoMetadata"];
 function metadataApplied({ group: group2, metadata: metadata12 }) {
-  const { pending: pending2, conflicts, rejected, waitsFor } = metadata12;
+  const { pending: pending2, conflicts, rejected, waitsFor, changedBack = [] } = metadata12;
   if (rejected !== void 0) {
     const message2 = `The write of Node "${rejected.node}" is rejected: ${shorten(rejected.message, MAX_MESSAGE)}`;
     return { status: "False", reason: "WriteRejected", message: message2 };
   }
   if (conflicts.length > 0) return { status: "False", reason: "Conflict", message: describeConflicts(conflicts) };
-  if (waitsFor !== void 0) {
-    const message2 = `To be written: ${namesOf(pending2)}. Taints that evict pods are set node by node. Waiting: ${waitsFor}`;
+  if (pending2.length > 0 || waitsFor !== void 0) {
+    const waits = waitsFor === void 0 ? "" : `. Taints that evict pods are set node by node. Waiting: ${waitsFor}`;
+    const message2 = `To be written: ${namesOf(pending2)}${describeChangedBack(changedBack)}${waits}`;
     return { status: "False", reason: "Applying", message: shorten(message2, MAX_MESSAGE) };
   }
-  if (pending2.length > 0) return { status: "False", reason: "Applying", message: `To be written: ${namesOf(pending2)}` };
   if (isEmpty(group2.rendered, true)) {
     const message2 = "The group has no labels, annotations and taints for its Nodes";
     return { status: "True", reason: "NoMetadata", message: message2 };
   }
   const message = "All Nodes of the group have its labels, annotations and taints";
   return { status: "True", reason: "Applied", message };
+}
+function describeChangedBack(nodes) {
+  if (nodes.length === 0) return "";
+  return `. Another writer changes these back again and again, so they are written less and less often: ${namesOf(nodes)}`;
 }
 function describeMetadata({ conflicts, rejected }) {
   const isFine = conflicts.length === 0 && rejected === void 0;
@@ -8728,12 +8636,14 @@ var RETRIED = /* @__PURE__ */ new Set([
   "ChangingSettings",
   "AgentNotConnected",
   "Backoff",
+  "CheckFailed",
   "HookFailed",
   "CleanupPending"
 ]);
-function healthOf2({ status, reason: reason2 }, neverConnected) {
+function healthOf2({ status, reason: reason2, waitingFor }, neverConnected) {
   const { needsAttention: needsAttention2 = false, fleetWide = false } = traitsOf(reason2);
-  if (neverConnected || reason2 === "CheckFailed" || needsAttention2 && !fleetWide) return "Stalled";
+  const isFinal = reason2 === "CheckFailed" && waitingFor === reason2;
+  if (neverConnected || isFinal || needsAttention2 && !fleetWide) return "Stalled";
   return status === "True" || RETRIED.has(reason2) ? "Reconciling" : "Ready";
 }
 function reconciliationOf({ unconfirmed: unconfirmed2, isMoving, stuck }, { generation, isConfirmed, isWritten }, needsUser) {
@@ -8754,7 +8664,13 @@ function groupNeedsUser(rollout, ready3) {
   const metadata12 = metadataApplied(rollout);
   return metadata12.reason === "Conflict" || metadata12.reason === "WriteRejected" ? metadata12 : void 0;
 }
-var NEED_USER = ["InvalidConfiguration", "ProgressDeadlineExceeded", "TargetNotAllowed", "NamespaceNotAllowed"];
+var NEED_USER = [
+  "InvalidConfiguration",
+  "ProgressDeadlineExceeded",
+  "TargetNotAllowed",
+  "TargetLosesVolumes",
+  "NamespaceNotAllowed"
+];
 function configNeedsUser(conditions2) {
   return conditions2.find(({ reason: reason2 }) => NEED_USER.includes(reason2));
 }
@@ -8770,7 +8686,7 @@ function waitEvent({ shadow: shadow2 }, { reason: reason2, message }, { isStalle
   if (ended === (begins ? reason2 : "") || ended === reason2 && !begins) return void 0;
   return {
     reason: begins ? WAITING2 : ENDED,
-    warning: begins && traitsOf(reason2).needsAttention === true,
+    warning: begins && (traitsOf(reason2).needsAttention === true || reason2 === "AgentNotConnected"),
     about: shadowReference(shadow2),
     message: `${ended === "" ? "" : `No longer ${ended}. `}${reason2}: ${message}`,
     key: `${reason2}/${ended}/${Math.floor(now / HOUR_MS3)}`,
@@ -8796,10 +8712,10 @@ function isTold(reason2, isStalled) {
 
 // packages/controller/src/report/node-conditions.ts
 function nodeConditionsOf(decisions, { pods }, now) {
-  const told2 = decisions.filter(
+  const known = decisions.filter(
     ({ lookUp, blocked: blocked3, managedNode }) => blocked3?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== void 0)
   );
-  return told2.flatMap((decision) => nodeCondition(decision, now) ?? []);
+  return known.flatMap((decision) => nodeCondition(decision, now) ?? []);
 }
 function nodeCondition({ managedNode, progressing: progressing3, change, neverConnected }, now) {
   if (progressing3 === void 0 || !isPair(managedNode)) return void 0;
@@ -8810,23 +8726,29 @@ function nodeCondition({ managedNode, progressing: progressing3, change, neverCo
   const event2 = deadline ?? keptEvent(managedNode, progressing3, now) ?? waits;
   return { shadow: shadow2, node, progressing: progressing3, health, event: event2, group: group2?.name ?? "" };
 }
+function withLoss(condition2, lost) {
+  const found = lost.find(({ name }) => name === condition2.node.metadata.name);
+  if (found === void 0) return condition2;
+  const progressing3 = { ...condition2.progressing, message: found.message, waitingFor: "NodeLost" };
+  return { ...condition2, progressing: progressing3, health: "Stalled" };
+}
 
 // packages/controller/src/report/progress.ts
 function progressOf2(fleetState, counted) {
   const { before, policy, groups, now } = fleetState;
   if (!counted.some(needsUpdate)) return void 0;
-  const { lastProgressAt, countedMs, countedFrom } = recordOf4(before?.progress, latestSuccess(counted, now), now);
+  const { lastProgressAt, countedMs, countedFrom } = recordOf3(before?.progress, latestSuccess(counted, now), now);
   const soFarMs = countedMs + (countedFrom === void 0 ? 0 : Math.max(0, now - countedFrom));
   const { progressDeadlineMs = Infinity, soakMs } = policy.rollout;
   const longestSoakMs = Math.max(soakMs, ...groups.map((group2) => group2.soakMs));
   const limitMs2 = progressDeadlineMs + longestSoakMs;
-  const isLate = soFarMs >= limitMs2;
+  const isLate2 = soFarMs >= limitMs2;
   if (!mayProgress(fleetState, counted)) {
-    return { lastProgressAt, countedMs: soFarMs, countedFrom: void 0, deadline: void 0, isLate };
+    return { lastProgressAt, countedMs: soFarMs, countedFrom: void 0, deadline: void 0, isLate: isLate2 };
   }
   const from = countedFrom ?? now;
-  const deadline = isLate || limitMs2 === Infinity ? void 0 : from + limitMs2 - countedMs;
-  return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate };
+  const deadline = isLate2 || limitMs2 === Infinity ? void 0 : from + limitMs2 - countedMs;
+  return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate: isLate2 };
 }
 function needsUpdate(decision) {
   const { phase: phase2, candidate } = decision;
@@ -8834,7 +8756,7 @@ function needsUpdate(decision) {
   const { isIntended = false, fleetWide = false } = traitsFor(decision);
   return (candidate !== void 0 || phase2 === "failed") && (fleetWide || !isIntended);
 }
-function recordOf4(before, succeededAt, now) {
+function recordOf3(before, succeededAt, now) {
   const lastProgressAt = parseTime(before?.lastProgressTime);
   if (before === void 0 || lastProgressAt === void 0 || lastProgressAt > now) {
     return { lastProgressAt: now, countedMs: 0, countedFrom: void 0 };
@@ -8844,8 +8766,9 @@ function recordOf4(before, succeededAt, now) {
 }
 function latestSuccess(counted, now) {
   const times = counted.map(({ managedNode: { shadow: shadow2 } }) => {
-    const { version: version2 = "", at: at2 = 0 } = (shadow2 && success(shadow2)) ?? {};
-    return shadow2 === void 0 || at2 > now || isPrevious(shadow2, version2) ? 0 : at2;
+    const { version: version3 = "", at: at2 } = shadow2?.record.succeeded ?? {};
+    const time2 = parseTime(at2) ?? 0;
+    return shadow2 === void 0 || time2 > now || isPrevious(shadow2, version3) ? 0 : time2;
   });
   return times.reduce((a, b) => Math.max(a, b), 0);
 }
@@ -8877,13 +8800,13 @@ function decideMetadata(input) {
   return { writes, conflicts: [...conflicts, ...taints.conflicts] };
 }
 function adopt({ state: state2, known }) {
-  const record6 = readKeysRecord(state2.annotations);
-  const keys4 = record6 && known.get(record6.group);
-  if (record6 === void 0 || keys4 === void 0) return [];
-  if (state2.applied.some(({ group: group3 }) => group3 === record6.group)) return [];
-  const given = (field2) => [...new Set(record6[field2])].filter((key2) => keys4[field2].has(key2));
+  const record7 = readKeysRecord(state2.annotations);
+  const keys4 = record7 && known.get(record7.group);
+  if (record7 === void 0 || keys4 === void 0) return [];
+  if (state2.applied.some(({ group: group3 }) => group3 === record7.group)) return [];
+  const given = (field2) => [...new Set(record7[field2])].filter((key2) => keys4[field2].has(key2));
   const [labels, annotations] = [given("labels"), given("annotations")];
-  const { group: group2 } = record6;
+  const { group: group2 } = record7;
   return [
     { kind: "Adopt", groups: [group2], keys: { group: group2, labels, annotations: [...annotations, GROUP_KEYS_ANNOTATION] } }
   ];
@@ -8907,20 +8830,20 @@ function applyWanted(input, conflicts) {
   const given = (field2) => Object.entries(rendered[field2]).filter(([key2]) => !conflicts.some((one) => one.field === field2 && one.key === key2));
   const [labels, annotations] = [given("labels"), given("annotations")];
   if (labels.length + annotations.length === 0) return applied2 === void 0 ? [] : release2(input, applied2);
-  const own2 = (field2, entries) => entries.map(([key2]) => key2).filter((key2) => otherOwner(field2, key2) === void 0);
-  const record6 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
+  const own2 = (field2, entries2) => entries2.map(([key2]) => key2).filter((key2) => otherOwner(field2, key2) === void 0);
+  const record7 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
   const kept = unknownKeys(input, applied2, known.get(group2));
   const body = {
     labels: { ...kept.labels, ...Object.fromEntries(labels) },
-    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record6 }
+    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record7 }
   };
   const isInPlace = applied2 !== void 0 && FIELDS2.every((field2) => hasApplied(applied2[field2], body[field2], state2[field2]));
   return isInPlace ? [] : [{ kind: "Apply", groups: [group2], body }];
 }
 function hasApplied(keys4, wanted, found) {
-  const names2 = Object.keys(wanted);
+  const names = Object.keys(wanted);
   const applied2 = new Set(keys4);
-  return names2.length === keys4.length && names2.every((key2) => applied2.has(key2) && (key2 === GROUP_KEYS_ANNOTATION || found[key2] === wanted[key2]));
+  return names.length === keys4.length && names.every((key2) => applied2.has(key2) && (key2 === GROUP_KEYS_ANNOTATION || found[key2] === wanted[key2]));
 }
 function release2(input, applied2) {
   const keys4 = input.known.get(applied2.group);
@@ -8947,11 +8870,11 @@ function decideTaints(input) {
   const ours = given.filter(({ isOurs }) => isOurs).map(({ taint: taint2 }) => taint2);
   const replaced = /* @__PURE__ */ new Set([...owned, ...ours.map(taintId)]);
   const taints = [...state2.taints.filter((taint2) => !replaced.has(taintId(taint2))), ...ours];
-  const record6 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
-  const isInPlace = areSame(taints, state2.taints) && record6 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
+  const record7 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
+  const isInPlace = areSame(taints, state2.taints) && record7 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
   const groups = [.../* @__PURE__ */ new Set([...wanted === void 0 ? [] : [wanted.group], ...records.map((one) => one.group)])];
   return {
-    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record6 }],
+    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record7 }],
     conflicts: given.filter(({ isConflict }) => isConflict).map(({ taint: taint2 }) => taintConflict(input, taint2, found))
   };
 }
@@ -8995,7 +8918,7 @@ function nodeMetadataOf(snapshot, isCurrent, now) {
     return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
   const byGroup = new Map(groupObjects.map((object3) => [object3.metadata.name, metadataOf(object3, judged)]));
-  const finalizers = finalizersOf(groupObjects, byGroup, now);
+  const finalizers = finalizersOf(snapshot, byGroup, now);
   const isLeft = (group2) => (byGroup.get(group2.metadata.name)?.pending.length ?? 0) > 0;
   const given = new Set(judged.filter(hasAll).map(({ change }) => change.wanted?.group));
   const due = judged.filter(({ isDue }) => isDue).map(({ change }) => change);
@@ -9040,8 +8963,8 @@ function judge(node, { wanted, known }, note, now) {
   const isDue = writes.length > 0 || conflicts.length > 0 && (note === void 0 || note.checkAt <= now);
   const isNew = (taint2) => taint2.effect === "NoExecute" && !node.taints.some((one) => isSameTaint(one, taint2));
   const evicts = writes.some((write) => write.kind === "Taints" && write.taints.some(isNew));
-  const isRejected = note?.rejection !== void 0;
-  return { change: { node, wanted, known, groups, evicts, isRejected }, conflicts, isDue, note };
+  const [isRejected, isChangedBack] = [note?.rejection !== void 0, note?.isChangedBack === true];
+  return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
 }
 function metadataOf({ metadata: metadata12, status }, judged) {
   const { name: group2, generation, finalizers = [] } = metadata12;
@@ -9049,22 +8972,24 @@ function metadataOf({ metadata: metadata12, status }, judged) {
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
   const pending2 = judged.filter(({ change }) => change.groups.includes(group2));
   const rejected = pending2.find(({ note }) => note?.rejection !== void 0);
+  const changedBack = pending2.filter(({ change }) => change.isChangedBack);
   return {
     isRecorded: rendered?.generation === generation && isHeld,
     pending: pending2.map(({ change }) => change.node.metadata.name),
     conflicts: judged.filter(({ change }) => change.wanted?.group === group2).flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
+    changedBack: changedBack.map(({ change }) => change.node.metadata.name),
     rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? "" }
   };
 }
-function finalizersOf(objects, byGroup, now) {
+function finalizersOf({ groupObjects, clockSkewMs }, byGroup, now) {
   const isNeeded = ({ metadata: metadata12, status }) => {
     const isPending = (byGroup.get(metadata12.name)?.pending.length ?? 0) > 0;
     const ends = removalEnds(metadata12.deletionTimestamp);
-    if (ends !== void 0) return isPending && now < ends;
+    if (ends !== void 0) return isPending && (now < ends || isClockWrong(clockSkewMs));
     return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata12.generation);
   };
   return new Map(
-    objects.flatMap((object3) => {
+    groupObjects.flatMap((object3) => {
       const { finalizers = [], deletionTimestamp } = object3.metadata;
       const [has, needs] = [finalizers.includes(NODE_METADATA_FINALIZER), isNeeded(object3)];
       if (has === needs || needs && deletionTimestamp !== void 0) return [];
@@ -9134,7 +9059,7 @@ function groupRollouts(fleetState, counted, {
   return groups.map((group2) => {
     const { policy } = group2;
     const members2 = byGroup.get(group2.name) ?? [];
-    const names2 = new Set(members2.map(({ managedNode: { name } }) => name));
+    const names = new Set(members2.map(({ managedNode: { name } }) => name));
     const expected2 = forecast.ofGroups.get(group2.name) ?? { queue: [], completionTime: void 0 };
     return {
       group: group2,
@@ -9150,8 +9075,8 @@ function groupRollouts(fleetState, counted, {
         window: policy.calendar.at(now),
         nextOpenAt: policy.calendar.nextFit(now, 1)
       },
-      stuckNodes: stuckNodes.filter((name) => names2.has(name)),
-      lost: lost.filter(({ name }) => names2.has(name))
+      stuckNodes: stuckNodes.filter((name) => names.has(name)),
+      lost: lost.filter(({ name }) => names.has(name))
     };
   });
 }
@@ -9227,6 +9152,7 @@ function keptEvent2({ node, shadow: shadow2 }) {
 
 // packages/controller/src/upkeep/evicting-taints.ts
 var UNREADY_COUNTS_MS = 10 * 6e4;
+var MAX_OFF = 2;
 var GATES3 = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
 var EVICTION_MS = 5 * 6e4;
 function withoutEvictions(metadata12, fleetState, managedNodes) {
@@ -9262,28 +9188,39 @@ function withoutEvictions(metadata12, fleetState, managedNodes) {
   return { ...metadata12, changes, byGroup, lookUps, times: [...metadata12.times, ...times] };
 }
 function inOrder3(a, b) {
-  return Number(a.isRejected) - Number(b.isRejected) || (a.node.metadata.name < b.node.metadata.name ? -1 : 1);
+  const byName4 = a.node.metadata.name < b.node.metadata.name ? -1 : 1;
+  const byKept = Number(a.isRejected || a.isChangedBack) - Number(b.isRejected || b.isChangedBack);
+  return byKept || Number(b.node.ready) - Number(a.node.ready) || byName4;
 }
 function whyNot2({ managedNode, node }, tainted2, fleetState) {
   const { group: group2, policy } = managedNode;
   const isUpdating = fleetState.slots.has(managedNode);
-  return firstOf2(GATES3, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
+  return firstOf(GATES3, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
 function taintedIn(managedNodes, { group: group2, rendered }, now) {
-  const tainted2 = managedNodes.filter(
-    ({ group: of, node }) => of?.name === group2 && node !== void 0 && hasTaints(node, rendered)
-  );
   const isOlder = ({ evictedSince = -Infinity }, ms) => now - evictedSince >= ms;
+  const isOff2 = (one) => one.node?.ready === false && isOlder(one, UNREADY_COUNTS_MS);
+  const all = managedNodes.filter(({ group: of, node }) => {
+    if (of?.name !== group2 || node === void 0 || skippedBy(node) !== void 0) return false;
+    return hasTaints(node, rendered);
+  });
+  const tainted2 = all.filter((one) => !isOff2(one));
   return {
+    off: all.filter(isOff2).map(({ name }) => name),
     names: tainted2.map(({ name }) => name),
-    unready: tainted2.filter((one) => one.node?.ready === false && !isOlder(one, UNREADY_COUNTS_MS)).map(({ name }) => name),
+    unready: tainted2.filter(({ node }) => node?.ready === false).map(({ name }) => name),
     isProved: tainted2.some((one) => one.node?.ready === true && isOlder(one, TAINT_PROVING_MS))
   };
 }
-function whyNotMore({ names: names2, unready, isProved: isProved2 }) {
+function whyNotMore({ off, names, unready, isProved: isProved2 }) {
   if (unready.length > 0) return { message: `${namesOf(unready)} got its taints that evict pods, and is not Ready` };
-  if (names2.length === 0 || isProved2) return void 0;
-  const first = namesOf(names2);
+  if (isProved2) return void 0;
+  if (off.length >= MAX_OFF) {
+    const message = `${namesOf(off)} got its taints that evict pods first, and have not been Ready since; if the taints are not the cause, leave them out with the annotation ${SKIP_ANNOTATION}`;
+    return { message };
+  }
+  if (names.length === 0) return void 0;
+  const first = namesOf(names);
   return { message: `${first} gets its taints that evict pods first, and has to be Ready with them for a minute` };
 }
 function hasTaints({ taints }, rendered) {
@@ -9291,15 +9228,85 @@ function hasTaints({ taints }, rendered) {
   return evicting.every((one) => taints.some((found) => isSameTaint(found, one)));
 }
 
+// packages/controller/src/upkeep/lost-nodes.ts
+function lostNodesOf(managedNodes, { policy, stale, connectivity, now }) {
+  const isKnown2 = (node) => stale.length === 0 && !lossOf(connectivity, node).lost;
+  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown2(node));
+  const times = new Map(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
+  const isLost = (one) => (times.get(one) ?? Infinity) <= now;
+  return {
+    lost: pairs.filter(isLost).map(lostNode),
+    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
+    lostTimes: [...times.values()]
+  };
+}
+function lostNode({ name, node, shadow: shadow2 }) {
+  const { uid, generation = 0 } = shadow2.metadata;
+  const message = `The node is lost: it was drained, its host was asked to reboot into ${shadow2.spec.version ?? "?"}, and its kubelet and agent have not reported since ${node.readySince ?? "?"}. Look at the host. The node holds its update slot, and continues when it comes back; if the host is gone: kubectl delete node ${name}`;
+  return { name, message, event: eventOn(node, shadow2, { reason: "NodeLost", message, key: `${uid}/${generation}` }) };
+}
+function describeLost(lost) {
+  return lost.length === 0 ? [] : [`lost in the reboot of their update: ${namesOf(lost.map(({ name }) => name))}`];
+}
+function outOfServiceChange(managedNode, isLost, { lostNode: { action } }) {
+  const { node, shadow: shadow2 } = managedNode;
+  if (node === void 0) return void 0;
+  const isAsked = action === "OutOfServiceTaint" && isManaged(node);
+  const key2 = node.metadata.resourceVersion;
+  if (outOfServiceByUs(node)) {
+    const stays = isAsked && isPair(managedNode) && isAway(managedNode);
+    return stays ? void 0 : endOf2(node, shadow2);
+  }
+  if (!isAsked || !isLost || !mayTaint(node)) return void 0;
+  const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
+  return { node, wanted: true, event: eventOn(node, shadow2, { reason: "OutOfService", message, key: key2 }) };
+}
+function endOf2(node, shadow2) {
+  const message = `Removed the taint ${OUT_OF_SERVICE_TAINT} that the operator had set`;
+  const key2 = node.metadata.resourceVersion;
+  const event2 = eventOn(node, shadow2, { reason: "OutOfServiceEnded", message, key: key2 });
+  return { node, wanted: false, event: node.hasOutOfServiceTaint ? event2 : void 0 };
+}
+function mayTaint(node) {
+  const isDrained3 = node.unschedulable && cordonedByUs(node);
+  return isDrained3 && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
+}
+var LEASE_PERIOD_MS = 1e4;
+function isAway({ node, shadow: shadow2 }) {
+  const reboot2 = rebootOf(shadow2);
+  if (reboot2 === void 0 || drainEnd(shadow2) === void 0) return false;
+  return !node.ready && node.bootID === reboot2.bootID && shadow2.status?.bootID === reboot2.bootID;
+}
+function rebootOf({ spec, status }) {
+  const last = status?.lastOperation;
+  if (spec.state !== "RebootedIntoUpdate" || !sameVersion(last?.version, spec.version)) return void 0;
+  return last?.operation === "Reboot" && last.state === "Processing" ? last : void 0;
+}
+var EMPTY = ["Drained", "Forced"];
+function drainEnd({ metadata: { generation }, status }) {
+  const { observedGeneration, result, endTime } = status?.drain ?? {};
+  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : void 0;
+}
+function lostAt(pair, policy, now) {
+  const { node, shadow: shadow2, leaseExpired } = pair;
+  const silentSince = node.isUnreachable ? parseTime(node.readySince) : void 0;
+  const drainedAt = drainEnd(shadow2);
+  if (silentSince === void 0 || drainedAt === void 0 || !isAway(pair)) return void 0;
+  const { startTime, lastUpdateTime } = rebootOf(shadow2) ?? {};
+  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
+  const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
+  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
+}
+
 // packages/controller/src/upkeep/new-nodes.ts
 function newNodesOf(managedNodes) {
   const nodes = managedNodes.filter(({ shadow: shadow2 }) => shadow2 === void 0).flatMap(({ node }) => node ?? []);
-  const without3 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
+  const without2 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
   const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
-  const problemOf4 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
+  const problemOf5 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
   return {
-    newNodes: without3.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
-    uncreated: new Map(without3.map((node) => [node.metadata.name, problemOf4(node)]).filter(isKnown))
+    newNodes: without2.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
+    uncreated: new Map(without2.map((node) => [node.metadata.name, problemOf5(node)]).filter(isKnown))
   };
 }
 function isKnown(entry) {
@@ -9413,7 +9420,7 @@ var METRICS = {
   ),
   waiting: gauge(
     "waiting_nodes",
-    "Managed nodes that do not update although they could, by [reason](runbook.md#a-node-waits), group and zone.",
+    "Managed nodes that are neither up to date nor updating, or need attention, by [reason](runbook.md#a-node-waits), group and zone. A node whose agent has never reported counts from five minutes after the creation of its shadow.",
     "reason",
     "group",
     "zone"
@@ -9463,6 +9470,11 @@ var METRICS = {
     "Nodes whose drain waits for a pod, by the [reason](runbook.md#a-drain-does-not-end) of the first one.",
     "reason"
   ),
+  blockedSince: gauge(
+    "drain_blocked_since_timestamp_seconds",
+    "Since when the longest of these waits has lasted for the same reason (Unix time), by reason.",
+    "reason"
+  ),
   transitions: counter(
     "update_transitions_total",
     "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
@@ -9487,6 +9499,11 @@ var METRICS = {
     "Members of each set of [`spec.quorums`](quorums.md), at most 20 sets. `state` is `ready` or `away`: not Ready, missing, or on a node that is down or being drained. No value while no node with a member waits, starts or is updating, nor while the members cannot be listed.",
     "quorum",
     "state"
+  ),
+  invalid: gauge(
+    "invalid_configurations",
+    "Objects with a mistake, whose nodes start no update. `kind` is `BrupopConfig` (also when there is none) or `BottlerocketNodeGroup`.",
+    "kind"
   ),
   lostNodes: gauge(
     "lost_nodes",
@@ -9583,6 +9600,18 @@ var METRICS = {
 };
 
 // packages/controller/src/apply/shadows.ts
+function annotationsOf({
+  shadow: shadow2,
+  record: record7,
+  outcome
+}) {
+  const text6 = recordText(record7);
+  const isRetry = outcome === "Started" && shadow2.metadata.annotations?.[RETRY_ANNOTATION] !== void 0;
+  return {
+    ...text6 !== recordText(shadow2.record) && { [RECORD_ANNOTATION]: text6 },
+    ...isRetry && { [RETRY_ANNOTATION]: null }
+  };
+}
 function conditionOf({ shadow: shadow2, progressing: progressing3 }, now) {
   const { status, reason: reason2, message } = progressing3;
   const lastTransitionTime = transitionTime(shadow2.progressing, status, now);
@@ -9722,12 +9751,12 @@ function connected2({ connectivity }) {
   return isFalse("LeasesExpired", message);
 }
 var MAX_NAMED_FAILED = 5;
-function describeFrozen(version2, failed2) {
-  const nodes = failed2.filter((one) => sameVersion(one.version, version2));
+function describeFrozen(version3, failed2) {
+  const nodes = failed2.filter((one) => sameVersion(one.version, version3));
   const list2 = nodes.slice(0, MAX_NAMED_FAILED).map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ", deleted" : ""})`);
   const more = nodes.length > list2.length ? ` and ${nodes.length - list2.length} others` : "";
   const still = nodes.length === 0 ? "all have recovered or are accepted" : `still failed: ${list2.join(", ")}${more}`;
-  return `No update to ${version2} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows (${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`;
+  return `No update to ${version3} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows (${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`;
 }
 var WINDOW_MESSAGES = {
   NoWindows: "No windows are configured: updates may start at any time",
@@ -9776,7 +9805,7 @@ function degraded(plan2) {
     ...describeUncreated(uncreated),
     ...describeOrphaned(orphanedNodes),
     ...describeGroups(groups),
-    ...describeConflicts2(groups)
+    ...describeUnapplied(groups)
   ];
   return judgeNodes(plan2, progress, others);
 }
@@ -9844,14 +9873,14 @@ var UNCOUNTED = {
   Conflict: "other writers have set other labels, annotations or taints than these groups on Nodes",
   WriteRejected: "labels, annotations or taints of these groups are rejected"
 };
-function describeConflicts2(groups) {
+function describeUnapplied(groups) {
   const judged = groups.map(({ group: group2, metadata: metadata12, settings: settings2 }) => {
     const reasons = [judgeSettings(settings2).reason, metadataApplied({ group: group2, metadata: metadata12 }).reason];
     return { name: group2.name, reasons };
   });
   return Object.entries(UNCOUNTED).flatMap(([reason2, text6]) => {
-    const names2 = judged.filter(({ reasons }) => reasons.includes(reason2)).map(({ name }) => name);
-    return names2.length === 0 ? [] : [`${text6} (${reason2}): ${namesOf(names2)}; see kubectl get brng`];
+    const names = judged.filter(({ reasons }) => reasons.includes(reason2)).map(({ name }) => name);
+    return names.length === 0 ? [] : [`${text6} (${reason2}): ${namesOf(names)}; see kubectl get brng`];
   });
 }
 function describeOrphaned(nodes) {
@@ -9899,8 +9928,8 @@ function freezeOf({
   forecast: { versions, reasons },
   policy
 }) {
-  const isOffered = (frozen2) => versions.some(({ version: version2, offered }) => offered > 0 && sameVersion(version2, frozen2));
-  const wanted = all.find(({ version: version2 }) => isWanted(version2, policy.versions) && isOffered(version2));
+  const isOffered = (frozen2) => versions.some(({ version: version3, offered }) => offered > 0 && sameVersion(version3, frozen2));
+  const wanted = all.find(({ version: version3 }) => isWanted(version3, policy.versions) && isOffered(version3));
   const found = wanted ?? (reasons.has("Frozen") ? all[0] : void 0);
   if (found === void 0) return void 0;
   return { status: "True", reason: "FailureBudgetExceeded", message: describeFrozen(found.version, nodes) };
@@ -9910,27 +9939,18 @@ function quorumsOf2({ policy, quorums: counts }, before, now) {
     const last = before?.quorums?.find((one) => one.name === name);
     const count2 = counts.find((one) => one.name === name);
     if (count2 === void 0) return last === void 0 ? [] : [last];
-    const { members: members2, ready: ready3, message } = count2;
-    const found = {
-      name,
-      members: members2,
-      ...ready3 !== void 0 && { ready: ready3 },
-      ...message !== "" && { message: printable(message) }
-    };
-    return [{ ...found, since: isSameCount(found, last) ? last.since : rfc3339(now) }];
+    const found = shownCount(count2);
+    return [{ ...found, since: last !== void 0 && isSameCount(found, last) ? last.since : rfc3339(now) }];
   });
   return quorums2.length === 0 ? {} : { quorums: quorums2 };
-}
-function isSameCount(found, last) {
-  return last?.members === found.members && last.ready === found.ready && last.message === found.message;
 }
 function awaiting(rollout, isConfirmed) {
   return isConfirmed ? { ...rollout, unconfirmed: [] } : rollout;
 }
 function isGroupInEffect(rollout) {
   const { group: group2, policy, unconfirmed: unconfirmed2, metadata: metadata12 } = rollout;
-  const isApplied = isRecorded(rollout) && metadata12.pending.length + metadata12.conflicts.length === 0;
-  return group2.problem === void 0 && policy.problem === void 0 && unconfirmed2.length === 0 && isApplied;
+  const isApplied2 = isRecorded(rollout) && metadata12.pending.length + metadata12.conflicts.length === 0;
+  return group2.problem === void 0 && policy.problem === void 0 && unconfirmed2.length === 0 && isApplied2;
 }
 function isRecorded({ group: group2, metadata: metadata12 }) {
   return metadata12.isRecorded || isEmpty(group2.rendering, true) && isEmpty(group2.rendered, false);
@@ -9981,12 +10001,12 @@ function failuresOf({
   failed: failed2,
   frozen: versions
 }) {
-  const frozenVersions2 = versions.slice(0, MAX_RECORDED2).map(({ version: version2, since }) => ({ version: version2, since: rfc3339(since) }));
+  const frozenVersions2 = versions.slice(0, MAX_RECORDED2).map(({ version: version3, since }) => ({ version: version3, since: rfc3339(since) }));
   const failedNodes2 = failed2.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
   return { ...versions.length > 0 && { frozenVersions: frozenVersions2 }, ...failed2.length > 0 && { failedNodes: failedNodes2 } };
 }
 function rolloutOf2({ canaries: completed, progress }) {
-  const canaries = completed.slice(0, MAX_RECORDED2).map(({ version: version2, since }) => ({ version: version2, since: rfc3339(since) }));
+  const canaries = completed.slice(0, MAX_RECORDED2).map(({ version: version3, since }) => ({ version: version3, since: rfc3339(since) }));
   return {
     ...canaries.length > 0 && { canaries },
     ...progress !== void 0 && { progress: statusOfProgress(progress) }
@@ -10034,8 +10054,8 @@ function expectedOf2({
 }) {
   return {
     ...completionTime !== void 0 && { expectedCompletionTime: completionTime },
-    plan: queue.map(({ node, version: version2, reason: reason2, expectedTime }) => {
-      return { node, version: version2, reason: reason2, ...expectedTime !== void 0 && { expectedTime } };
+    plan: queue.map(({ node, version: version3, reason: reason2, expectedTime }) => {
+      return { node, version: version3, reason: reason2, ...expectedTime !== void 0 && { expectedTime } };
     })
   };
 }
@@ -10043,7 +10063,7 @@ var MAX_VERSIONS = 50;
 function versionStatuses(counts, before, now) {
   const current = counts.map(({ hasAge, ...count2 }) => {
     if (!hasAge) return count2;
-    const known = before.find(({ version: version2 }) => sameVersion(version2, count2.version))?.firstOfferedTime;
+    const known = before.find(({ version: version3 }) => sameVersion(version3, count2.version))?.firstOfferedTime;
     if (known !== void 0 && parseTime(known) !== void 0) return { ...count2, firstOfferedTime: known };
     return now === void 0 ? count2 : { ...count2, firstOfferedTime: rfc3339(now) };
   });
@@ -10088,7 +10108,6 @@ function withMetadata(rollout) {
 }
 
 // test/framework/oracle/told.ts
-var JOBS = "brupop.bottlerocket.aws/jobs";
 var STARTUP = "brupop.bottlerocket.aws/starting";
 var WAITING3 = "brupop.bottlerocket.aws/update-pending";
 var OUT_OF_SERVICE = "node.kubernetes.io/out-of-service";
@@ -10113,8 +10132,8 @@ function statusOfConfig(config, made, now) {
   };
 }
 var eventOf = (event2) => event2 && [event2.reason, event2.message, event2.warning ?? false];
-function byName3(entries) {
-  return Object.fromEntries(entries.toSorted(([a], [b]) => a < b ? -1 : 1));
+function byName3(entries2) {
+  return Object.fromEntries(entries2.toSorted(([a], [b]) => a < b ? -1 : 1));
 }
 function toldOf(made) {
   const { counts, stale, stuckNodes, orphanedNodes, uncreated, needsPodsOf, allPods, wakeAt, moreSpecs } = made;
@@ -10168,8 +10187,9 @@ function writesOf(made, now) {
   const unwritten = new Set(made.specs.map(({ node }) => node.metadata.name));
   const conditions2 = made.conditions.filter(({ node }) => !unwritten.has(node.metadata.name));
   return [
-    ...made.specs.map(({ node, spec, annotations }) => {
-      return { kind: "spec", name: node.metadata.name, spec, annotations };
+    ...made.specs.map((change) => {
+      const { node, spec } = change;
+      return { kind: "spec", name: node.metadata.name, spec, annotations: annotationsOf(change) };
     }),
     ...made.checks.nodes.flatMap(ofJobs),
     ...made.newNodes.map(({ metadata: { name } }) => ({ kind: "create", name })),
@@ -10182,9 +10202,10 @@ function writesOf(made, now) {
     })
   ];
 }
-function ofJobs({ node, records, start, create }) {
+function ofJobs({ node, shadow: shadow2, records, start, create }) {
   const { name } = node.metadata;
-  const recorded2 = records === void 0 ? [] : [{ kind: "annotations", name, annotations: { [JOBS]: records } }];
+  const record7 = recordText({ ...shadow2.record, jobs: records ?? void 0 });
+  const recorded2 = records === void 0 ? [] : [{ kind: "annotations", name, annotations: { [RECORD_ANNOTATION]: record7 } }];
   return [...recorded2, ...[...start, ...create].map(({ jobName, jobOf }) => ({ kind: "job", jobName, jobOf }))];
 }
 function ofCleanup({ managedNode: { name }, kind }) {
@@ -10325,8 +10346,8 @@ var Planner = class {
   }
   #managedNodes(objects, rules) {
     const now = instantOf(objects);
-    const names2 = [.../* @__PURE__ */ new Set([...objects.nodes.keys(), ...objects.shadows.keys()])];
-    return names2.flatMap((name) => {
+    const names = [.../* @__PURE__ */ new Set([...objects.nodes.keys(), ...objects.shadows.keys()])];
+    return names.flatMap((name) => {
       const [found, shadow2] = [this.#node(objects, name), this.#shadow(objects, name)];
       const node = found && this.#memory.asObserved(found);
       if (shadow2 === void 0 && (node === void 0 || !isManaged(node) && !bearsOwnership(node))) return [];
@@ -10356,8 +10377,7 @@ var Planner = class {
     const listed = made.lookUps.map((node) => [node.metadata.name, podsOn(node, pods, now)]);
     this.#pods = new Map([...kept, ...listed]);
     if (made.allPods === "forget") this.#allPods = { ...NO_PODS_LISTED, nextAt: this.#allPods.nextAt };
-    const needs = new NeedsOfPods();
-    const placed = made.allPods === "list" ? pods.flatMap((pod) => placedPod(pod, needs) ?? []) : [];
+    const placed = made.allPods === "list" ? pods.flatMap((pod) => placedPod(pod) ?? []) : [];
     if (made.allPods === "list")
       this.#allPods = { pods: placed, seenAt: now, asOf: now, problem: void 0, nextAt: now + 5e3 };
     const members2 = pods.map((pod) => slimPod(pod)).filter(({ metadata: metadata12 }) => metadata12.labels?.["app"] === "db");
@@ -10488,8 +10508,8 @@ var Fleet = class {
   #setGroups(groups) {
     const named3 = groups.map(({ name, spec }) => {
       const before = this.#objects.groups.get(name);
-      const whole2 = { nodeSelector: { matchLabels: { pool: name } }, ...spec };
-      const next = newObject(name, `group-${name}`, whole2, (before?.metadata.generation ?? 0) + 1);
+      const whole3 = { nodeSelector: { matchLabels: { pool: name } }, ...spec };
+      const next = newObject(name, `group-${name}`, whole3, (before?.metadata.generation ?? 0) + 1);
       return [name, { ...next, ...before?.status && { status: before.status } }];
     });
     this.#set({ groups: new Map(named3) });
@@ -10644,8 +10664,8 @@ function tainted(node, key2, effect, on) {
   return { ...node, spec: { ...node.spec, taints: on ? [...others, { key: key2, effect }] : others } };
 }
 function patched(values2, patch) {
-  const entries = Object.entries({ ...values2, ...patch });
-  return Object.fromEntries(entries.filter((entry) => entry[1] !== null));
+  const entries2 = Object.entries({ ...values2, ...patch });
+  return Object.fromEntries(entries2.filter((entry) => entry[1] !== null));
 }
 function merged2(metadata12, patch) {
   return { ...metadata12, annotations: patched(metadata12.annotations, patch) };
