@@ -7,7 +7,7 @@ import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { AssumeCache } from './cluster/assume-cache.ts';
 import type { NodeView } from './cluster/node.ts';
-import type { ShadowView } from './cluster/shadow.ts';
+import { type ShadowView, shadowView } from './cluster/shadow.ts';
 import { isUnderWay } from './cluster/state.ts';
 import type { ManagedNode } from './cluster/snapshot.ts';
 import { type WholePlan as Plan, wholePlan as plan } from './whole-plan.ts';
@@ -232,7 +232,7 @@ class Fleet {
     this.#versions += 1;
     const { metadata } = shadow;
     const generation = (metadata.generation ?? 0) + (isNewSpec ? 1 : 0);
-    return { ...shadow, metadata: { ...metadata, generation, resourceVersion: `v${this.#versions}` } };
+    return shadowView({ ...shadow, metadata: { ...metadata, generation, resourceVersion: `v${this.#versions}` } });
   }
 
   #act(managedNode: ManagedNode, how: How): ManagedNode {
@@ -386,6 +386,6 @@ function repaired(managedNode: ManagedNode): ManagedNode {
   return {
     ...whole,
     node: { ...one, metadata: { ...one.metadata, labels: fresh } },
-    shadow: { ...shadow, metadata: retry, status },
+    shadow: shadowView({ ...shadow, metadata: retry, status }),
   };
 }

@@ -307,8 +307,8 @@ interface CountedLease extends ExpiredLease {
   readonly zone: string;
 }
 
-function isNew({ metadata: { creationTimestamp } }: NodeView, { wall }: ProbeTime): boolean {
-  return wall - (parseTime(creationTimestamp) ?? 0) < NEW_NODE_MS;
+function isNew({ createdAt = 0 }: NodeView, { wall }: ProbeTime): boolean {
+  return wall - createdAt < NEW_NODE_MS;
 }
 
 /** Which Leases count. */

@@ -7,12 +7,12 @@
  */
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { type Instant, parseTime, wallTimeOf } from '@brupop/shared/runtime/clock';
+import { type Instant, wallTimeOf } from '@brupop/shared/runtime/clock';
 import { taintId } from '@brupop/shared/api/node-metadata';
 import { readTaintsRecord } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
 import { asSighted, type Sightings, sightingsOf } from './sightings.ts';
-import { type ShadowView, startedAt } from './shadow.ts';
+import { type ShadowView } from './shadow.ts';
 import { isUnderWay, mayBeInUpdate } from './state.ts';
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
 
@@ -88,10 +88,10 @@ export class NodeMemory {
 
   shadowDeleted(name: string, shadow: ShadowView, { wall, monotonic: now }: Instant): void {
     const before = this.#former.get(name);
-    const ageMs = wall - (parseTime(shadow.metadata.creationTimestamp) ?? wall);
+    const ageMs = wall - (shadow.times.createdAt ?? wall);
     const known = before?.slotUntil ?? now - ageMs + FORMER_SLOT_MS;
     const slotUntil = mayBeInUpdate(shadow) ? now + FORMER_SLOT_MS : known;
-    remember(this.#former, name, { startedAt: startedAt(shadow) ?? before?.startedAt, slotUntil });
+    remember(this.#former, name, { startedAt: shadow.times.startedAt ?? before?.startedAt, slotUntil });
   }
 
   /** Times are epoch milliseconds. */

@@ -17,6 +17,7 @@ import {
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { type AppliedKeys, appliedKeys, type ManagedFields, type NodeTaint } from './group-metadata.ts';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import { truncated } from '@brupop/shared/runtime/errors';
 import type { UpdatePolicy } from '../policy/policy.ts';
 
@@ -35,10 +36,12 @@ export interface NodeView extends KubernetesObject {
   readonly isUnreachable: boolean;
   /** Its other conditions, in order: `Type` if True, else `Type=Status`, such as `KernelReady=False`. */
   readonly conditions: readonly string[];
-  /** When the others last changed (RFC 3339), by type. */
-  readonly clearedAt: Readonly<Record<string, string>>;
-  /** When Ready last changed (RFC 3339). */
-  readonly readySince: string | undefined;
+  /** When the others last changed, epoch milliseconds, by type. */
+  readonly clearedAt: Readonly<Record<string, number>>;
+  /** When Ready last changed, epoch milliseconds. */
+  readonly readySince: number | undefined;
+  /** Epoch milliseconds. */
+  readonly createdAt: number | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
   readonly bootID: string;
   /** Not all of its labels, taints, conditions and keys of groups are kept. */
@@ -86,6 +89,7 @@ export function readNode(raw: unknown): NodeView {
     hasOutOfServiceTaint: taints.some(({ key }) => key === OUT_OF_SERVICE_TAINT),
     taints: (spec.taints ?? []).map(({ key, value = '', effect }) => ({ key, value, effect })),
     applied,
+    createdAt: parseTime(metadata.creationTimestamp),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
@@ -121,8 +125,8 @@ function countOf(lists: Readonly<Record<string, readonly unknown[]>>): number {
 type Conditions = NonNullable<RawNode['status']>['conditions'];
 
 function readReady(conditions: Conditions = []): Pick<NodeView, 'ready' | 'isUnreachable' | 'readySince'> {
-  const { status, lastTransitionTime: readySince } = conditions.find(({ type }) => type === 'Ready') ?? {};
-  return { ready: status === 'True', isUnreachable: status === 'Unknown', readySince };
+  const { status, lastTransitionTime } = conditions.find(({ type }) => type === 'Ready') ?? {};
+  return { ready: status === 'True', isUnreachable: status === 'Unknown', readySince: parseTime(lastTransitionTime) };
 }
 
 function otherConditions(conditions: Conditions = []): readonly string[] {
@@ -131,11 +135,12 @@ function otherConditions(conditions: Conditions = []): readonly string[] {
     .toSorted();
 }
 
-function changesOf(conditions: Conditions = []): Readonly<Record<string, string>> {
+function changesOf(conditions: Conditions = []): Readonly<Record<string, number>> {
   return Object.fromEntries(
-    conditions.flatMap(({ type, lastTransitionTime }) =>
-      type === 'Ready' || lastTransitionTime === undefined ? [] : [[type, lastTransitionTime]],
-    ),
+    conditions.flatMap(({ type, lastTransitionTime }) => {
+      const time = type === 'Ready' ? undefined : parseTime(lastTransitionTime);
+      return time === undefined ? [] : [[type, time]];
+    }),
   );
 }
 

@@ -1,6 +1,6 @@
 import { fullShadow } from '../../../../test/framework/example-shadow.ts';
-import { answers, readShadow } from './shadow.ts';
-import { isSettled } from './state.ts';
+import { readShadow } from './shadow.ts';
+import { answers, isSettled } from './state.ts';
 
 const raw = (state: string, status?: object): unknown => ({
   metadata: { name: 'brs-a', uid: 'u', resourceVersion: '1', generation: 5, managedFields: [] },

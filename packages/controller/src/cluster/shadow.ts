@@ -26,10 +26,12 @@ import {
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { type NodeView, pick } from './node.ts';
+import { type NodeState, type Purpose, purposeOf, stateOf } from './state.ts';
 
 export const PROGRESSING = 'Progressing';
 
-export interface ShadowView extends BottlerocketShadow {
+/** A shadow as it was read. */
+interface ReadShadow extends BottlerocketShadow {
   /** Of its annotations only `retry` is kept beside it. */
   readonly record: NodeRecord;
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
@@ -38,6 +40,33 @@ export interface ShadowView extends BottlerocketShadow {
   readonly health: readonly HealthCondition[];
   /** The group that its status names; empty: none. */
   readonly group: string;
+}
+
+/** With what follows from it, decided once for all readers. */
+export interface ShadowView extends ReadShadow {
+  readonly state: NodeState;
+  /** Of the update that is under way. */
+  readonly purpose: Purpose | undefined;
+  readonly rollback: Rollback | undefined;
+  /** The version of the latest update, not of a reboot for settings, and when it succeeded, epoch milliseconds. */
+  readonly updated: { readonly version: string; readonly at: number } | undefined;
+  readonly times: ShadowTimes;
+}
+
+/** Epoch milliseconds; undefined: missing or unreadable. They may be in the future. */
+interface ShadowTimes {
+  readonly createdAt: number | undefined;
+  /** Since when the spec has its state. */
+  readonly stateSince: number | undefined;
+  /** When the latest update started. */
+  readonly startedAt: number | undefined;
+  /** When it succeeded, or a reboot for settings did. */
+  readonly succeededAt: number | undefined;
+  /** When the agent reported a failure. */
+  readonly failedAt: number | undefined;
+  /** When the drain that the status has started, or was resumed, and when it ended. */
+  readonly drainSince: number | undefined;
+  readonly drainEnd: number | undefined;
 }
 
 export type HealthCondition = Pick<Condition, 'type' | 'status' | 'lastTransitionTime'>;
@@ -122,7 +151,7 @@ export function readShadow(raw: unknown): ShadowView {
   const { metadata } = raw as BottlerocketShadow;
   const read = parse(shadow, raw, '', (message) => new Error(`${metadata.name}: ${message}`));
   const conditions = read.status?.conditions as readonly Condition[] | undefined;
-  return {
+  return shadowView({
     metadata: readMetadata(metadata),
     record: readRecord(metadata),
     spec: { ...NO_SPEC, ...read.spec },
@@ -130,6 +159,44 @@ export function readShadow(raw: unknown): ShadowView {
     progressing: conditions?.find(({ type }) => type === PROGRESSING),
     health: (conditions ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
     group: read.status?.group ?? '',
+  });
+}
+
+export function shadowView(read: ReadShadow): ShadowView {
+  const { record } = read;
+  const state = stateOf(read);
+  const since = parseTime(record.rollback?.since);
+  return {
+    ...read,
+    state,
+    purpose: purposeOf({ ...read, state }),
+    rollback: record.rollback === undefined || since === undefined ? undefined : { ...record.rollback, since },
+    updated: updateIn(record),
+    times: timesOf(read),
+  };
+}
+
+function updateIn(record: NodeRecord): ShadowView['updated'] {
+  const latest = latestUpdate(record);
+  const at = parseTime(latest?.at);
+  return latest === undefined || at === undefined ? undefined : { version: latest.version, at };
+}
+
+/** A reboot for settings says nothing about a version. */
+export function latestUpdate({ succeeded, updated }: NodeRecord): NodeRecord['updated'] {
+  return succeeded === undefined || succeeded.isReboot === true ? updated : succeeded;
+}
+
+function timesOf({ metadata, spec, status, record }: ReadShadow): ShadowTimes {
+  const { startTime, resumeTime, endTime } = status?.drain ?? {};
+  return {
+    createdAt: parseTime(metadata.creationTimestamp),
+    stateSince: parseTime(spec.state_transition_timestamp),
+    startedAt: parseTime(record.startedAt),
+    succeededAt: parseTime(record.succeeded?.at),
+    failedAt: parseTime(status?.state_transition_failure_timestamp),
+    drainSince: parseTime(resumeTime ?? startTime),
+    drainEnd: parseTime(endTime),
   };
 }
 
@@ -167,14 +234,6 @@ export function attemptIn(shadow: ShadowView): string | undefined {
   return currentAttempt({ ...shadow, attempt: shadow.record.startedAt });
 }
 
-export function answers({ metadata, status }: BottlerocketShadow): boolean {
-  return status !== undefined && status.observedGeneration === metadata.generation;
-}
-
-export function hasReached(shadow: BottlerocketShadow): boolean {
-  return answers(shadow) && shadow.status?.current_state === shadow.spec.state;
-}
-
 /** The pod that the drain of this spec waits for first. */
 export function blockOf({
   metadata,
@@ -195,19 +254,9 @@ export interface Rollback {
   readonly isDone: boolean;
 }
 
-export function rollbackOf({ record: { rollback } }: ShadowView): Rollback | undefined {
-  const since = parseTime(rollback?.since);
-  return rollback === undefined || since === undefined ? undefined : { ...rollback, since };
-}
-
 /** The group with which its latest update began; empty: none. */
 export function groupAtStart({ record }: ShadowView): string {
   return record.group ?? '';
-}
-
-/** When its latest update started, epoch milliseconds. */
-export function startedAt({ record }: ShadowView): number | undefined {
-  return parseTime(record.startedAt);
 }
 
 /** True when the configuration ended its latest update, so that the attempt does not count for the order. */

@@ -6,15 +6,14 @@
  *     as it was when this process started    the reported time, at the latest that start
  *     seen while the own clock was ahead     the time at which the object is seen next, when the clock is right again
  */
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import type { NodeView } from './node.ts';
 
 interface Sighting {
   /** Differs after each change. */
   readonly mark: string;
-  /** RFC 3339; undefined: no time is reported. */
-  readonly since: string | undefined;
+  /** Epoch milliseconds; undefined: no time is reported. */
+  readonly since: number | undefined;
 }
 
 /** What was seen of one object, by what has a time. */
@@ -22,19 +21,23 @@ export type Sightings = ReadonlyMap<string, Sighting>;
 
 interface Dated {
   readonly mark: string;
-  /** RFC 3339, by another clock. */
-  readonly reported: string | undefined;
+  /** By another clock. */
+  readonly reported: number | undefined;
 }
 
 function sighted(before: Sighting | undefined, { mark, reported }: Dated, isWatched: boolean, now: number): Sighting {
-  if (before?.mark === mark) return isAhead(before, now) ? { mark, since: rfc3339(now) } : before;
-  const time = parseTime(reported);
-  if (time === undefined) return { mark, since: reported };
-  return { mark, since: rfc3339(isWatched ? now : Math.min(time, now)) };
+  if (before?.mark === mark) return isAhead(before, now) ? { mark, since: wholeSecond(now) } : before;
+  if (reported === undefined) return { mark, since: undefined };
+  return { mark, since: wholeSecond(isWatched ? now : Math.min(reported, now)) };
 }
 
-function isAhead({ since }: Sighting, now: number): boolean {
-  return (parseTime(since) ?? 0) > now;
+function isAhead({ since = 0 }: Sighting, now: number): boolean {
+  return since > now;
+}
+
+/** These times are compared with those of objects, which have no fraction of a second. */
+function wholeSecond(ms: number): number {
+  return Math.floor(ms / 1_000) * 1_000;
 }
 
 const READY = 'Ready';
@@ -48,7 +51,7 @@ export function sightingsOf(
   const isWatched = before !== undefined;
   const dated = [
     [READY, { mark: `${ready} ${isUnreachable} ${readySince}`, reported: readySince }] as const,
-    ...Object.entries(clearedAt).map(([type, reported]) => [type, { mark: reported, reported }] as const),
+    ...Object.entries(clearedAt).map(([type, reported]) => [type, { mark: String(reported), reported }] as const),
   ];
   return new Map(dated.map(([type, one]) => [type, sighted(before?.get(type), one, isWatched, now)]));
 }
@@ -63,7 +66,7 @@ export function asSighted(node: NodeView, sightings: Sightings | undefined): Nod
   return {
     ...node,
     readySince: sightings.get(READY)?.since,
-    clearedAt: Object.fromEntries(cleared) as Readonly<Record<string, string>>,
+    clearedAt: Object.fromEntries(cleared) as Readonly<Record<string, number>>,
   };
 }
 

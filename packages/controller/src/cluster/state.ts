@@ -15,8 +15,9 @@
  *
  * From Staging to Proving an update is under way. What each state implies is in {@link STATES}.
  */
+import type { NodeRecord } from '@brupop/shared/api/record';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { hasReached, rollbackOf, type ShadowView } from './shadow.ts';
 
 export type NodeState =
   | 'Staging'
@@ -51,7 +52,17 @@ export const STATES: Readonly<Record<NodeState, Traits>> = {
   Unconfirmed: { isUnderWay: false, isDisrupted: false, evicts: false },
 };
 
-export function stateOf(shadow: ShadowView): NodeState {
+/** A shadow with the record that the controller keeps of its node. */
+interface Recorded extends BottlerocketShadow {
+  readonly record: NodeRecord;
+}
+
+/** A shadow as it is observed has its state: see `shadow.ts`. */
+interface Observed extends Recorded {
+  readonly state: NodeState;
+}
+
+export function stateOf(shadow: Recorded): NodeState {
   const { spec, record } = shadow;
   switch (spec.state) {
     case 'StagedAndPerformedUpdate':
@@ -68,23 +79,30 @@ export function stateOf(shadow: ShadowView): NodeState {
 }
 
 /** Agents report each operation before they start it. Without a report the host may be anywhere. */
-function precedesReboot({ status }: ShadowView): boolean {
+function precedesReboot({ status }: BottlerocketShadow): boolean {
   const { operation } = status?.lastOperation ?? {};
   return operation === 'Stage' || operation === 'Drain';
 }
 
-export function isUnderWay(shadow: ShadowView): boolean {
-  return STATES[stateOf(shadow)].isUnderWay;
+export function answers({ metadata, status }: BottlerocketShadow): boolean {
+  return status !== undefined && status.observedGeneration === metadata.generation;
+}
+
+export function hasReached(shadow: BottlerocketShadow): boolean {
+  return answers(shadow) && shadow.status?.current_state === shadow.spec.state;
+}
+
+export function isUnderWay({ state }: Pick<Observed, 'state'>): boolean {
+  return STATES[state].isUnderWay;
 }
 
 /** True until the node is to be drained: its update may end without a trace. */
-export function isStaging(shadow: ShadowView): boolean {
+export function isStaging(shadow: BottlerocketShadow): boolean {
   return shadow.spec.state === 'StagedAndPerformedUpdate';
 }
 
 /** True when the agent has confirmed that no update is under way. */
-export function isSettled(shadow: ShadowView): boolean {
-  const state = stateOf(shadow);
+export function isSettled({ state }: Pick<Observed, 'state'>): boolean {
   return state === 'Resting' || state === 'Restoring';
 }
 
@@ -95,16 +113,16 @@ export function isSettled(shadow: ShadowView): boolean {
 export type Purpose = 'Update' | 'Rollback' | 'Settings';
 
 /** Undefined: none is under way. */
-export function purposeOf(shadow: ShadowView): Purpose | undefined {
+export function purposeOf(shadow: Observed): Purpose | undefined {
   const { spec, record } = shadow;
   if (!isUnderWay(shadow)) return undefined;
   if (hasStarted(shadow) && sameVersion(record.from, spec.version)) return 'Settings';
-  const rollback = rollbackOf(shadow);
+  const { rollback } = record;
   return rollback?.isDone === false && sameVersion(spec.version, rollback.previous) ? 'Rollback' : 'Update';
 }
 
 /** True when an update has started and none has succeeded since. */
-export function hasStarted({ record }: ShadowView): boolean {
+export function hasStarted({ record }: Pick<Recorded, 'record'>): boolean {
   return record.startedAt !== undefined && record.succeeded === undefined;
 }
 
@@ -112,12 +130,12 @@ export function hasStarted({ record }: ShadowView): boolean {
  * True until the agent has confirmed the end of the update, and while the node is to go back to its previous version: so
  * long the rules hold with which the update began.
  */
-export function holdsGroup(shadow: ShadowView): boolean {
-  const isGoingBack = rollbackOf(shadow)?.isDone === false;
-  return isUnderWay(shadow) || stateOf(shadow) === 'Finishing' || isGoingBack;
+export function holdsGroup({ state, record }: Observed): boolean {
+  return STATES[state].isUnderWay || state === 'Finishing' || record.rollback?.isDone === false;
 }
 
 /** True while the host may be drained or reboot: until a success, or until its agent confirms the end. */
-export function mayBeInUpdate(shadow: ShadowView): boolean {
-  return isUnderWay(shadow) || STATES[stateOf(shadow)].isDisrupted;
+export function mayBeInUpdate({ state }: Pick<Observed, 'state'>): boolean {
+  const { isUnderWay: goesOn, isDisrupted } = STATES[state];
+  return goesOn || isDisrupted;
 }

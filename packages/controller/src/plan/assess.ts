@@ -13,8 +13,8 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isManaged, skippedBy } from '../cluster/node.ts';
-import { blockOf, hasReached, type ShadowView, startedAt, rollbackOf } from '../cluster/shadow.ts';
-import { isSettled, purposeOf, stateOf, STATES } from '../cluster/state.ts';
+import { blockOf, type ShadowView } from '../cluster/shadow.ts';
+import { hasReached, isSettled, STATES } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import {
@@ -90,8 +90,8 @@ export function assess(managedNode: ManagedNode, fleetState: FleetState): Assess
 
 function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
   const { status, spec } = pair.shadow;
-  const state = stateOf(pair.shadow);
-  const purpose = purposeOf(pair.shadow);
+  const state = pair.shadow.state;
+  const purpose = pair.shadow.purpose;
   return {
     ...pair,
     state,
@@ -123,7 +123,7 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const { name, node, shadow, policy } = candidate;
   const { now } = fleetState;
   const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-  const since = startedAt(shadow) ?? now;
+  const since = shadow.times.startedAt ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   // The slot of a rollback is that of the update that failed.
   const isOverLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback;
@@ -231,7 +231,7 @@ function updatingCondition(
 /** A node that was rebooted for settings runs the same version. */
 function provingCondition(shadow: ShadowView, unhealthy: string | undefined): ProgressingCondition {
   const problem = hasReached(shadow) ? unhealthy : undefined;
-  const isForSettings = problem === undefined && purposeOf(shadow) === 'Settings';
+  const isForSettings = problem === undefined && shadow.purpose === 'Settings';
   return isForSettings ? rebooting() : monitored(shadow.spec.version ?? '', problem);
 }
 
@@ -243,8 +243,8 @@ function stepCondition(
   const version = shadow.spec.version ?? '';
   if (state === 'Proving') return provingCondition(shadow, unhealthy);
   if (unhealthy !== undefined) return staged(version, unhealthy);
-  const purpose = purposeOf(shadow);
-  if (purpose === 'Rollback') return goingBack(version, rollbackOf(shadow)?.failed ?? '?');
+  const purpose = shadow.purpose;
+  if (purpose === 'Rollback') return goingBack(version, shadow.rollback?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
   return purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
 }

@@ -18,14 +18,12 @@ import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
-import { purposeOf } from '../cluster/state.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
-import { success } from './facts/attempts.ts';
 import { isOverdue } from './facts/deadlines.ts';
 import { type Checks, probesOf, problemIn } from './facts/evaluations.ts';
 import { recorded } from './facts/failed-nodes.ts';
@@ -176,7 +174,7 @@ function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[]
   const { status, spec } = shadow;
   if (status === undefined) return [];
   const succeeded = successOf(shadow);
-  const purpose = purposeOf(shadow);
+  const purpose = shadow.purpose;
   // A reboot for settings says nothing about a version.
   if (purpose === 'Rollback' || purpose === 'Settings') return succeeded;
   if (purpose !== undefined) {
@@ -188,7 +186,7 @@ function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[]
 }
 
 function successOf(shadow: ShadowView): { version: string; role: Role }[] {
-  const { version } = success(shadow) ?? {};
+  const { version } = shadow.updated ?? {};
   const counts = sameVersion(version, shadow.status?.current_version) && !isPrevious(shadow, version ?? '');
   return counts && version !== undefined ? [{ version, role: 'succeeded' }] : [];
 }
@@ -240,7 +238,7 @@ function withoutRole(eligible: readonly NodePair[], members: readonly Member[]):
 function whyNotOffered({ node, shadow, policy }: NodePair): string {
   const { current_version: running, target_version: offered = '' } = shadow.status ?? {};
   const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
-  if (purposeOf(shadow) !== undefined || isOffered) return '';
+  if (shadow.purpose !== undefined || isOffered) return '';
   return isDown(node) ? ' (not Ready)' : ' (not offered it)';
 }
 
@@ -279,7 +277,7 @@ function runs({ shadow, policy }: NodePair, version: string): boolean {
 function healthyFrom(node: NodeView, policy: UpdatePolicy): number | undefined {
   const hasProblem = policy.health.unhealthyNodes === 'Wait' && problemCondition(node, policy) !== undefined;
   if (isDown(node) || hasProblem) return undefined;
-  return (parseTime(node.readySince) ?? 0) + policy.monitoring.healthyForMs;
+  return (node.readySince ?? 0) + policy.monitoring.healthyForMs;
 }
 
 /** The message names few nodes, and changes with few updates, since each change is a write for every node that waits. */

@@ -9,8 +9,7 @@
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { isDown, type NodeView, zoneOf } from '../cluster/node.ts';
-import { hasReached } from '../cluster/shadow.ts';
-import { isStaging } from '../cluster/state.ts';
+import { hasReached, isStaging } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { GroupConcurrency } from '../policy/node-groups.ts';
 import { nodesAtOnce } from '../policy/policy.ts';

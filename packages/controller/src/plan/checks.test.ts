@@ -1,5 +1,6 @@
 /** What checks and hooks of the configuration do to an update. */
 import type { NodeRecord } from '@brupop/shared/api/record';
+import { shadowView } from '../cluster/shadow.ts';
 import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
 import { CONNECTED, type Connectivity } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -398,7 +399,7 @@ describe('hooks after the update', () => {
     if (shadow === undefined) throw new Error('there is a shadow');
     const since = (ms: number): ManagedNode => ({
       ...rest,
-      shadow: { ...shadow, spec: { ...shadow.spec, state_transition_timestamp: ago(ms) } },
+      shadow: shadowView({ ...shadow, spec: { ...shadow.spec, state_transition_timestamp: ago(ms) } }),
     });
     expect(outcomes(planOf([since(20 * MINUTE), aManagedNode('b')], spec))).toEqual([]);
     expect(outcomes(planOf([since(28 * MINUTE), aManagedNode('b')], spec))).toEqual(['Started']);

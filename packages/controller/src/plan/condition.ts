@@ -3,13 +3,13 @@ import type { Condition } from '@brupop/shared/api/meta';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf, printable } from '@brupop/shared/runtime/errors';
-import { hasReached } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { limitMs } from './facts/deadlines.ts';
 import { monitoringOf } from './facts/health.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
 import { eventOn } from './spec-change.ts';
 import type { TransitionInput } from './transition.ts';
+import { hasReached } from '../cluster/state.ts';
 
 export interface ProgressingCondition {
   readonly status: 'True' | 'False';

@@ -12,7 +12,7 @@
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { isControlPlane, isDown, type NodeView } from '../cluster/node.ts';
-import { STATES, stateOf } from '../cluster/state.ts';
+import { STATES } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
@@ -74,5 +74,5 @@ function blocked(why: string): Blocked {
 }
 
 function isDisrupted({ shadow }: ManagedNode): boolean {
-  return shadow !== undefined && STATES[stateOf(shadow)].isDisrupted;
+  return shadow !== undefined && STATES[shadow.state].isDisrupted;
 }

@@ -3,6 +3,7 @@ import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { pinned } from '@brupop/shared/testing/settings';
+import { shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -64,7 +65,7 @@ const seen = (
   if (node === undefined || shadow?.status === undefined) throw new Error('there are a Node and a report');
   const record = { ...shadow.record, bootBefore: 'boot-1' };
   const status = { ...shadow.status, ...(drain !== undefined && { drain: drain as typeof shadow.status.drain }) };
-  return { ...managedNode, node: { ...node, bootID }, shadow: { ...shadow, record, status } };
+  return { ...managedNode, node: { ...node, bootID }, shadow: shadowView({ ...shadow, record, status }) };
 };
 
 describe('nodes that failed with an older version to which the fleet is pinned, and were deleted', () => {

@@ -11,9 +11,9 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import { endedByConfig, groupAtStart, startedAt } from '../cluster/shadow.ts';
+import { endedByConfig, groupAtStart } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
-import { isUnderWay, purposeOf, stateOf, STATES } from '../cluster/state.ts';
+import { isUnderWay, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
@@ -155,15 +155,15 @@ function settingsByNode(managedNodes: readonly ManagedNode[], now: number): Map<
  */
 function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): boolean {
   if (shadow === undefined) return false;
-  const state = stateOf(shadow);
-  return state === 'Proving' ? (stateSince(shadow.spec, now) ?? now) + 1_000 > listedFrom : STATES[state].evicts;
+  const state = shadow.state;
+  return state === 'Proving' ? (stateSince(shadow, now) ?? now) + 1_000 > listedFrom : STATES[state].evicts;
 }
 
 /** Without nodes that go back to a version or to settings: these are drained also beyond the limits. */
 function mayWait(nodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>): ManagedNode[] {
   return nodes.filter(
     ({ name, shadow }) =>
-      shadow === undefined || (purposeOf(shadow) !== 'Rollback' && !restoresSettings(shadow, settings.get(name))),
+      shadow === undefined || (shadow.purpose !== 'Rollback' && !restoresSettings(shadow, settings.get(name))),
   );
 }
 
@@ -308,7 +308,7 @@ function byTime(time: string | null | undefined): string {
 function lastAttempt({ shadow, former, group }: Candidate, now: number): number {
   // A kubelet may move its Node to a group whose window closes, to try again in another one.
   const isExcused = endedByConfig(shadow) && groupAtStart(shadow) === (group?.name ?? '');
-  const since = Math.max(isExcused ? 0 : (startedAt(shadow) ?? 0), former?.startedAt ?? 0);
+  const since = Math.max(isExcused ? 0 : (shadow.times.startedAt ?? 0), former?.startedAt ?? 0);
   return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
 }
 

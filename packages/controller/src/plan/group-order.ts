@@ -11,13 +11,12 @@
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, skippedBy } from '../cluster/node.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted } from '../policy/policy.ts';
-import { success } from './facts/attempts.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import type { Blocked } from './gates/reasons.ts';
 
@@ -125,11 +124,11 @@ export class GroupOrder {
     const known = (at: number | undefined): number[] =>
       at === undefined || at > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at];
     const successes = members.flatMap(({ shadow, policy }) => {
-      const last = shadow === undefined ? undefined : success(shadow);
+      const last = shadow === undefined ? undefined : shadow.updated;
       return last !== undefined && isAtOrBeyond(last.version, version, policy.versions) ? known(last.at) : [];
     });
     if (successes.length > 0) return Math.max(...successes);
-    const joins = members.flatMap(({ node }) => known(parseTime(node?.metadata.creationTimestamp)));
+    const joins = members.flatMap(({ node }) => known(node?.createdAt));
     return joins.length > 0 ? Math.min(...joins) : 0;
   }
 }

@@ -1,4 +1,5 @@
 /** What keeps a node from starting, and an updated node from having succeeded. */
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { DrainPod } from '@brupop/shared/drain/pods';
@@ -142,7 +143,7 @@ describe('a condition that is bad when False', () => {
     const metadata = { name: 'a', uid: '1', resourceVersion: '1' };
     expect(readNode({ metadata, status: { conditions } })).toMatchObject({
       conditions: ['DiskPressure', 'KernelReady=False', 'Odd=Unknown'],
-      clearedAt: { KernelReady: ago(1) },
+      clearedAt: { KernelReady: parseTime(ago(1)) },
     });
   });
 });
@@ -152,7 +153,7 @@ describe('a node with podsBefore: Required', () => {
   const waiting = (pods: readonly DrainPod[], more: Omit<World, 'pods'> = {}): Plan =>
     planOf(aManagedNode('a'), { spec: { health }, pods, ...more });
   const unready = (ms: number, changes: Partial<DrainPod> = {}): DrainPod =>
-    aPod('web', { ready: false, readyChanged: ago(ms), ...changes });
+    aPod('web', { ready: false, readyChanged: NOW - ms, ...changes });
 
   it('starts no update while a pod on it cannot start, and says why', () => {
     const made = waiting([aPod('web', { failing: true })]);
@@ -166,7 +167,7 @@ describe('a node with podsBefore: Required', () => {
 
   it('starts none when a pod has not been Ready for the grace period, also one of a DaemonSet', () => {
     expect(outcomes(waiting([unready(9 * MINUTE)]))).toEqual(['Started']);
-    const made = waiting([unready(10 * MINUTE), broken('cni', { readyChanged: ago(11 * MINUTE) })]);
+    const made = waiting([unready(10 * MINUTE), broken('cni', { readyChanged: NOW - 11 * MINUTE })]);
     expect(outcomes(made)).toEqual([]);
     expect(message(made)).toContain('have not been Ready for 10m: DaemonSet kube-system/cni, ReplicaSet apps/web');
   });
@@ -270,7 +271,7 @@ describe('the update of a node', () => {
 
   it('waits until they have been Ready for the monitoring time', () => {
     const spec = { monitoring: { healthyFor: '30s' } };
-    const pods = [daemonPod('cni', { readyChanged: ago(10 * SECOND) })];
+    const pods = [daemonPod('cni', { readyChanged: NOW - 10 * SECOND })];
     const made = planOf(updated(), { spec, pods });
     expect(outcomes(made)).toEqual([]);
     expect(made.wakeAt).toBe(NOW + 20 * SECOND);
@@ -321,7 +322,7 @@ describe('what was not Ready before the drain', () => {
 
 describe('a health that comes and goes', () => {
   const spec = { monitoring: { healthyFor: '30s' }, health: { pods: 'Required' } };
-  const restarted = (msAgo: number): DrainPod => aPod('web', { restartedAt: ago(msAgo) });
+  const restarted = (msAgo: number): DrainPod => aPod('web', { restartedAt: NOW - msAgo });
 
   it('of a pod that runs between two crashes is not healthy for long enough', () => {
     const made = planOf(updated(), { spec, pods: [restarted(10 * SECOND)] });

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import type { ShadowState } from '@brupop/shared/api/shadow';
-import { rollbackOf } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { carryOut, happen, limitOf, newWorld, snapshotOf, startsOf, tell } from '../testing/fleet-simulation.ts';
 import { badRelease, NODES, story, unhealthyRelease } from '../testing/stories.ts';
@@ -70,7 +69,7 @@ const KEPT: Invariants = {
 
   'whatever is started was healthy, unless it goes back, and nobody else had cordoned it': ({ made }) =>
     made.specs.some(({ outcome, node, shadow }) => {
-      const isUnhealthy = !node.ready && rollbackOf(shadow) === undefined;
+      const isUnhealthy = !node.ready && shadow.rollback === undefined;
       return outcome === 'Started' && (isUnhealthy || node.unschedulable);
     }),
 

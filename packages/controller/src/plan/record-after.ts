@@ -8,11 +8,11 @@ import { hashOf } from '@brupop/shared/api/settings';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { type ShadowView, startedAt } from '../cluster/shadow.ts';
-import { hasStarted, isSettled, isUnderWay, purposeOf } from '../cluster/state.ts';
+import { latestUpdate, type ShadowView } from '../cluster/shadow.ts';
+import { hasStarted, isSettled, isUnderWay } from '../cluster/state.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { attempts, latestUpdate, unsuccessful, withdrawn } from './facts/attempts.ts';
+import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
@@ -56,7 +56,7 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
 
 /** A reboot for settings neither succeeds nor fails with a version. */
 function beforeReboot(shadow: ShadowView): Changes {
-  return { updated: latestUpdate(shadow), ...hiddenFailure(shadow) };
+  return { updated: latestUpdate(shadow.record), ...hiddenFailure(shadow) };
 }
 
 /** From now on the agent reports something else. */
@@ -69,7 +69,7 @@ function otherReport({ spec }: Transition, shadow: ShadowView): Changes {
   const { failed } = shadow.record;
   const isEnd = isUnderWay(shadow) && spec.state === 'Idle';
   if (!isEnd || failed === undefined || !sameVersion(failed.version, shadow.spec.version)) return {};
-  const isRetry = (startedAt(shadow) ?? 0) > (parseTime(failed.at) ?? Infinity);
+  const isRetry = (shadow.times.startedAt ?? 0) > (parseTime(failed.at) ?? Infinity);
   return isRetry ? {} : hiddenFailure(shadow);
 }
 
@@ -157,7 +157,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...(transition.proves === true ? { settingsProved: provedNow(shadow) } : lostSettings(transition, shadow)),
   }),
   SettingsFailed: (transition, shadow) =>
-    purposeOf(shadow) === 'Settings'
+    shadow.purpose === 'Settings'
       ? failedReboot(transition, shadow)
       : { settingsFailed: { hash: transition.failedSettings ?? '', at: timeOf(transition.spec) } },
   Cancelled: cancelled,
@@ -182,7 +182,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   }),
   Succeeded: (transition, shadow) => ({
     ...succeededWith(transition, shadow),
-    ...(purposeOf(shadow) === 'Settings' ? rebooted(transition, shadow) : updated(transition, shadow)),
+    ...(shadow.purpose === 'Settings' ? rebooted(transition, shadow) : updated(transition, shadow)),
     settingsProved: provedNow(shadow),
   }),
 };
@@ -224,7 +224,7 @@ function rebooted({ spec }: Transition, shadow: ShadowView): Changes {
 }
 
 function succeededWith({ spec }: Transition, shadow: ShadowView): Changes {
-  const isReboot = purposeOf(shadow) === 'Settings';
+  const isReboot = shadow.purpose === 'Settings';
   return { succeeded: { version: shadow.spec.version ?? '', at: timeOf(spec), ...(isReboot && { isReboot }) } };
 }
 
@@ -284,7 +284,7 @@ function oneMoreAttempt(shadow: ShadowView): Changes {
 function failedVersion(transition: Transition, shadow: ShadowView, node: NodeView): Changes {
   const { outcome, because, spec } = transition;
   const code = outcome === 'Failed' ? reportedFailure(shadow, node) : failureAtEnd(shadow, node, because?.reason);
-  const purpose = purposeOf(shadow);
+  const purpose = shadow.purpose;
   if (purpose === 'Settings') return code === undefined && !hasRefused(shadow) ? {} : failedReboot(transition, shadow);
   if (code === undefined || purpose === 'Rollback') return {};
   return { failed: { version: shadow.spec.version ?? '', code, at: timeOf(spec) } };
@@ -325,7 +325,7 @@ function deferredAfter({ spec, because, wasSuspended = false }: Transition, shad
 }
 
 function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined {
-  const start = startedAt(shadow);
+  const start = shadow.times.startedAt;
   const end = parseTime(spec.state_transition_timestamp);
   return start === undefined || end === undefined || end < start ? undefined : Math.ceil((end - start) / 1000);
 }

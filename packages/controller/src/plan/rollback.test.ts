@@ -6,7 +6,7 @@ import { pinned } from '@brupop/shared/testing/settings';
 import { RETRY_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -155,7 +155,7 @@ describe('a node that is to go back', () => {
   it('is staged and then stays when a user turns rollbacks off', () => {
     const { node, shadow } = pending('a');
     const spec = { ...underWay('StagedAndPerformedUpdate'), version: OLD };
-    const staged = { ...aManagedNode('a'), node, shadow: shadow && { ...shadow, spec } } as ManagedNode;
+    const staged = { ...aManagedNode('a'), node, shadow: shadow && shadowView({ ...shadow, spec }) } as ManagedNode;
     expect(outcomes(planOf([staged], {}))).toEqual(['a Superseded']);
   });
 
@@ -178,7 +178,7 @@ function carriedOut({ node, shadow }: ManagedNode, { specs }: Plan, status: Part
   const generation = (shadow.metadata.generation ?? 0) + 1;
   const metadata = { ...shadow.metadata, generation };
   const reported = { ...shadow.status, current_state: state, observedGeneration: generation, ...status };
-  const next: ShadowView = { ...shadow, metadata, record: change.record, spec: change.spec, status: reported };
+  const next = shadowView({ ...shadow, metadata, record: change.record, spec: change.spec, status: reported });
   return { ...aManagedNode('a'), shadow: next };
 }
 
@@ -224,7 +224,7 @@ describe('a node that is to go back does not start', () => {
     expect(outcomes(planOf([pending('a', node)]))).toEqual([]);
     const staged = pending('a', node);
     const spec = { ...underWay('StagedAndPerformedUpdate'), version: OLD };
-    const shadow = staged.shadow && { ...staged.shadow, spec };
+    const shadow = staged.shadow && shadowView({ ...staged.shadow, spec });
     expect(outcomes(planOf([{ ...staged, shadow }]))).not.toContain('a Advanced');
   });
 });
@@ -232,8 +232,8 @@ describe('a node that is to go back does not start', () => {
 describe('a node that went back', () => {
   it('does not go back again when its agent reports the version that failed', () => {
     const node = done('a');
-    const status = { ...node.shadow?.status, current_version: NEW };
-    const liar = { ...node, shadow: node.shadow && { ...node.shadow, status } } as ManagedNode;
+    const status = { ...node.shadow?.status, current_version: NEW } as ShadowStatus;
+    const liar = { ...node, shadow: node.shadow && shadowView({ ...node.shadow, status }) } as ManagedNode;
     expect(outcomes(planOf([liar, aManagedNode('b')]))).toEqual(['b Started']);
   });
 
@@ -245,7 +245,9 @@ describe('a node that went back', () => {
     const node = done('a');
     const later = {
       ...node,
-      shadow: node.shadow && { ...node.shadow, status: { ...node.shadow.status, target_version: '1.22.0' } },
+      shadow:
+        node.shadow &&
+        shadowView({ ...node.shadow, status: { ...node.shadow.status, target_version: '1.22.0' } as ShadowStatus }),
     };
     const [change] = planOf([later as ManagedNode]).specs;
     expect(change?.spec.version).toBe('1.22.0');

@@ -3,7 +3,7 @@
  * that need no reboot and, separately, those that do.
  */
 import { nodesAtOnce } from '../policy/policy.ts';
-import { isSettled, isUnderWay, purposeOf } from '../cluster/state.ts';
+import { isSettled, isUnderWay } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { deadlineOf, isAccepted } from './facts/deadlines.ts';
@@ -114,14 +114,14 @@ function isLate({ managedNode: { shadow, policy }, facts }: Member, now: number)
   if (shadow === undefined || facts.hash === NOTHING) return false;
   if (!isUnderWay(shadow)) return facts.isLate === true;
   const isOther = facts.state === 'failed' || facts.state === 'requested';
-  if (purposeOf(shadow) !== 'Settings' || isOther) return false;
+  if (shadow.purpose !== 'Settings' || isOther) return false;
   const deadline = deadlineOf(shadow, policy, now);
   return now >= deadline && !isAccepted(deadline, policy, now);
 }
 
 /** Neither one that restores what was before, nor one that is lost: that one is late. */
 function isRebooting({ managedNode: { shadow, policy }, facts }: Member, now: number): boolean {
-  if (shadow === undefined || purposeOf(shadow) !== 'Settings' || facts.rebootFailedAt !== undefined) return false;
+  if (shadow === undefined || shadow.purpose !== 'Settings' || facts.rebootFailedAt !== undefined) return false;
   return now < deadlineOf(shadow, policy, now);
 }
 

@@ -10,7 +10,6 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { purposeOf } from '../cluster/state.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { recordAfter } from './record-after.ts';
 import { ownSettings, requestedOf, sameSettings } from './facts/requested-settings.ts';
@@ -137,7 +136,7 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   Superseded: (_, before) => ({
     reason: 'UpdateSuperseded',
     message:
-      purposeOf(before) === 'Settings'
+      before.purpose === 'Settings'
         ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled`
         : `The configuration no longer allows ${before.spec.version ?? '?'}: this update is undone`,
   }),
@@ -162,14 +161,14 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   Succeeded: (_, before) => ({
     reason: 'UpdateSucceeded',
     message:
-      purposeOf(before) === 'Settings'
+      before.purpose === 'Settings'
         ? `Rebooted ${FOR_SETTINGS}`
         : `Updated to ${before.status?.current_version ?? '?'}`,
   }),
   Failed: (_, before) => {
     const { errorCode = 'no error code', message = 'no message' } = before.status?.lastOperation ?? {};
     const what =
-      purposeOf(before) === 'Settings' ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? '?'}`;
+      before.purpose === 'Settings' ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? '?'}`;
     return { reason: 'UpdateFailed', message: `${what} failed: ${errorCode}: ${message}` };
   },
 };

@@ -65,7 +65,7 @@ function reportedCode({ status }: ShadowView): string {
 /** How long the step took that this change completes, by the times that controllers wrote. */
 export function stepSeconds({ shadow, spec, outcome }: Change): number | undefined {
   if (!isUnderWay(shadow) || (outcome !== 'Advanced' && outcome !== 'Succeeded')) return undefined;
-  const since = parseTime(shadow.spec.state_transition_timestamp);
+  const since = shadow.times.stateSince;
   const end = parseTime(spec.state_transition_timestamp);
   return since === undefined || end === undefined || end < since ? undefined : (end - since) / 1000;
 }

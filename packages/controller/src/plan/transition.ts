@@ -18,10 +18,10 @@
  */
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
-import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { answers, hasReached, type ShadowView, startedAt } from '../cluster/shadow.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { type ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { isSettled, isUnderWay, type NodeState, purposeOf } from '../cluster/state.ts';
+import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
@@ -106,7 +106,7 @@ function interrupt(input: TransitionInput): Transition | undefined {
 
 function supersede(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
-  const purpose = purposeOf(shadow);
+  const purpose = shadow.purpose;
   const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, policy, now);
   const isOther = purpose === 'Settings' && !sameSettings(requestedOf(shadow), policy.settings);
   // A restore boots the version that the node runs, which no gate asks for at its start either.
@@ -162,7 +162,7 @@ function isRestored({ settings }: TransitionInput): boolean {
 /** The reboot that follows restores what was before, once. */
 function unsetSettings(input: TransitionInput, problem: string): Transition | undefined {
   const { shadow, policy, now } = input;
-  const isTried = purposeOf(shadow) === 'Settings' && ownSettings(requestedOf(shadow)).length > 0;
+  const isTried = shadow.purpose === 'Settings' && ownSettings(requestedOf(shadow)).length > 0;
   const before = isRestored(input) ? policy : restored(policy, shadow);
   return isTried ? { ...putBack(input, problem), spec: idleSpec(before, now) } : undefined;
 }
@@ -177,16 +177,16 @@ function mayHaveRebooted({ state, shadow }: TransitionInput): boolean {
   if (state === 'Staging' || state === 'Staged') return false;
   const { operation } = status?.lastOperation ?? {};
   if (operation === 'Reboot' || operation === 'Restore') return true;
-  const isOldVersion = state === 'Draining' && purposeOf(shadow) === 'Settings';
+  const isOldVersion = state === 'Draining' && shadow.purpose === 'Settings';
   return !isOldVersion && sameVersion(status?.current_version, spec.version);
 }
 
 function repair(input: TransitionInput): Transition | undefined {
   const { shadow, now } = input;
   const { spec } = shadow;
-  if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(spec, now) ? undefined : redated(spec, now);
+  if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(shadow, now) ? undefined : redated(spec, now);
   if (spec.state === 'ErrorReset' || (spec.version ?? '') === '') return idle(input, 'Repaired');
-  return stateSince(spec, now) === undefined ? redated(spec, now) : undefined;
+  return stateSince(shadow, now) === undefined ? redated(spec, now) : undefined;
 }
 
 function redated(spec: ShadowSpec, now: number): Transition {
@@ -211,7 +211,7 @@ function startDrain(input: TransitionInput): Transition | undefined {
   if (waits !== undefined) return waits === 'stays' ? undefined : waits;
   const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
   // What is unhealthy on the version that failed must not excuse the previous one.
-  return { spec, outcome: 'Advanced', ...(purposeOf(shadow) !== 'Rollback' && beforeDrainOf(input)) };
+  return { spec, outcome: 'Advanced', ...(shadow.purpose !== 'Rollback' && beforeDrainOf(input)) };
 }
 
 function prove({ shadow, policy, now }: TransitionInput): Transition | undefined {
@@ -244,13 +244,13 @@ function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
 }
 
 function succeeded(input: TransitionInput): Transition {
-  if (purposeOf(input.shadow) === 'Rollback') return idle(input, 'Reverted');
+  if (input.shadow.purpose === 'Rollback') return idle(input, 'Reverted');
   return { ...idle(input, 'Succeeded'), ...suspension(input) };
 }
 
 /** What connectivity that was lost meanwhile has added says nothing about the duration of an update. */
 function suspension({ shadow, policy: { deadlinesFrom = 0 } }: TransitionInput): Pick<Transition, 'wasSuspended'> {
-  return deadlinesFrom > (startedAt(shadow) ?? 0) ? { wasSuspended: true } : {};
+  return deadlinesFrom > (shadow.times.startedAt ?? 0) ? { wasSuspended: true } : {};
 }
 
 /** They pass by themselves; while the first two hold, other nodes cannot start either. */
@@ -281,7 +281,7 @@ function rollBack(input: TransitionInput): Transition | undefined {
 
 /** Its agent has reported before that, and may not run any more. */
 function hasGoneDown({ node, shadow, now }: TransitionInput): boolean {
-  return !node.ready && (parseTime(node.readySince) ?? 0) > (stateSince(shadow.spec, now) ?? now);
+  return !node.ready && (node.readySince ?? 0) > (stateSince(shadow, now) ?? now);
 }
 
 function goBack({ shadow, policy, now }: TransitionInput, because: Transition['because']): Transition | undefined {

@@ -7,7 +7,6 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
-import { startedAt } from '../cluster/shadow.ts';
 import type { Calendar, CalendarState } from '../policy/calendar.ts';
 import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
@@ -146,7 +145,7 @@ interface BusyNode {
 
 function busyNode({ managedNode: { shadow, group, policy } }: Decision, fleetState: FleetState): BusyNode {
   const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-  const since = shadow === undefined ? undefined : startedAt(shadow);
+  const since = shadow === undefined ? undefined : shadow.times.startedAt;
   return { group: group?.name, end: (since ?? fleetState.now) + estimate.usualMs };
 }
 

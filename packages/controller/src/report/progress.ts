@@ -66,8 +66,8 @@ function recordOf(before: BrupopConfigStatus['progress'], succeededAt: number, n
 /** A reboot for settings is progress, going back is none, and a time in the future is of a clock that was wrong. */
 function latestSuccess(counted: readonly Decision[], now: number): number {
   const times = counted.map(({ managedNode: { shadow } }) => {
-    const { version = '', at } = shadow?.record.succeeded ?? {};
-    const time = parseTime(at) ?? 0;
+    const { version = '' } = shadow?.record.succeeded ?? {};
+    const time = shadow?.times.succeededAt ?? 0;
     return shadow === undefined || time > now || isPrevious(shadow, version) ? 0 : time;
   });
   return times.reduce((a, b) => Math.max(a, b), 0);

@@ -8,7 +8,7 @@ import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { NodeView } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { type ShadowView, shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { statusOf } from '../report/config-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
@@ -110,7 +110,8 @@ function change(
   if (event.kind === 'health') return { ...managedNode, node: { ...node, ready: event.ready } };
   if (event.kind === 'cordon') return { ...managedNode, node: { ...node, unschedulable: event.unschedulable } };
   if (event.kind === 'report') return answered(managedNode, node, shadow, event.how);
-  return { ...managedNode, shadow: { ...shadow, status: { ...shadow.status, target_version: event.version } } };
+  const status = { ...shadow.status, target_version: event.version };
+  return { ...managedNode, shadow: shadowView({ ...shadow, status }) };
 }
 
 let creations = 0;
@@ -131,7 +132,7 @@ function created({ name }: Pick<ManagedNode, 'name'>, now: number): ShadowView {
 /** The agent has reported under no spec of an update yet. */
 function heard(shadow: ShadowView): ShadowView {
   const { status = { ...aShadow().status, observedGeneration: 0 } as ShadowStatus } = shadow;
-  return { ...shadow, status };
+  return shadowView({ ...shadow, status });
 }
 
 /** The apiserver cordons while an agent drains; an agent that is done, in whatever way, has the cordon removed first. */
@@ -145,7 +146,7 @@ function answered(managedNode: ManagedNode, node: NodeView, shadow: ShadowView, 
   const drain = { observedGeneration, startTime: '', result: 'Drained', evicted: 0, remaining: 0 } as const;
   const { status, ...rest } = reported(shadow, how);
   const after = status && { status: { ...status, bootID, ...(hasBooted && { drain }) } };
-  return { ...managedNode, node: { ...given, bootID }, shadow: { ...rest, ...after } };
+  return { ...managedNode, node: { ...given, bootID }, shadow: shadowView({ ...rest, ...after }) };
 }
 
 export function cordoned(node: NodeView, now: number): NodeView {
@@ -223,12 +224,12 @@ export function carryOut(world: World, made: Plan): void {
     return {
       ...managedNode,
       node,
-      shadow: {
+      shadow: shadowView({
         ...managedNode.shadow,
         spec: write.spec,
         record: write.record,
         metadata: { ...metadata, generation },
-      },
+      }),
     };
   });
 }

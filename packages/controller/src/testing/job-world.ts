@@ -3,7 +3,8 @@
  * moment: what becomes of them by what happens, and by plans.
  */
 import type { NodeRecord } from '@brupop/shared/api/record';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+
+import { shadowView } from '../cluster/shadow.ts';
 import type { JobView } from '../cluster/checks.ts';
 import { aManagedNode, aSnapshot, NEW, NOW } from './objects.ts';
 import { answered, viewOf } from './checks.ts';
@@ -95,7 +96,7 @@ export class JobWorld {
 
   #record(record: NodeRecord): void {
     const { shadow } = this.node;
-    if (shadow !== undefined) this.node = { ...this.node, shadow: { ...shadow, record } };
+    if (shadow !== undefined) this.node = { ...this.node, shadow: shadowView({ ...shadow, record }) };
   }
 
   #report(spec: Plan['specs'][number]['spec']): void {
@@ -107,8 +108,8 @@ export class JobWorld {
     const status = { ...shadow.status, current_state: spec.state, current_version, observedGeneration: generation };
     this.node = {
       ...this.node,
-      node: { ...node, readySince: rfc3339(this.now) },
-      shadow: { ...shadow, spec, status, metadata: { ...shadow.metadata, generation } },
+      node: { ...node, readySince: this.now },
+      shadow: shadowView({ ...shadow, spec, status, metadata: { ...shadow.metadata, generation } }),
     };
   }
 }

@@ -10,13 +10,13 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import type { DrainPod } from '@brupop/shared/drain/pods';
-import { type Instant, rfc3339 } from '@brupop/shared/runtime/clock';
+import { type Instant, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import type { ChecksView } from '../cluster/checks.ts';
 import { CONNECTED } from '../cluster/connectivity.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { rulesFor } from '../cluster/policies.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
+import { type ShadowView, shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/facts/drainability.ts';
 import { readNodeGroups } from '../policy/node-groups.ts';
@@ -51,7 +51,9 @@ export interface NodeParts {
   readonly ready?: boolean;
   readonly isUnreachable?: boolean;
   readonly conditions?: readonly string[];
-  readonly clearedAt?: NodeView['clearedAt'];
+  /** RFC 3339, by type. */
+  readonly clearedAt?: Readonly<Record<string, string>>;
+  /** RFC 3339. */
   readonly readySince?: string;
   readonly bootID?: string;
 }
@@ -77,11 +79,16 @@ export function aNode(parts: NodeParts = {}): NodeView {
     ready,
     isUnreachable,
     conditions,
-    clearedAt,
-    readySince,
+    clearedAt: timesOf(clearedAt),
+    readySince: parseTime(readySince),
+    createdAt: parseTime(creationTimestamp),
     bootID,
     isLarge: false,
   };
+}
+
+function timesOf(texts: Readonly<Record<string, string>>): NodeView['clearedAt'] {
+  return Object.fromEntries(Object.entries(texts).map(([type, text]) => [type, parseTime(text) ?? NaN]));
 }
 
 const HEALTHY = {
@@ -148,7 +155,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     ...drained({ ...parts, spec }, generation),
     ...parts.status,
   };
-  return {
+  return shadowView({
     metadata: {
       name: shadowName(node),
       namespace: 'brupop',
@@ -165,7 +172,7 @@ export function aShadow(parts: ShadowParts = {}): ShadowView {
     progressing,
     health: [],
     group: '',
-  };
+  });
 }
 
 /** A spec in the given state since `sinceMs` before NOW. */

@@ -50,13 +50,14 @@ export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | unde
   const event = restoredEvent(managedNode);
   if (!isManaged(node))
     return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt), event, kept: keptEvent(managedNode) };
+  if (event === undefined) return undefined;
   const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
-  return event && { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
+  return { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
 }
 
 /** A kubelet may keep renewing the times on its Node, so the end of the update limits them. */
 function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: number): number {
-  const endedAt = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
+  const endedAt = shadow === undefined ? missingSince : (stateSince(shadow, now) ?? 0);
   const setAt = (node && ownedSince(node, now)) ?? 0;
   return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
 }
@@ -69,7 +70,7 @@ function leftover(
 ): Pick<Cleanup, 'kind' | 'dueAt'> {
   if (shadow?.status !== undefined && !isSettled(shadow))
     return { kind: 'RestoreAfterAgentExit', dueAt: Math.max(notRespondingAt(shadow, now), restoresUntil) };
-  const idleSince = shadow === undefined ? missingSince : (stateSince(shadow.spec, now) ?? 0);
+  const idleSince = shadow === undefined ? missingSince : (stateSince(shadow, now) ?? 0);
   return { kind: 'Restore', dueAt: Math.max(idleSince + AGENT_RESTORES_MS, restoresUntil) };
 }
 

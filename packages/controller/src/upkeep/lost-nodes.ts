@@ -22,7 +22,7 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { lossOf } from '../cluster/connectivity.ts';
 import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
@@ -71,7 +71,7 @@ function lostNode({ name, node, shadow }: NodePair): LostNode {
   const { uid, generation = 0 } = shadow.metadata;
   const message =
     `The node is lost: it was drained, its host was asked to reboot into ${shadow.spec.version ?? '?'}, and its kubelet and agent have not ` +
-    `reported since ${node.readySince ?? '?'}. Look at the host. The node holds its update slot, and continues when it comes ` +
+    `reported since ${node.readySince === undefined ? '?' : rfc3339(node.readySince)}. Look at the host. The node holds its update slot, and continues when it comes ` +
     `back; if the host is gone: kubectl delete node ${name}`;
   return { name, message, event: eventOn(node, shadow, { reason: 'NodeLost', message, key: `${uid}/${generation}` }) };
 }
@@ -135,19 +135,19 @@ const EMPTY: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies N
 >['result'][];
 
 /** When the drain for the spec was complete, epoch milliseconds. */
-function drainEnd({ metadata: { generation }, status }: ShadowView): number | undefined {
-  const { observedGeneration, result, endTime } = status?.drain ?? {};
-  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : undefined;
+function drainEnd({ metadata: { generation }, status, times }: ShadowView): number | undefined {
+  const { observedGeneration, result } = status?.drain ?? {};
+  return observedGeneration === generation && EMPTY.includes(result) ? times.drainEnd : undefined;
 }
 
 /** Returns when the node counts as lost, epoch milliseconds; undefined: not as it is now. */
 function lostAt(pair: NodePair, policy: UpdatePolicy, now: number): number | undefined {
   const { node, shadow, leaseExpired } = pair;
-  const silentSince = node.isUnreachable ? parseTime(node.readySince) : undefined;
+  const silentSince = node.isUnreachable ? node.readySince : undefined;
   const drainedAt = drainEnd(shadow);
   if (silentSince === undefined || drainedAt === undefined || !isAway(pair)) return undefined;
   const { startTime, lastUpdateTime } = rebootOf(shadow) ?? {};
-  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
+  const requestedAt = latestTime([parseTime(startTime), parseTime(lastUpdateTime)], now) ?? 0;
   const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
   return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
 }

@@ -16,8 +16,8 @@ export interface DrainPod extends KubernetesObject {
   /** Its phase is Pending. */
   readonly pending: boolean;
   readonly ready: boolean;
-  /** When Ready last changed (RFC 3339). */
-  readonly readyChanged: string | undefined;
+  /** When Ready last changed, epoch milliseconds. */
+  readonly readyChanged: number | undefined;
   /** Names of the PersistentVolumeClaims that it mounts. */
   readonly claims: readonly string[];
   readonly emptyDir: boolean;
@@ -48,8 +48,8 @@ export interface DrainPod extends KubernetesObject {
   readonly failing: boolean;
   /** How often its containers were restarted. */
   readonly restarts: number;
-  /** When the latest container that was restarted started again (RFC 3339). */
-  readonly restartedAt: string | undefined;
+  /** When the latest container that was restarted started again, epoch milliseconds. */
+  readonly restartedAt: number | undefined;
   /** What controls it, as `Kind namespace/name`; empty: nothing. */
   readonly controller: string;
 }
@@ -202,11 +202,11 @@ function fromStatus(status: NonNullable<RawPod['status']>) {
     finished: isFinished(status),
     pending: phase === 'Pending',
     ready: ready?.status === 'True',
-    readyChanged: ready?.lastTransitionTime,
+    readyChanged: parseTime(ready?.lastTransitionTime),
     restarts: containerStatuses.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0),
     restartedAt: containerStatuses
-      .flatMap(({ restartCount = 0, state }) => (restartCount > 0 ? (state?.running?.startedAt ?? []) : []))
-      .toSorted()
+      .flatMap(({ restartCount = 0, state }) => (restartCount > 0 ? (parseTime(state?.running?.startedAt) ?? []) : []))
+      .toSorted((a, b) => a - b)
       .at(-1),
     failing: [...containerStatuses, ...initContainerStatuses].some(({ state }) =>
       FAILING.includes(state?.waiting?.reason),

@@ -1,4 +1,5 @@
 /** For tests: a pod of a Deployment, and a budget that allows nothing. */
+import { parseTime } from '../runtime/clock.ts';
 import type { Budget } from '../drain/budgets.ts';
 import type { DrainPod } from '../drain/pods.ts';
 
@@ -21,7 +22,7 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     finished: false,
     pending: false,
     ready: true,
-    readyChanged: '2026-01-01T00:00:00Z',
+    readyChanged: parseTime('2026-01-01T00:00:00Z'),
     healthIgnored: false,
     failing: false,
     restarts: 0,

@@ -7,9 +7,7 @@
  * from its start to its success. If an update did not fit into its window, the time until it was
  * deferred is recorded.
  */
-import type { NodeRecord } from '@brupop/shared/api/record';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../../policy/policy.ts';
@@ -35,18 +33,6 @@ export function isOutdated({ status }: ShadowView): boolean {
   const { lastOperation: last, target_version: offered = '' } = status ?? {};
   if (last?.state !== 'Failed' || last.errorCode !== 'VersionNotOffered') return false;
   return isVersion(offered) && !sameVersion(offered, last.version);
-}
-
-/** The version of the latest update, and when that update succeeded, epoch milliseconds. */
-export function success(shadow: ShadowView): { version: string; at: number } | undefined {
-  const latest = latestUpdate(shadow);
-  const at = parseTime(latest?.at);
-  return latest === undefined || at === undefined ? undefined : { version: latest.version, at };
-}
-
-/** The same as the record has it. A reboot for settings says nothing about a version. */
-export function latestUpdate({ record: { succeeded, updated } }: ShadowView): NodeRecord['updated'] {
-  return succeeded === undefined || succeeded.isReboot === true ? updated : succeeded;
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */

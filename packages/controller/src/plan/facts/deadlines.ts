@@ -22,24 +22,27 @@ import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/nod
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
-import { isUnderWay, stateOf } from '../../cluster/state.ts';
+import { isUnderWay } from '../../cluster/state.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { msAfter, msBefore } from './jobs.ts';
 
-/** Returns the latest of the times that are readable and not in the future, or undefined. */
-export function latestTime(texts: readonly (string | null | undefined)[], now: number): number | undefined {
+/** Returns the latest of the times that are known and not in the future, or undefined. */
+export function latestTime(times: readonly (number | undefined)[], now: number): number | undefined {
   let latest: number | undefined;
-  for (const text of texts) {
-    const time = parseTime(text);
+  for (const time of times) {
     if (time !== undefined && time <= now + CLOCK_TOLERANCE_MS) latest = Math.max(latest ?? time, time);
   }
   return latest;
 }
 
 /** Returns when the spec's state was set; undefined if missing, unreadable or in the future. */
-export function stateSince(spec: ShadowSpec, now: number): number | undefined {
-  return latestTime([spec.state_transition_timestamp], now);
+export function stateSince({ times }: Pick<ShadowView, 'times'>, now: number): number | undefined {
+  return notAfter(times.stateSince, now);
+}
+
+function notAfter(time: number | undefined, now: number): number | undefined {
+  return time !== undefined && time <= now + CLOCK_TOLERANCE_MS ? time : undefined;
 }
 
 /**
@@ -50,17 +53,17 @@ export function stateSince(spec: ShadowSpec, now: number): number | undefined {
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
   const limit = limitMs(shadow.spec, policy);
-  const state = stateOf(shadow);
+  const state = shadow.state;
   const suspendedUntil = state === 'Away' || state === 'Proving' ? (policy.deadlinesFrom ?? 0) : 0;
-  const since = Math.max(stateSince(shadow.spec, now) ?? now, suspendedUntil);
+  const since = Math.max(stateSince(shadow, now) ?? now, suspendedUntil);
   const drainStart = drainingSince(shadow, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
 
-function drainingSince({ metadata, spec, status }: ShadowView, now: number): number | undefined {
-  const { drain } = status ?? {};
-  if (spec.state !== 'RebootedIntoUpdate' || drain?.observedGeneration !== metadata.generation) return undefined;
-  return latestTime([drain?.resumeTime ?? drain?.startTime], now);
+function drainingSince({ metadata, spec, status, times }: ShadowView, now: number): number | undefined {
+  const { observedGeneration } = status?.drain ?? {};
+  if (spec.state !== 'RebootedIntoUpdate' || observedGeneration !== metadata.generation) return undefined;
+  return notAfter(times.drainSince, now);
 }
 
 /** Returns milliseconds. The limit that the spec told the agent takes precedence. */
@@ -90,14 +93,14 @@ export function isOverdue(shadow: ShadowView, policy: UpdatePolicy, now: number)
 }
 
 /** True when the start time of the spec is invalid. The spec of a new shadow has none. */
-export function isMisdated(spec: ShadowSpec, now: number): boolean {
-  return spec.state_transition_timestamp != null && stateSince(spec, now) === undefined;
+export function isMisdated(shadow: ShadowView, now: number): boolean {
+  return shadow.spec.state_transition_timestamp != null && stateSince(shadow, now) === undefined;
 }
 
 /** A new shadow counts from its creation, an invalid time as now. */
-export function idleSince({ metadata, spec }: ShadowView, now: number): number {
-  if (isMisdated(spec, now)) return now;
-  return stateSince(spec, now) ?? parseTime(metadata.creationTimestamp) ?? 0;
+export function idleSince(shadow: ShadowView, now: number): number {
+  if (isMisdated(shadow, now)) return now;
+  return stateSince(shadow, now) ?? shadow.times.createdAt ?? 0;
 }
 
 /** Returns when an unconfirmed Idle counts as AgentNotResponding. */
@@ -109,7 +112,7 @@ const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
 /** Returns when the operator last set something on the Node; undefined if not recorded. */
 export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
   return latestTime(
-    TIMES.map((name) => annotations[name]),
+    TIMES.map((name) => parseTime(annotations[name])),
     now,
   );
 }

@@ -3,7 +3,6 @@ import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type DrainPod, isTerminating, podsToEvict } from '@brupop/shared/drain/pods';
 import { preflight, type PreflightFacts } from '@brupop/shared/drain/preflight';
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
@@ -132,15 +131,13 @@ function healthOf(
     staying.filter(({ healthIgnored }) => !healthIgnored),
     { orphaned: new Set() },
   ).filter(({ finished }) => !finished);
-  const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (parseTime(readyChanged) ?? []) : []));
+  const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (readyChanged ?? []) : []));
   return {
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
-    restarts: latest(others.map(({ controller, restartedAt }) => [controller, parseTime(restartedAt)])),
-    notReadySince: earliest(
-      unreadyOf(counted).map(({ controller, readyChanged }) => [controller, parseTime(readyChanged)]),
-    ),
+    restarts: latest(others.map(({ controller, restartedAt }) => [controller, restartedAt])),
+    notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
   };
 }

@@ -21,16 +21,15 @@ import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { answers, type ShadowView } from '../../cluster/shadow.ts';
+import { type ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
-import { purposeOf, stateOf } from '../../cluster/state.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
-import { success } from './attempts.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
 import type { VersionCount } from './versions.ts';
+import { answers } from '../../cluster/state.ts';
 
 /**
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
@@ -128,7 +127,7 @@ export function reportedFailure(shadow: ShadowView, node: NodeView): FailureCode
 
 /** Returns what a missed deadline means; undefined before the reboot. */
 export function missedDeadline(shadow: ShadowView, node: NodeView): FailureCode | undefined {
-  const state = stateOf(shadow);
+  const state = shadow.state;
   if (state === 'Proving') return witnessed('NotHealthy', shadow, node);
   const isActivating = shadow.status?.lastOperation?.operation === 'Activate';
   return state === 'Away' && !isActivating ? witnessed('NotReturned', shadow, node) : undefined;
@@ -170,12 +169,12 @@ function isSame(a: FailedNode, b: FailedNode): boolean {
 }
 
 function hasSucceeded({ since }: FailedNode, shadow: ShadowView | undefined): boolean {
-  return shadow !== undefined && (success(shadow)?.at ?? 0) >= since;
+  return shadow !== undefined && (shadow.updated?.at ?? 0) >= since;
 }
 
 /** True when another Node has the name of the one that failed. Two clocks are compared, so it was created well after the failure. */
 function wasReplaced({ since }: FailedNode, node: NodeView | undefined): boolean {
-  const createdAt = parseTime(node?.metadata.creationTimestamp);
+  const createdAt = node?.createdAt;
   return createdAt !== undefined && createdAt > since + CLOCK_TOLERANCE_MS;
 }
 
@@ -206,7 +205,7 @@ function failureOf(
 ): FailedNode | undefined {
   const { name, shadow } = managedNode;
   if (shadow === undefined) return undefined;
-  const isCounted = purposeOf(shadow) === 'Update';
+  const isCounted = shadow.purpose === 'Update';
   const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : undefined;
   if (current === undefined) return recordedFailure(name, shadow);
   const found = { name, version: shadow.spec.version ?? '', ...current };
@@ -254,10 +253,9 @@ export function hasFailedCheck(input: Parameters<typeof jobsAfter>[0]): boolean 
 
 /** Returns the failure that is on record. */
 export function recordedFailure(name: string, { record: { failed } }: ShadowView): FailedNode | undefined {
-  const since = parseTime(failed?.at);
-  return failed === undefined || since === undefined
-    ? undefined
-    : { name, version: failed.version, code: failed.code, since };
+  if (failed === undefined) return undefined;
+  const since = parseTime(failed.at);
+  return since === undefined ? undefined : { name, version: failed.version, code: failed.code, since };
 }
 
 /**

@@ -16,7 +16,6 @@ import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
@@ -148,7 +147,7 @@ export function areDaemonSetsReady(input: MonitoringInput): boolean {
   if (policy.health.daemonSets === 'Ignored') return true;
   const { seenAt, podHealth } = drain();
   const before = unreadyBefore(shadow);
-  const isCurrent = seenAt !== undefined && seenAt >= (stateSince(shadow.spec, now) ?? now);
+  const isCurrent = seenAt !== undefined && seenAt >= (stateSince(shadow, now) ?? now);
   return isCurrent && podHealth().unready.every((name) => before.includes(name));
 }
 
@@ -157,7 +156,7 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
   const evicted = policy.health.workloads === 'Required' ? (shadow.record.evictedWorkloads ?? []) : [];
   if (evicted.length === 0) return undefined;
   const found = workloads.notReadyOf(evicted);
-  const isCurrent = found !== undefined && workloads.asOf >= (stateSince(shadow.spec, now) ?? now) + 1_000;
+  const isCurrent = found !== undefined && workloads.asOf >= (stateSince(shadow, now) ?? now) + 1_000;
   if (!isCurrent) {
     const { problem } = workloads;
     return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
@@ -168,13 +167,13 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
 
 /** Undefined: the members of quorums that were on the node are Ready again. */
 function membersAway({ shadow, quorums, now }: MonitoringInput): Monitoring | undefined {
-  return quorums.records.whyNotBack(shadow, (stateSince(shadow.spec, now) ?? now) + 1_000);
+  return quorums.records.whyNotBack(shadow, (stateSince(shadow, now) ?? now) + 1_000);
 }
 
 /** Answers from before the update do not count. The time in the spec has no fraction of a second. */
 function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: number): Monitoring {
   const { healthyForMs } = policy.monitoring;
-  const since = stateSince(shadow.spec, now) ?? now;
+  const since = stateSince(shadow, now) ?? now;
   const found = checks.all(probesOf(policy, 'After'));
   const problem = problemIn(found);
   if (problem !== undefined) return { problem };
@@ -188,9 +187,9 @@ function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: 
 function endOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy, now } = input;
   const { deadlinesFrom = 0, health, monitoring } = policy;
-  const start = Math.max(stateSince(shadow.spec, now) ?? now, deadlinesFrom);
-  const cleared = health.conditions.map((condition) => parseTime(node.clearedAt[typeOf(condition)]) ?? 0);
-  const since = Math.max(start, parseTime(node.readySince) ?? start, ...cleared);
+  const start = Math.max(stateSince(shadow, now) ?? now, deadlinesFrom);
+  const cleared = health.conditions.map((condition) => node.clearedAt[typeOf(condition)] ?? 0);
+  const since = Math.max(start, node.readySince ?? start, ...cleared);
   const isWithoutPods = health.daemonSets === 'Ignored' && health.pods === 'Ignored';
   return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
 }

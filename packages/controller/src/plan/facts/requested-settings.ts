@@ -60,6 +60,7 @@ export function recordedAt(
   policy: UpdatePolicy,
   now: number,
 ): number | undefined {
-  const at = parseTime(record?.at);
-  return record?.hash === hash && at !== undefined && !isAccepted(at, policy, now) ? at : undefined;
+  if (record?.hash !== hash) return undefined;
+  const at = parseTime(record.at);
+  return at === undefined || isAccepted(at, policy, now) ? undefined : at;
 }

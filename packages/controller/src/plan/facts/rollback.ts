@@ -13,25 +13,25 @@
  * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import { hasReached, type Rollback, rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
-import { purposeOf } from '../../cluster/state.ts';
+import { type Rollback, type ShadowView } from '../../cluster/shadow.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './requested-settings.ts';
+import { hasReached } from '../../cluster/state.ts';
 
 /** How long the host may take to offer the previous version, until the node counts as stuck. */
 export const START_LIMIT_MS = 30 * 60_000;
 
 /** Returns the rollback of a node that still runs the version that failed. */
 export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
-  const rollback = rollbackOf(shadow);
+  const rollback = shadow.rollback;
   if (rollback === undefined || rollback.isDone || !isRollbackWanted(shadow, policy, now)) return undefined;
   return sameVersion(shadow.status?.current_version, rollback.failed) ? rollback : undefined;
 }
 
 /** False when a user has turned rollbacks off, accepted the failure, or pinned another version. */
 export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: number): boolean {
-  const { failed, previous, since = now } = rollbackOf(shadow) ?? {};
+  const { failed, previous, since = now } = shadow.rollback ?? {};
   const { pin } = policy.versions;
   const isPinned = pin !== undefined && !sameVersion(pin, failed) && !sameVersion(pin, previous);
   return policy.rollout.rollback === 'Automatic' && !isPinned && !isAccepted(since, policy, now);
@@ -39,12 +39,12 @@ export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: 
 
 /** True when the record says that the node goes or went to `version` from one that failed. */
 export function isPrevious(shadow: ShadowView, version: string): boolean {
-  return sameVersion(rollbackOf(shadow)?.previous, version);
+  return sameVersion(shadow.rollback?.previous, version);
 }
 
 /** Returns the rollback that is pending or under way. */
 export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
-  return purposeOf(shadow) === 'Rollback' ? rollbackOf(shadow) : pendingRollback(shadow, policy, now);
+  return shadow.purpose === 'Rollback' ? shadow.rollback : pendingRollback(shadow, policy, now);
 }
 
 export function startDeadline({ since }: Rollback): number {
@@ -56,7 +56,7 @@ export function previousVersion(shadow: ShadowView, { rollout }: UpdatePolicy): 
   const { from: previous = '' } = shadow.record;
   const { spec, status } = shadow;
   const runsFailed = hasReached(shadow) && sameVersion(status?.current_version, spec.version);
-  if (rollout.rollback !== 'Automatic' || !runsFailed || purposeOf(shadow) === 'Rollback') return undefined;
+  if (rollout.rollback !== 'Automatic' || !runsFailed || shadow.purpose === 'Rollback') return undefined;
   return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : undefined;
 }
 

@@ -18,13 +18,12 @@
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting } from '@brupop/shared/api/shadow';
-import { parseTime } from '@brupop/shared/runtime/clock';
-import { answers, type ShadowView } from '../../cluster/shadow.ts';
+import { type ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
-import { purposeOf } from '../../cluster/state.ts';
 import { idleSince } from './deadlines.ts';
 import { restored } from './proved-settings.ts';
 import { failedAt, hashOfSettings, ownSettings, recordedAt, requestedOf, sameSettings } from './requested-settings.ts';
+import { answers } from '../../cluster/state.ts';
 
 /** How long a node must be Ready with a change since that was seen in force, which is longer than a kubelet that ended counts as running. */
 const PROVING_MS = 60_000;
@@ -169,7 +168,7 @@ type ProofInput = Pick<Input, 'node' | 'shadow' | 'settingsSince' | 'now'>;
 
 /** An agent may take minutes from the grant until the settings are in force, and the node may be Ready since then only. */
 function provesAt({ node, shadow, settingsSince = 0, now }: ProofInput): number {
-  return Math.max(idleSince(shadow, now), settingsSince, parseTime(node.readySince) ?? 0) + PROVING_MS;
+  return Math.max(idleSince(shadow, now), settingsSince, node.readySince ?? 0) + PROVING_MS;
 }
 
 export const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
@@ -193,7 +192,7 @@ function hasRebooted({ record, status }: ShadowView): boolean {
 }
 
 function downSince({ ready, readySince }: NodePair['node']): number {
-  return ready ? Infinity : (parseTime(readySince) ?? 0);
+  return ready ? Infinity : (readySince ?? 0);
 }
 
 /** True from the grant until the change is proved, or late. */
@@ -229,7 +228,7 @@ export function awaitsRestore(facts: SettingsFacts | undefined): facts is Settin
 
 /** True while the node is rebooted with what it had before settings with which a reboot has failed. */
 export function restoresSettings(shadow: ShadowView, facts: SettingsFacts | undefined): boolean {
-  return purposeOf(shadow) === 'Settings' && facts?.rebootFailedAt !== undefined;
+  return shadow.purpose === 'Settings' && facts?.rebootFailedAt !== undefined;
 }
 
 /** What an update that starts may set before its reboot. */

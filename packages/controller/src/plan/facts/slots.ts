@@ -21,7 +21,6 @@
  */
 import { STEP_LIMITS_MS } from '@brupop/shared/api/deadlines';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isSettled, isUnderWay } from '../../cluster/state.ts';
@@ -103,7 +102,7 @@ function slotAfterReboot(pair: NodePair, now: number): Slot | undefined {
 function slotWithoutRecord({ shadow, missingSince, former, policy }: ManagedNode, node: NodeView): Slot | undefined {
   const lastsMs = msWithoutRecord(shadow, node, policy);
   if (lastsMs === undefined) return undefined;
-  const since = shadow === undefined ? missingSince : (parseTime(shadow.metadata.creationTimestamp) ?? 0);
+  const since = shadow === undefined ? missingSince : (shadow.times.createdAt ?? 0);
   return { deadline: Math.min(since + lastsMs, former?.slotUntil ?? Infinity), expires: true };
 }
 

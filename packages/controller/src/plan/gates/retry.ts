@@ -4,9 +4,9 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { rollbackOf, type ShadowView } from '../../cluster/shadow.ts';
+import { type ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
-import { attempts, failures, success } from '../facts/attempts.ts';
+import { attempts, failures } from '../facts/attempts.ts';
 import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
@@ -46,7 +46,7 @@ function unknownPast({ shadow, version }: Candidate): Blocked {
 
 /** A node that went back from a version does not try it again by itself. */
 export const notRolledBack: Gate = ({ name, shadow, version, policy, now }) => {
-  const rollback = rollbackOf(shadow);
+  const rollback = shadow.rollback;
   if (rollback === undefined || !sameVersion(rollback.failed, version)) return undefined;
   if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow, version)) return undefined;
   const code = recordedFailure(name, shadow)?.code ?? 'NotHealthy';
@@ -65,7 +65,7 @@ function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
 
 /** Otherwise an agent that reports the old version after each success would start again and again. */
 function undone({ shadow, status, policy: { retry }, now }: GateInput): Blocked | undefined {
-  const { version, at } = success(shadow) ?? {};
+  const { version, at } = shadow.updated ?? {};
   if (version === undefined || at === undefined || sameVersion(status.current_version, version)) return undefined;
   const retryAt = at + retry.backoffMs;
   if (now >= retryAt || at > now) return undefined;
@@ -123,8 +123,8 @@ function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked
  * Returns when the latest attempt failed: the later of the agent's time, whose clock may be wrong, and
  * the time at which the spec went back to Idle. Times in the future do not count.
  */
-function failureTime({ shadow, status }: Candidate, now: number): number | undefined {
-  return latestTime([status.state_transition_failure_timestamp, shadow.spec.state_transition_timestamp], now);
+function failureTime({ shadow: { times } }: Candidate, now: number): number | undefined {
+  return latestTime([times.failedAt, times.stateSince], now);
 }
 
 function failedForGood(candidate: Candidate, why: string): Blocked {
