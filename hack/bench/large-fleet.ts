@@ -4,7 +4,7 @@
  */
 import { Session } from 'node:inspector/promises';
 import type { ManagedNode, Snapshot } from '../../packages/controller/src/cluster/snapshot.ts';
-import { wholePlan as plan } from '../../packages/controller/src/whole-plan.ts';
+import { KeptFacts, wholePlan as plan } from '../../packages/controller/src/whole-plan.ts';
 import { aManagedNode, aSnapshot, NOW, OLD, underWay } from '../../packages/controller/src/testing/objects.ts';
 
 const ROUNDS = 15;
@@ -37,30 +37,32 @@ export async function planCosts(): Promise<PlanCost[]> {
 
 async function costOf(fleet: string, before: readonly ManagedNode[], change: Change): Promise<PlanCost> {
   const spec = { concurrency: { maxUpdating: '10%' } };
+  const { managedNodes } = aSnapshot(before, spec);
   const snapshot = (round: number): Snapshot =>
     aSnapshot(
-      before.map((node, i) => (i === round ? change(node) : node)),
+      managedNodes.map((node, i) => (i === round ? change(node) : node)),
       spec,
     );
-  const times = Array.from({ length: ROUNDS }, (_, round) => cpuMsOf(snapshot(round))).toSorted((a, b) => a - b);
-  const counted = await countCalls(snapshot(ROUNDS));
+  const kept = new KeptFacts();
+  const times = Array.from({ length: ROUNDS }, (_, round) => cpuMsOf(snapshot(round), kept)).toSorted((a, b) => a - b);
+  const counted = await countCalls(snapshot(ROUNDS), kept);
   return { fleet, nodes: before.length, medianMs: times[Math.floor(ROUNDS / 2)] ?? 0, ...counted };
 }
 
-function cpuMsOf(snapshot: Snapshot): number {
+function cpuMsOf(snapshot: Snapshot, kept: KeptFacts): number {
   const startedAt = process.cpuUsage();
-  plan(snapshot, NOW);
+  plan(snapshot, NOW, kept);
   const { user, system } = process.cpuUsage(startedAt);
   return (user + system) / 1_000;
 }
 
 /** Calls of functions of the packages, which V8 counts. */
-async function countCalls(snapshot: Snapshot): Promise<Pick<PlanCost, 'calls' | 'times'>> {
+async function countCalls(snapshot: Snapshot, kept: KeptFacts): Promise<Pick<PlanCost, 'calls' | 'times'>> {
   const session = new Session();
   session.connect();
   await session.post('Profiler.enable');
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-  plan(snapshot, NOW);
+  plan(snapshot, NOW, kept);
   const { result } = await session.post('Profiler.takePreciseCoverage');
   await session.post('Profiler.stopPreciseCoverage');
   session.disconnect();

@@ -10,6 +10,7 @@ import { aManagedNode, failure, NOW } from '../../packages/controller/src/testin
 import * as deadlines from '../../packages/shared/src/api/deadlines.ts';
 import type { ShadowSpec, ShadowState } from '../../packages/shared/src/api/shadow.ts';
 import { rfc3339 } from '../../packages/shared/src/runtime/clock.ts';
+import { Moment } from '../../packages/controller/src/plan/facts/moment.ts';
 
 type Spec = NonNullable<Parameters<typeof readPolicy>[0]>['spec'];
 const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1' };
@@ -87,7 +88,7 @@ test('no reboot that was asked for comes later than the agent and the controller
   const lastOperation = failure(undefined, { operation: 'Reboot', state: 'Processing' });
   const asked = aManagedNode('a', {}, { status: { lastOperation } });
   const since = Date.parse(asked.shadow?.spec.state_transition_timestamp ?? '');
-  expect(rebootUntil(asked, NOW)).toBeGreaterThanOrEqual(since + LIMITS.rebootPending);
+  expect(rebootUntil(asked, new Moment(NOW))).toBeGreaterThanOrEqual(since + LIMITS.rebootPending);
 });
 
 test('the apiserver answers before the agent gives up a request', () => {

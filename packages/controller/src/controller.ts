@@ -20,7 +20,7 @@ import type { ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { showFleet, showLeader } from './metrics.ts';
 import type { NodeCondition } from './report/node-conditions.ts';
-import { type WholePlan, wholePlan } from './whole-plan.ts';
+import { KeptFacts, type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
   readonly cluster: Cluster;
@@ -44,6 +44,7 @@ export class Controller {
   #running: { readonly loop: Loop; readonly writer: Writer } | undefined;
   #stale = '';
   readonly #losses = new LossReporter();
+  readonly #kept = new KeptFacts();
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -148,7 +149,7 @@ export class Controller {
   #wholePlan(snapshot: Snapshot): WholePlan {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
-    const next = wholePlan(snapshot, clock.now());
+    const next = wholePlan(snapshot, clock.now(), this.#kept);
     metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
     showFleet(metrics, snapshot, next);
     this.#logStale(next.stale.join(', '));

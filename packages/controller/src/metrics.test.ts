@@ -19,6 +19,7 @@ import {
   withoutShadow,
 } from './testing/objects.ts';
 import { aMember, DB, withMembers } from './testing/quorums.ts';
+import { Moment } from './plan/facts/moment.ts';
 
 describe('the metrics of the Rust operator', () => {
   const registry = new Registry();
@@ -54,7 +55,7 @@ describe('the counter of transitions', () => {
     const shadow = aShadow({ status: { current_version: OLD } });
     countTransition(
       metrics,
-      specChange({ spec: startSpec(version, POLICY, NOW), outcome: 'Started' }, { shadow, node: aNode() }),
+      specChange({ spec: startSpec(version, POLICY, new Moment(NOW)), outcome: 'Started' }, { shadow, node: aNode() }),
     );
   };
   const read = async (): Promise<string[]> =>

@@ -4,15 +4,27 @@
  */
 import type { Snapshot } from './cluster/snapshot.ts';
 import { lookUpsOf, timesOf } from './plan/look-ups.ts';
-import { plan } from './plan/plan.ts';
+import type { Assessment } from './plan/assess.ts';
+import { Kept } from './plan/facts/kept.ts';
+import type { NodeFacts } from './plan/fleet.ts';
+import { type KeptOfPlan, plan } from './plan/plan.ts';
 import { reportOf, type WholePlan } from './report/report.ts';
+import type { Cleanup } from './upkeep/cleanup.ts';
 import { upkeepOf } from './upkeep/upkeep.ts';
 
 export type { WholePlan } from './report/report.ts';
 
-export function wholePlan(snapshot: Snapshot, now: number): WholePlan {
-  const decided = plan(snapshot, now);
-  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot);
+/** What was found of each node in earlier turns. */
+export class KeptFacts implements KeptOfPlan {
+  readonly facts = new Kept<NodeFacts>();
+  readonly assessments = new Kept<Assessment>();
+  readonly cleanups = new Kept<Cleanup | undefined>();
+}
+
+/** @param kept - of this process; without it, everything is found anew */
+export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts()): WholePlan {
+  const decided = plan(snapshot, now, kept);
+  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.cleanups);
   const report = reportOf(decided, upkeep, snapshot);
   const { specs, moreSpecs, taints, checks } = decided;
   const times = [

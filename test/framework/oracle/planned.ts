@@ -21,7 +21,8 @@ import { keyOf, type Probe } from '../../../packages/controller/src/cluster/prob
 import { readShadow, type ShadowView } from '../../../packages/controller/src/cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
 import { fleetStateOf } from '../../../packages/controller/src/plan/fleet.ts';
-import { type WholePlan as Plan, wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
+import { UnchangedNodes } from '../../../packages/controller/src/cluster/unchanged-nodes.ts';
+import { KeptFacts, type WholePlan as Plan, wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
 import { type NodeGroup, readNodeGroups } from '../../../packages/controller/src/policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../../../packages/controller/src/policy/policy.ts';
 import type { Objects } from './fleet.ts';
@@ -31,6 +32,8 @@ import { statusesOf, type Told, toldOf, type Write, writesOf } from './told.ts';
 /** One process of the controller. */
 export class Planner {
   readonly #memory = new NodeMemory();
+  readonly #unchanged = new UnchangedNodes();
+  readonly #kept = new KeptFacts();
   /** By the object that it was read from, as a watch cache has it. */
   readonly #views = new WeakMap<object, NodeView | ShadowView>();
   #policy: { readonly of: string; readonly policy: UpdatePolicy } | undefined;
@@ -45,8 +48,10 @@ export class Planner {
   plan(objects: Objects): { readonly told: Told; readonly writes: readonly Write[] } {
     this.#remember(objects);
     const snapshot = this.#snapshot(objects);
-    const made = plan(snapshot, objects.now);
-    const slots = [...fleetStateOf(snapshot, objects.now).slots.keys()].map(({ name }) => name).toSorted();
+    const made = plan(snapshot, objects.now, this.#kept);
+    const slots = [...fleetStateOf(snapshot, objects.now, this.#kept.facts).slots.keys()]
+      .map(({ name }) => name)
+      .toSorted();
     const statuses = statusesOf(snapshot, made, objects.now);
     this.#look(made, objects);
     return { told: { ...toldOf(made), slots, statuses }, writes: [...writesOf(made, objects.now), ...statuses] };
@@ -134,7 +139,7 @@ export class Planner {
     const loss = isSuspended ? { ...CONNECTED, lost: true, lostUntil: now } : CONNECTED;
     const nodes = [...objects.nodes.keys()].flatMap((name) => this.#node(objects, name) ?? []);
     return {
-      managedNodes: suspended(this.#managedNodes(objects, { fleet, groups }), loss),
+      managedNodes: this.#unchanged.recognised(suspended(this.#managedNodes(objects, { fleet, groups }), loss)),
       nodes,
       config,
       policy: suspendedPolicy(fleet, loss),

@@ -28,15 +28,16 @@ import {
 } from '../testing/objects.ts';
 import { prunePatch, restorePatch } from './nodes.ts';
 import { conditionOf, patchOf } from './shadows.ts';
+import { Moment } from '../plan/facts/moment.ts';
 
-const AT_NOW = { policy: POLICY, now: NOW };
+const AT_NOW = { policy: POLICY, now: new Moment(NOW) };
 
 const write = (parts: ShadowParts, transition: Transition): SpecChange =>
   specChange(transition, { shadow: aShadow(parts), node: aNode() });
 
 describe('the patch of a spec', () => {
   it('has the UID and resourceVersion that it was planned from', () => {
-    expect(patchOf(write({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toEqual({
+    expect(patchOf(write({}, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' }))).toEqual({
       metadata: {
         uid: 'shadow-node-a',
         resourceVersion: '1',
@@ -55,9 +56,9 @@ describe('the patch of a spec', () => {
   it('removes the retry annotation at the start of an update only', () => {
     const annotations = { [RETRY_ANNOTATION]: NEW };
     const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
-    expect(patchOf(write({ annotations }, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }))).toMatchObject(
-      used,
-    );
+    expect(
+      patchOf(write({ annotations }, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' })),
+    ).toMatchObject(used);
     expect(patchOf(write({ annotations }, idle(AT_NOW, 'Failed')))).not.toMatchObject(used);
   });
 });
@@ -82,7 +83,7 @@ describe('the count of unsuccessful attempts', () => {
 const BY = { component: 'brupop-controller', instance: 'pod' };
 
 describe('an Event', () => {
-  const started = write({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }).event;
+  const started = write({}, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' }).event;
   const failed = write(
     {
       spec: underWay('RebootedIntoUpdate'),

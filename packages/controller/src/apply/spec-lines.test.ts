@@ -3,6 +3,7 @@ import { specChange } from '../plan/spec-change.ts';
 import { idle, startSpec } from '../plan/transition.ts';
 import { ago, aNode, aShadow, failure, MINUTE, NEW, NOW, OLD, POLICY, underWay } from '../testing/objects.ts';
 import { lineOf } from './spec-lines.ts';
+import { Moment } from '../plan/facts/moment.ts';
 
 const START = ago(10 * MINUTE);
 const STARTED = { startedAt: START, from: OLD };
@@ -10,7 +11,7 @@ const STARTED = { startedAt: START, from: OLD };
 function endOf(outcome: Outcome, because?: Transition['because']): ReturnType<typeof lineOf> {
   const status = { current_state: 'ErrorReset', current_version: OLD, lastOperation: failure('RolledBack') } as const;
   const shadow = aShadow({ spec: underWay('RebootedIntoUpdate'), record: STARTED, status });
-  const transition = { ...idle({ policy: POLICY, now: NOW }, outcome), ...(because && { because }) };
+  const transition = { ...idle({ policy: POLICY, now: new Moment(NOW) }, outcome), ...(because && { because }) };
   return lineOf(specChange(transition, { shadow, node: aNode() }));
 }
 
@@ -32,13 +33,16 @@ it.each<readonly [Outcome, string, Transition['because']]>([
 
 it('names the attempt that a start begins, not the one before', () => {
   const shadow = aShadow({ record: STARTED });
-  const change = specChange({ spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' }, { shadow, node: aNode() });
+  const change = specChange(
+    { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' },
+    { shadow, node: aNode() },
+  );
   const { level, fields } = lineOf(change);
   expect([level, fields]).toEqual(['info', expect.objectContaining({ from: OLD, to: NEW, attempt: ago(0) })]);
 });
 
 it('names no attempt when a node at rest gets other settings', () => {
-  const change = specChange(idle({ policy: POLICY, now: NOW }, 'Configured'), {
+  const change = specChange(idle({ policy: POLICY, now: new Moment(NOW) }, 'Configured'), {
     shadow: aShadow({ record: STARTED }),
     node: aNode(),
   });

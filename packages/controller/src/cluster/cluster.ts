@@ -50,6 +50,7 @@ import {
 import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
 import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
+import { UnchangedNodes } from './unchanged-nodes.ts';
 import { UpkeepView } from './upkeep-view.ts';
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */
@@ -86,6 +87,7 @@ export class Cluster {
   readonly #memory = new NodeMemory();
   readonly #policies: Policies;
   readonly #steps = new ClockSteps();
+  readonly #unchanged = new UnchangedNodes();
 
   constructor(options: ClusterOptions) {
     const { client, clock, log, namespace, onWatchRestart = () => undefined } = options;
@@ -222,7 +224,7 @@ export class Cluster {
     const isWrong = isClockWrong(clockSkewMs);
     const loss = isWrong ? { ...connectivity, lost: true, lostUntil: this.#options.clock.now() } : connectivity;
     return {
-      managedNodes: suspended(managedNodes, loss),
+      managedNodes: this.#unchanged.recognised(suspended(managedNodes, loss)),
       nodes: this.#nodes.list(),
       config: this.#configs.get(CONFIG_NAME),
       policy: suspendedPolicy(this.#policies.fleet, loss),

@@ -54,6 +54,7 @@ import { awaitsRestore, grantable, isChanging, isComplete, needsReboot, restores
 import { requestedOf, sameSettings } from './facts/requested-settings.ts';
 import { CHANGING, whyNotInForce } from './settings-problem.ts';
 import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
+import type { Moment } from './facts/moment.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
@@ -83,19 +84,29 @@ export interface Decision extends Assessment {
   readonly blocked?: Blocked;
 }
 
-export function assess(managedNode: ManagedNode, fleetState: FleetState): Assessment {
-  const found = isPair(managedNode) ? assessPair(inputOf(managedNode, fleetState)) : WAITING;
-  return { times: [], ...found, managedNode };
+export function assess(managedNode: ManagedNode, fleetState: FleetState, now: Moment): Assessment {
+  if (!isPair(managedNode)) return { times: [], ...WAITING, managedNode };
+  const input = inputOf(managedNode, fleetState, now);
+  const { start, ...found } = assessPair(input);
+  const candidate = start && { ...managedNode, policy: input.policy, ...start };
+  return { times: [], ...found, managedNode, ...(candidate !== undefined && { candidate }) };
 }
 
-function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
-  const { status, spec } = pair.shadow;
-  const state = pair.shadow.state;
+/** What a node finds that is a candidate now. */
+type Start = Omit<Candidate, keyof NodePair>;
+
+interface Found extends Partial<Omit<Assessment, 'managedNode' | 'candidate'>> {
+  readonly start?: Start;
+}
+
+function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): TransitionInput {
+  const { status, spec, state, record } = pair.shadow;
+  if (state === 'Staged' || state === 'Proving' || record.jobs !== undefined) now.holdsOnce();
   const purpose = pair.shadow.purpose;
   return {
     ...pair,
     state,
-    policy: policyFor(pair, fleetState),
+    policy: policyFor(pair, now),
     drain: () => fleetState.drains.of(pair.node, pair.policy),
     blockedBy:
       state === 'Staged' && status !== undefined
@@ -114,7 +125,7 @@ function inputOf(pair: NodePair, fleetState: FleetState): TransitionInput {
     workloads: fleetState.workloads,
     quorums: fleetState.quorums,
     settings: fleetState.settings.get(pair.name),
-    now: fleetState.now,
+    now,
   };
 }
 
@@ -128,7 +139,7 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   // The slot of a rollback is that of the update that failed.
   const isOverLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback;
   const overLimit = isOverLimit ? OVER_LIMIT : undefined;
-  const late = isOverdue(shadow, policy, now) ? LATE : undefined;
+  const late = isOverdue(shadow, policy, fleetState.moment) ? LATE : undefined;
   const drain = (): Drainable => fleetState.drains.of(node, policy);
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
   const limits = { ...NO_LIMITS, controlPlane };
@@ -155,9 +166,9 @@ const OVER_LIMIT: Blocked = {
   message: 'More nodes are unavailable than the limits allow',
 };
 
-const WAITING: Partial<Assessment> = { phase: 'waiting' };
+const WAITING: Found = { phase: 'waiting' };
 
-function assessPair(input: TransitionInput): Partial<Assessment> {
+function assessPair(input: TransitionInput): Found {
   const { node, shadow, state } = input;
   const change = transition(input);
   if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(input, 'Released') };
@@ -166,12 +177,12 @@ function assessPair(input: TransitionInput): Partial<Assessment> {
 }
 
 /** A change that the API server rejects takes precedence in the condition. */
-function withRejection({ writeRejection }: TransitionInput, found: Partial<Assessment>): Partial<Assessment> {
+function withRejection({ writeRejection }: TransitionInput, found: Found): Found {
   if (found.change === undefined || writeRejection === undefined) return found;
   return { ...found, progressing: waiting(specRejected(writeRejection)) };
 }
 
-function assessUnderWay(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
+function assessUnderWay(input: TransitionInput, change: Transition | undefined): Found {
   const { shadow, policy, now } = input;
   const { healthyAt, recheckAt, problem, jobs } = { ...monitoringOf(input), ...jobsBeforeDrain(input) };
   const times = [deadlineOf(shadow, policy, now), healthyAt, recheckAt, ...(jobs?.times ?? [])];
@@ -198,8 +209,8 @@ function longBlock({ shadow, now }: TransitionInput): {
 } {
   const block = blockOf(shadow);
   if (block === undefined) return {};
-  const blockedAt = (parseTime(block.since) ?? now) + BLOCKED_MS;
-  return now < blockedAt ? { blockedAt } : { blockedAt, block };
+  const blockedAt = (parseTime(block.since) ?? now.ms) + BLOCKED_MS;
+  return now.reached(blockedAt) ? { blockedAt, block } : { blockedAt };
 }
 
 /** The startup taint is set while the Node is cordoned. */
@@ -249,7 +260,7 @@ function stepCondition(
   return purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
 }
 
-function assessSettled(input: TransitionInput, change: Transition | undefined): Partial<Assessment> {
+function assessSettled(input: TransitionInput, change: Transition | undefined): Found {
   const { shadow, policy } = input;
   const { status } = shadow;
   if (status === undefined) return WAITING;
@@ -288,10 +299,7 @@ function failedCheckOf({ lastOperation: last }: ShadowStatus): LastOperation | u
 }
 
 /** What keeps a node from the versions of the fleet counts unless it is pinned, or a user leaves it out. */
-function restingOf(
-  { node, settings, policy: { versions } }: TransitionInput,
-  status: ShadowStatus,
-): Partial<Assessment> {
+function restingOf({ node, settings, policy: { versions } }: TransitionInput, status: ShadowStatus): Found {
   const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
   const isFree = versions.pin === undefined && skippedBy(node) === undefined;
   if (hostLock !== undefined && isFree) return { progressing: hostLocked(hostLock), phase: 'waiting' };
@@ -307,7 +315,7 @@ function restingOf(
 function startOf(
   input: TransitionInput,
   { change, status, version }: Pick<Assessment, 'change'> & Pick<Candidate, 'status' | 'version'>,
-): Partial<Assessment> {
+): Found {
   const { shadow, policy, settings, now } = input;
   if (isChanging(settings)) return { progressing: waiting(CHANGING) };
   if (change !== undefined) return {};
@@ -315,7 +323,7 @@ function startOf(
   const reboots = sameVersion(version, status.current_version);
   const restores = reboots && awaitsRestore(settings);
   return {
-    candidate: { ...input, status, version, isReboot: reboots, isRollback: isRollback || restores },
+    start: { status, version, isReboot: reboots, isRollback: isRollback || restores },
   };
 }
 
@@ -324,23 +332,20 @@ function settingsOf({ settings }: TransitionInput, change: Transition | undefine
   return { pending, grant: settings && grantable(settings), times: [settings?.changesAt] };
 }
 
-function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy): Partial<Assessment> {
+function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy): Found {
   const progressing = runsHooks(jobs.waitsFor ?? 'all hooks have ended');
   return { progressing, phase: 'updating', ...(!isSuspended && { jobs, times: jobs.times }) };
 }
 
 /** A silent agent has what it has confirmed before. */
-function assessUnsettled(
-  { shadow, settings, now }: TransitionInput,
-  change: Transition | undefined,
-): Partial<Assessment> {
+function assessUnsettled({ shadow, settings, now }: TransitionInput, change: Transition | undefined): Found {
   const at = notRespondingAt(shadow, now);
   if (shadow.status === undefined) {
-    const neverConnected = now >= at;
+    const neverConnected = now.reached(at);
     const progressing = agentNotConnected(shadow.metadata.namespace);
     return { change, progressing, phase: 'waiting', pending: !neverConnected, neverConnected, times: [at] };
   }
-  if (now < at) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
+  if (!now.reached(at)) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
   const progressing = agentNotResponding(shadow.status?.lastOperation);
   return { change, progressing, phase: 'waiting', pending: !isComplete(settings), times: [at] };
 }

@@ -29,6 +29,7 @@ import { type Checks, probesOf, problemIn } from './facts/evaluations.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { isPrevious } from './facts/rollback.ts';
+import { Moment } from './facts/moment.ts';
 
 export interface CompletedCanary {
   readonly version: string;
@@ -178,7 +179,10 @@ function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[]
   // A reboot for settings says nothing about a version.
   if (purpose === 'Rollback' || purpose === 'Settings') return succeeded;
   if (purpose !== undefined) {
-    return [...succeeded, { version: spec.version ?? '', role: isOverdue(shadow, policy, now) ? 'late' : 'updating' }];
+    return [
+      ...succeeded,
+      { version: spec.version ?? '', role: isOverdue(shadow, policy, new Moment(now)) ? 'late' : 'updating' },
+    ];
   }
   const version = wantedVersion(status.target_version, policy.versions);
   const isWanted = version !== '' && !sameVersion(version, status.current_version);

@@ -42,9 +42,12 @@ export interface CheckWork {
 }
 
 export function checkWork(decisions: readonly Decision[], fleetState: FleetState): CheckWork {
-  const { checks } = fleetState;
+  const { checks, policy, moment: now } = fleetState;
   const shadows = decisions.flatMap(({ managedNode: { shadow } }) => shadow ?? []);
-  const current = shadows.filter((shadow) => isUnderWay(shadow) || hasHooksLeft({ ...fleetState, shadow }));
+  const current = shadows.filter(
+    (shadow) =>
+      isUnderWay(shadow) || (shadow.record.jobs !== undefined && hasHooksLeft({ shadow, policy, checks, now })),
+  );
   return {
     evaluate: checks.due,
     read: decisions.flatMap(({ jobs }) => jobs?.read ?? []),

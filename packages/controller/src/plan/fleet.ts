@@ -36,6 +36,8 @@ import { Workloads } from './facts/workloads.ts';
 import type { Candidate } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
+import { Moment } from './facts/moment.ts';
+import type { Kept } from './facts/kept.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;
@@ -75,29 +77,44 @@ export interface FleetState {
   readonly groupOrder: GroupOrder;
   /** Counts the canaries, and then those that start. */
   readonly canaries: Canaries;
+  /** Epoch milliseconds. */
   readonly now: number;
+  /** The same, for questions about one node. */
+  readonly moment: Moment;
 }
 
-export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
+/** What depends on nothing but the node and the time. */
+export interface NodeFacts {
+  readonly settings: SettingsFacts | undefined;
+  readonly slot: Slot | undefined;
+}
+
+export function fleetStateOf(snapshot: Snapshot, now: number, kept: Kept<NodeFacts>): FleetState {
   const { managedNodes, config, policy } = snapshot;
-  const settings = settingsByNode(managedNodes, now);
-  const slots = slotsOf(snapshot, settings, now);
+  const moment = new Moment(now);
+  const settings = new Map<string, SettingsFacts>();
+  const slots = new Map<ManagedNode, Slot>();
+  for (const one of managedNodes) {
+    const facts = kept.of(one, now, (at) => factsOf(one, snapshot, at));
+    if (facts.settings !== undefined) settings.set(one.name, facts.settings);
+    if (facts.slot !== undefined) slots.set(one, facts.slot);
+  }
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
-  const limitsOf = (held: ReadonlyMap<ManagedNode, Slot>): Limits => countedBy(snapshot, held, stuck, now);
   // A node that only has to confirm a change of settings is available.
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
-  const selected = managedNodes.filter(({ node }) => node !== undefined && isSelected(node, policy));
+  const selected = managedNodes.filter(hasNode).filter(({ node }) => isSelected(node, policy));
+  const limitsOf = limitsBy(snapshot, selected, stuck, now);
   const versions = versionsOf(selected);
-  const failed = failedNodes(snapshot, selected, versions, now);
+  const failed = failedNodes(snapshot, selected, versions, moment);
   const offeredSince = (version: string): number | undefined =>
     agesSince(version, versions, config?.status?.versions ?? [], now);
   const checks = new Checks(snapshot.checks, now);
-  const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
+  const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, moment)).map(({ name }) => name);
   const stale = staleResources(snapshot.watchLags);
   return {
     policy,
     settings,
-    settingsRollouts: new SettingsRollouts(managedNodes, settings, now),
+    settingsRollouts: new SettingsRollouts(managedNodes, settings, moment),
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,
@@ -122,41 +139,27 @@ export function fleetStateOf(snapshot: Snapshot, now: number): FleetState {
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks }, now),
     now,
+    moment,
   };
 }
 
-function slotsOf(
-  snapshot: Snapshot,
-  settings: ReadonlyMap<string, SettingsFacts>,
-  now: number,
-): Map<ManagedNode, Slot> {
-  return new Map(
-    snapshot.managedNodes.flatMap((managedNode) => {
-      const slot =
-        slotOf(managedNode, snapshot, now) ??
-        slotOfSettings(managedNode, settings.get(managedNode.name)) ??
-        slotOfTaints(managedNode, now);
-      return slot === undefined ? [] : [[managedNode, slot] as const];
-    }),
-  );
-}
-
-function settingsByNode(managedNodes: readonly ManagedNode[], now: number): Map<string, SettingsFacts> {
-  return new Map(
-    managedNodes
-      .filter(isPair)
-      .map((pair) => [pair.name, settingsFacts({ ...pair, policy: requestedPolicy(pair, now), now })]),
-  );
+function factsOf(managedNode: ManagedNode, snapshot: Snapshot, now: Moment): NodeFacts {
+  const settings = isPair(managedNode)
+    ? settingsFacts({ ...managedNode, policy: requestedPolicy(managedNode, now), now })
+    : undefined;
+  const slot =
+    slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings) ?? slotOfTaints(managedNode, now);
+  return { settings, slot };
 }
 
 /**
  * True while pods may be evicted from the node, and when they may have been since the pods were listed. One whose update
  * was cancelled may still be drained, or reboot, until its agent has confirmed that.
  */
-function isDrained({ shadow }: ManagedNode, listedFrom: number, now: number): boolean {
+function isDrained({ shadow }: ManagedNode, listedFrom: number, now: Moment): boolean {
   if (shadow === undefined) return false;
   const state = shadow.state;
-  return state === 'Proving' ? (stateSince(shadow, now) ?? now) + 1_000 > listedFrom : STATES[state].evicts;
+  return state === 'Proving' ? (stateSince(shadow, now) ?? now.ms) + 1_000 > listedFrom : STATES[state].evicts;
 }
 
 /** Without nodes that go back to a version or to settings: these are drained also beyond the limits. */
@@ -176,52 +179,51 @@ function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Sl
 /** The time for which a cordon by another actor counts, which may be the kubelet. */
 const CORDON_COUNTS_MS = 24 * 60 * 60_000;
 
+type WithNode = ManagedNode & { readonly node: NodeView };
+
+function hasNode(managedNode: ManagedNode): managedNode is WithNode {
+  return managedNode.node !== undefined;
+}
+
 /**
- * Counts every node that holds a slot, and the selected nodes that are unavailable for another reason;
+ * Returns what counts every node that holds a slot, and the selected nodes that are unavailable for another reason;
  * nodes that are only cordoned count for CORDON_COUNTS_MS.
  */
-function countedBy(
-  { policy, managedNodes, groups }: Snapshot,
-  slots: ReadonlyMap<ManagedNode, Slot>,
+function limitsBy(
+  { policy, groups }: Snapshot,
+  selected: readonly WithNode[],
   stuck: readonly NodeView[],
   now: number,
-): Limits {
-  const nodes = managedNodes.flatMap((one) =>
-    one.node === undefined ? [] : [{ ...one, node: one.node, held: slots.has(one) }],
-  );
-  const selected = nodes.filter(({ node }) => isSelected(node, policy));
+): (slots: ReadonlyMap<ManagedNode, Slot>) => Limits {
   const byGroup = Map.groupBy(selected, ({ group }) => group?.name);
   const ofGroups = groups
     .filter(({ concurrency }) => Object.keys(concurrency).length > 0)
-    .map(({ name, concurrency }): [string, Capacity] => {
-      const members = new Set((byGroup.get(name) ?? []).map(({ node }) => node));
-      return [
-        name,
-        new Capacity(
-          concurrency,
-          members.size,
-          stuck.filter((node) => members.has(node)),
-        ),
-      ];
+    .map(({ name, concurrency }) => ({ name, concurrency, members: byGroup.get(name)?.map(({ node }) => node) ?? [] }));
+  const unavailable = selected.filter(
+    ({ node, cordonedSince = now }) => isDown(node) || (isUnavailable(node) && now - cordonedSince < CORDON_COUNTS_MS),
+  );
+  return (slots) => {
+    const own = ofGroups.map(({ name, concurrency, members }): [string, Capacity] => {
+      const stuckOnes = stuck.filter((node) => members.includes(node));
+      return [name, new Capacity(concurrency, members.length, stuckOnes)];
     });
-  const limits = new Limits(new Capacity(policy.concurrency, selected.length, stuck), new Map(ofGroups));
-  for (const { node, group, held, cordonedSince = now } of nodes) {
-    const counts = isDown(node) || (isUnavailable(node) && now - cordonedSince < CORDON_COUNTS_MS);
-    if (held || (isSelected(node, policy) && counts)) limits.reserve({ node, group }, held);
-  }
-  return limits;
+    const limits = new Limits(new Capacity(policy.concurrency, selected.length, stuck), new Map(own));
+    for (const one of [...slots.keys()].filter(hasNode)) limits.reserve(one, true);
+    for (const one of unavailable) if (!slots.has(one)) limits.reserve(one, false);
+    return limits;
+  };
 }
 
 /**
  * Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. Those of
  * a group with a mistake keep what they have of it.
  */
-export function policyFor(pair: NodePair, { now }: Pick<FleetState, 'now'>): UpdatePolicy {
+export function policyFor(pair: NodePair, now: Moment): UpdatePolicy {
   return withoutFailed(requestedPolicy(pair, now), pair.shadow, now);
 }
 
 /** The same, with the settings that have failed on the node. */
-function requestedPolicy({ node, shadow, policy, group }: NodePair, now: number): UpdatePolicy {
+function requestedPolicy({ node, shadow, policy, group }: NodePair, now: Moment): UpdatePolicy {
   const rollback = currentRollback(shadow, policy, now);
   if (rollback !== undefined && isManaged(node)) return rollbackPolicy(policy, rollback.previous);
   if (!isSelected(node, policy)) return { ...policy, settings: [] };

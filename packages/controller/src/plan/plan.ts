@@ -14,7 +14,7 @@ import { rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { allowedAtReboot } from './facts/settings.ts';
-import { type FleetState, fleetStateOf, inOrder, policyFor } from './fleet.ts';
+import { type FleetState, fleetStateOf, type NodeFacts, inOrder, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
 import { goesBeforeLast } from './gates/quorums.ts';
@@ -23,6 +23,7 @@ import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
 import { MAX_LOOK_UPS } from './look-ups.ts';
 import { grant, startSpec } from './transition.ts';
+import type { Kept } from './facts/kept.ts';
 
 /** Which taints the Node is to have. */
 export interface TaintChange {
@@ -48,9 +49,17 @@ interface Specs {
   readonly moreSpecs: boolean;
 }
 
-export function plan(snapshot: Snapshot, now: number): Plan {
-  const fleetState = fleetStateOf(snapshot, now);
-  const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
+/** What was found of each node in earlier plans. */
+export interface KeptOfPlan {
+  readonly facts: Kept<NodeFacts>;
+  readonly assessments: Kept<Assessment>;
+}
+
+export function plan(snapshot: Snapshot, now: number, kept: KeptOfPlan): Plan {
+  const fleetState = fleetStateOf(snapshot, now, kept.facts);
+  const assessments = snapshot.managedNodes.map((one) =>
+    kept.assessments.of(one, now, (moment) => assess(one, fleetState, moment)),
+  );
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(candidates, fleetState, snapshot);
   const { decisions, grants } = decideAll(assessments, admitted, fleetState);
@@ -143,7 +152,7 @@ function decide(
   }
   const { node, group, policy } = candidate;
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const spec = startSpec(candidate.version, policy, fleetState.now, allowedAtStart(candidate, fleetState));
+  const spec = startSpec(candidate.version, policy, fleetState.moment, allowedAtStart(candidate, fleetState));
   const isBlocked = mayOpen(candidate, fleetState);
   const members = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
   const restores = fleetState.settings.get(candidate.name)?.state === 'failed';
@@ -186,8 +195,8 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
   }
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
-  const policy = policyFor(managedNode, fleetState);
-  return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
+  const policy = policyFor(managedNode, fleetState.moment);
+  return { ...decision, change: grant({ policy, now: fleetState.moment }, allow), pending: true };
 }
 
 function needsPodsFor({ lookUp }: Blocked): Pick<Decision, 'lookUp'> {

@@ -9,6 +9,7 @@ import type { Blocked } from './gates/reasons.ts';
 import { deadlineOf, isAccepted } from './facts/deadlines.ts';
 import { hashOfSettings, ownSettings, requestedOf } from './facts/requested-settings.ts';
 import { allowedAtReboot, isChanging, type SettingsFacts } from './facts/settings.ts';
+import type { Moment } from './facts/moment.ts';
 
 interface Rollout {
   readonly members: number;
@@ -25,14 +26,11 @@ export class SettingsRollouts {
   readonly #settings: ReadonlyMap<string, SettingsFacts>;
   readonly #rollouts: ReadonlyMap<string, Rollout>;
 
-  constructor(managedNodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>, now: number) {
-    const all = managedNodes.flatMap((managedNode) => {
-      const facts = settings.get(managedNode.name);
-      return facts === undefined ? [] : [{ managedNode, facts }];
-    });
-    const byKey = Map.groupBy(all, ({ managedNode, facts }) => keyOf(managedNode, facts));
+  constructor(managedNodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>, now: Moment) {
     this.#settings = settings;
-    this.#rollouts = new Map([...byKey].map(([key, nodes]) => [key, rolloutOf(nodes, now)]));
+    this.#rollouts = new Map(
+      [...membersOf(managedNodes, settings)].map(([key, nodes]) => [key, rolloutOf(nodes, now)]),
+    );
   }
 
   /** Returns why a node at rest may not change its settings yet. */
@@ -80,11 +78,30 @@ export class SettingsRollouts {
   }
 }
 
+/** By key. Nodes that neither have settings of a group nor are to lose some wait for nothing. */
+function membersOf(
+  managedNodes: readonly ManagedNode[],
+  settings: ReadonlyMap<string, SettingsFacts>,
+): ReadonlyMap<string, readonly Member[]> {
+  const all = managedNodes.flatMap((managedNode): Member[] => {
+    const facts = settings.get(managedNode.name);
+    return facts === undefined ? [] : [{ managedNode, facts }];
+  });
+  const keys = new Set(
+    all.filter(({ facts }) => facts.state !== 'none').map((one) => keyOf(one.managedNode, one.facts)),
+  );
+  if (keys.size === 0) return new Map();
+  const concerned = all
+    .map((one) => ({ ...one, key: keyOf(one.managedNode, one.facts) }))
+    .filter(({ key }) => keys.has(key));
+  return Map.groupBy(concerned, ({ key }) => key);
+}
+
 type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
 
 const NOTHING = hashOfSettings([]);
 
-function rolloutOf(nodes: readonly Member[], now: number): Rollout {
+function rolloutOf(nodes: readonly Member[], now: Moment): Rollout {
   const waiting = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key }) => key)));
   // A node on which nothing is left to restore has proved what was before. The value of a user proves nothing for others.
   const inForce = nodes.filter(
@@ -110,19 +127,19 @@ function hasAny({ managedNode: { shadow }, facts: { pending, conflicts } }: Memb
 }
 
 /** A node that is rebooted for them is away for longer: until the deadline of its step, unless a user accepts that. */
-function isLate({ managedNode: { shadow, policy }, facts }: Member, now: number): boolean {
+function isLate({ managedNode: { shadow, policy }, facts }: Member, now: Moment): boolean {
   if (shadow === undefined || facts.hash === NOTHING) return false;
   if (!isUnderWay(shadow)) return facts.isLate === true;
   const isOther = facts.state === 'failed' || facts.state === 'requested';
   if (shadow.purpose !== 'Settings' || isOther) return false;
   const deadline = deadlineOf(shadow, policy, now);
-  return now >= deadline && !isAccepted(deadline, policy, now);
+  return now.reached(deadline) && !isAccepted(deadline, policy, now);
 }
 
 /** Neither one that restores what was before, nor one that is lost: that one is late. */
-function isRebooting({ managedNode: { shadow, policy }, facts }: Member, now: number): boolean {
+function isRebooting({ managedNode: { shadow, policy }, facts }: Member, now: Moment): boolean {
   if (shadow === undefined || shadow.purpose !== 'Settings' || facts.rebootFailedAt !== undefined) return false;
-  return now < deadlineOf(shadow, policy, now);
+  return !now.reached(deadlineOf(shadow, policy, now));
 }
 
 /** An agent reports what is pending in Idle only. */

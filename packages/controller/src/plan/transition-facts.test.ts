@@ -15,9 +15,10 @@ import type { Outcome, Transition } from './outcomes.ts';
 import { specChange, type SpecChange } from './spec-change.ts';
 import { idle, startSpec } from './transition.ts';
 import { stepSeconds, transitionOf } from './transition-facts.ts';
+import { Moment } from './facts/moment.ts';
 
 const STARTED = { startedAt: ago(10 * MINUTE), from: OLD };
-const AT_NOW = { policy: POLICY, now: NOW };
+const AT_NOW = { policy: POLICY, now: new Moment(NOW) };
 
 const changeOf = (parts: ShadowParts, transition: Transition): SpecChange =>
   specChange(transition, { shadow: aShadow(parts), node: aNode() });
@@ -28,7 +29,7 @@ const end = (outcome: Outcome, parts: ShadowParts = {}, because?: Transition['be
 
 describe('the versions of a transition', () => {
   it('are the running one and the new one at a start', () => {
-    const started = changeOf({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' });
+    const started = changeOf({}, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' });
     expect(transitionOf(started)).toEqual({
       from: OLD,
       to: NEW,
@@ -39,7 +40,7 @@ describe('the versions of a transition', () => {
   });
 
   it('are still those after the reboot, for any leader, by what the start recorded', () => {
-    const start = changeOf({}, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' });
+    const start = changeOf({}, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' });
     const { record } = start;
     const rebooted = { spec: underWay('MonitoringUpdate'), record, status: { current_version: NEW } };
     expect(transitionOf(end('Succeeded', rebooted))).toMatchObject({ from: OLD, to: NEW, state: 'Idle' });
@@ -56,7 +57,9 @@ describe('the versions of a transition', () => {
 
   it('are empty instead of a text that is no version', () => {
     const shadow = { status: { current_version: 'x"} 1' } };
-    expect(transitionOf(changeOf(shadow, { spec: startSpec(NEW, POLICY, NOW), outcome: 'Started' })).from).toBe('');
+    expect(
+      transitionOf(changeOf(shadow, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' })).from,
+    ).toBe('');
   });
 });
 

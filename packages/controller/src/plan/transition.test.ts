@@ -27,6 +27,7 @@ import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
 import { transition } from './transition.ts';
+import { Moment } from './facts/moment.ts';
 
 const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });
 
@@ -49,7 +50,7 @@ const next = (
     settings: undefined,
     workloads: new Workloads(NO_PODS_LISTED, [], NOW),
     quorums: new Quorums(aSnapshot([]), [], NOW),
-    now: NOW,
+    now: new Moment(NOW),
   });
 
 const HELD = 'shop/web is held';

@@ -40,6 +40,7 @@ import { isRollbackWanted, previousVersion, rollbackPolicy } from './facts/rollb
 import { beforeDrain } from './gates/checks.ts';
 import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
 import type { Outcome, Transition } from './outcomes.ts';
+import type { Moment } from './facts/moment.ts';
 
 export interface TransitionInput extends NodePair {
   readonly state: NodeState;
@@ -50,14 +51,14 @@ export interface TransitionInput extends NodePair {
   readonly workloads: Workloads;
   readonly quorums: Quorums;
   readonly settings: SettingsFacts | undefined;
-  readonly now: number;
+  readonly now: Moment;
 }
 
-function idleSpec({ settings }: UpdatePolicy, now: number, allow: Allowed = 'None'): ShadowSpec {
+function idleSpec({ settings }: UpdatePolicy, now: Moment, allow: Allowed = 'None'): ShadowSpec {
   return {
     state: 'Idle',
     version: null,
-    state_transition_timestamp: rfc3339(now),
+    state_transition_timestamp: rfc3339(now.ms),
     timeoutSeconds: null,
     settings: specOf(settings, allow),
   };
@@ -69,12 +70,12 @@ export function idle({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, o
 }
 
 /** Settings that need a reboot are set before the drain of an update, whose reboot brings them. */
-export function startSpec(version: string, policy: UpdatePolicy, now: number, allow?: Allowed): ShadowSpec {
+export function startSpec(version: string, policy: UpdatePolicy, now: Moment, allow?: Allowed): ShadowSpec {
   return stepSpec({ ...idleSpec(policy, now, allow), version }, 'StagedAndPerformedUpdate', policy, now);
 }
 
-function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, now: number): ShadowSpec {
-  const state_transition_timestamp = rfc3339(now);
+function stepSpec(spec: ShadowSpec, state: ShadowState, policy: UpdatePolicy, now: Moment): ShadowSpec {
+  const state_transition_timestamp = rfc3339(now.ms);
   return { ...spec, state, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state, policy) };
 }
 
@@ -189,8 +190,8 @@ function repair(input: TransitionInput): Transition | undefined {
   return stateSince(shadow, now) === undefined ? redated(spec, now) : undefined;
 }
 
-function redated(spec: ShadowSpec, now: number): Transition {
-  return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: 'Repaired' };
+function redated(spec: ShadowSpec, now: Moment): Transition {
+  return { spec: { ...spec, state_transition_timestamp: rfc3339(now.ms) }, outcome: 'Repaired' };
 }
 
 function fail(input: TransitionInput): Transition | undefined {
@@ -228,7 +229,7 @@ function succeed(input: TransitionInput): Transition | undefined {
     );
   }
   const { healthyAt = Infinity } = monitoringOf(input);
-  return input.now < healthyAt ? undefined : succeeded(input);
+  return input.now.reached(healthyAt) ? succeeded(input) : undefined;
 }
 
 /** Undefined: the node is drained. */
@@ -261,7 +262,7 @@ function defer(input: TransitionInput): Transition | undefined {
   const { shadow, policy, blockedBy, drain, now } = input;
   const stays =
     blockedBy === undefined
-      ? !isDrainBlocked(drain(), now) || (drain().mayOpen && isTrying(shadow))
+      ? !isDrainBlocked(drain(), now.ms) || (drain().mayOpen && isTrying(shadow))
       : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow, policy, now);
   if (stays) return undefined;
   return { ...idle(input, 'Deferred'), ...suspension(input), ...(blockedBy !== undefined && { because: blockedBy }) };
@@ -274,14 +275,14 @@ function rollBack(input: TransitionInput): Transition | undefined {
   const isKnown = problem !== undefined && lasting !== true && isUnknown !== true;
   if (!isKnown || hasGoneDown(input)) return undefined;
   const deadline = deadlineOf(shadow, policy, now);
-  return now >= deadline && !isAccepted(deadline, policy, now)
+  return now.reached(deadline) && !isAccepted(deadline, policy, now)
     ? (goBack(input, { reason: 'DeadlineExceeded', message: problem }) ?? unsetSettings(input, problem))
     : undefined;
 }
 
 /** Its agent has reported before that, and may not run any more. */
 function hasGoneDown({ node, shadow, now }: TransitionInput): boolean {
-  return !node.ready && (node.readySince ?? 0) > (stateSince(shadow, now) ?? now);
+  return !node.ready && (node.readySince ?? 0) > (stateSince(shadow, now) ?? now.ms);
 }
 
 function goBack({ shadow, policy, now }: TransitionInput, because: Transition['because']): Transition | undefined {

@@ -306,7 +306,9 @@ export const noSecret: SecretHashOf = (setting, { name }) => {
 
 /** The policy holds for the fleet and for each node. */
 export function withPolicy(snapshot: Snapshot, policy: UpdatePolicy): Snapshot {
-  return { ...snapshot, policy, managedNodes: snapshot.managedNodes.map((one) => ({ ...one, policy })) };
+  // A node that has the policy is the same for a plan that keeps what was found of it.
+  const managedNodes = snapshot.managedNodes.map((one) => (one.policy === policy ? one : { ...one, policy }));
+  return { ...snapshot, policy, managedNodes };
 }
 
 /** With the operator's cordon, set `ms` ago. */

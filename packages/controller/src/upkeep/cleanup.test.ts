@@ -13,6 +13,7 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import { cleanupOf } from './cleanup.ts';
+import { Moment } from '../plan/facts/moment.ts';
 
 const excluded = (ms: number): { annotations: Record<string, string>; labels: Record<string, string> } => ({
   annotations: { [EXCLUDED_ANNOTATION]: ago(ms) },
@@ -141,22 +142,22 @@ const cases: Record<string, [ManagedNode, string | undefined, number?]> = {
   ],
 };
 test.each(Object.entries(cases))('%s', (_, [managedNode, kind, dueAt]) => {
-  const cleanup = cleanupOf(managedNode, NOW);
+  const cleanup = cleanupOf(managedNode, new Moment(NOW));
   expect(cleanup?.kind).toBe(kind);
   expect(cleanup?.dueAt).toBe(dueAt);
 });
 
 test('a warning is recorded when a shadow is deleted while its host keeps settings of the operator', () => {
   const settings = { records: pinRecords({ versionLock: '1.25.0' }) };
-  const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), NOW)?.kept;
+  const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), new Moment(NOW))?.kept;
   expect([kept?.reason, kept?.warning]).toEqual(['HostSettingsKept', true]);
   expect(kept?.message).toContain('settings.updates.version-lock');
   expect(kept?.message).not.toContain('may have had');
-  expect(cleanupOf(aManagedNode('a', { managed: false }), NOW)?.kept).toBeUndefined();
+  expect(cleanupOf(aManagedNode('a', { managed: false }), new Moment(NOW))?.kept).toBeUndefined();
 });
 
 test('the warning does not claim that the operator changed a setting whose former value is not recorded', () => {
   const settings = { records: [{ key: 'settings.motd', value: 'x', owner: 'BottlerocketNodeGroup/web' }] };
-  const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), NOW)?.kept;
+  const kept = cleanupOf(aManagedNode('a', { managed: false }, { status: { settings } }), new Moment(NOW))?.kept;
   expect(kept?.message).toContain('The host may have had the same value of settings.motd before');
 });

@@ -7,6 +7,7 @@ import { isSettled } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from '../plan/facts/deadlines.ts';
 import { eventOn } from '../plan/spec-change.ts';
+import type { Moment } from '../plan/facts/moment.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */
 const GARBAGE_COLLECTION_MS = 60_000;
@@ -38,25 +39,25 @@ export interface Cleanup {
 }
 
 /** An updating node gets no cleanup: its spec goes to Idle first. */
-export function cleanupOf(managedNode: ManagedNode, now: number): Cleanup | undefined {
+export function cleanupOf(managedNode: ManagedNode, now: Moment): Cleanup | undefined {
   const { node, shadow, missingSince } = managedNode;
   if (node === undefined) return { managedNode, kind: 'DeleteShadow', dueAt: missingSince + GARBAGE_COLLECTION_MS };
-  if (shadow !== undefined && !isOwnedBy(shadow, node)) return { managedNode, kind: 'DeleteShadow', dueAt: now };
+  if (shadow !== undefined && !isOwnedBy(shadow, node)) return { managedNode, kind: 'DeleteShadow', dueAt: now.ms };
   // A drain has to notice that its cordon was removed.
   if (shadow !== undefined && shadow.spec.state !== 'Idle') return undefined;
-  if (orphanedAnnotations(node).length > 0) return { managedNode, kind: 'PruneAnnotations', dueAt: now };
+  if (orphanedAnnotations(node).length > 0) return { managedNode, kind: 'PruneAnnotations', dueAt: now.ms };
   // No Node returns to service while its host may still go down.
   const safeAt = rebootUntil(managedNode, now) ?? 0;
   const event = restoredEvent(managedNode);
   if (!isManaged(node))
-    return { managedNode, kind: 'Unmanage', dueAt: Math.max(now, safeAt), event, kept: keptEvent(managedNode) };
+    return { managedNode, kind: 'Unmanage', dueAt: Math.max(now.ms, safeAt), event, kept: keptEvent(managedNode) };
   if (event === undefined) return undefined;
   const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
   return { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
 }
 
 /** A kubelet may keep renewing the times on its Node, so the end of the update limits them. */
-function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: number): number {
+function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: Moment): number {
   const endedAt = shadow === undefined ? missingSince : (stateSince(shadow, now) ?? 0);
   const setAt = (node && ownedSince(node, now)) ?? 0;
   return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
@@ -66,7 +67,7 @@ function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: nu
 function leftover(
   { shadow, missingSince }: ManagedNode,
   restoresUntil: number,
-  now: number,
+  now: Moment,
 ): Pick<Cleanup, 'kind' | 'dueAt'> {
   if (shadow?.status !== undefined && !isSettled(shadow))
     return { kind: 'RestoreAfterAgentExit', dueAt: Math.max(notRespondingAt(shadow, now), restoresUntil) };

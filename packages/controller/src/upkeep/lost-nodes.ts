@@ -31,6 +31,7 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import { latestTime } from '../plan/facts/deadlines.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { eventOn } from '../plan/spec-change.ts';
+import type { Moment } from '../plan/facts/moment.ts';
 
 export interface LostNode {
   readonly name: string;
@@ -54,15 +55,17 @@ export interface LostNodes {
 
 export function lostNodesOf(
   managedNodes: readonly ManagedNode[],
-  { policy, stale, connectivity, now }: Pick<FleetState, 'policy' | 'stale' | 'connectivity' | 'now'>,
+  { policy, stale, connectivity, moment: now }: Pick<FleetState, 'policy' | 'stale' | 'connectivity' | 'moment'>,
 ): LostNodes {
   const isKnown = (node: NodeView): boolean => stale.length === 0 && !lossOf(connectivity, node).lost;
-  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown(node));
-  const times = new Map<ManagedNode, number | undefined>(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
-  const isLost = (one: ManagedNode): boolean => (times.get(one) ?? Infinity) <= now;
+  const away = managedNodes.filter((one) => one.shadow?.state === 'Away').filter(isPair);
+  const counted = away.filter(({ node }) => isManaged(node) && isKnown(node));
+  const times = new Map<ManagedNode, number | undefined>(counted.map((pair) => [pair, lostAt(pair, policy, now)]));
+  const lost = counted.filter((one) => now.reached(times.get(one) ?? Infinity));
+  const isLost = new Set<ManagedNode>(lost);
   return {
-    lost: pairs.filter(isLost).map(lostNode),
-    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
+    lost: lost.map(lostNode),
+    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost.has(one), policy) ?? []),
     lostTimes: [...times.values()],
   };
 }
@@ -141,7 +144,7 @@ function drainEnd({ metadata: { generation }, status, times }: ShadowView): numb
 }
 
 /** Returns when the node counts as lost, epoch milliseconds; undefined: not as it is now. */
-function lostAt(pair: NodePair, policy: UpdatePolicy, now: number): number | undefined {
+function lostAt(pair: NodePair, policy: UpdatePolicy, now: Moment): number | undefined {
   const { node, shadow, leaseExpired } = pair;
   const silentSince = node.isUnreachable ? node.readySince : undefined;
   const drainedAt = drainEnd(shadow);
@@ -149,5 +152,5 @@ function lostAt(pair: NodePair, policy: UpdatePolicy, now: number): number | und
   const { startTime, lastUpdateTime } = rebootOf(shadow) ?? {};
   const requestedAt = latestTime([parseTime(startTime), parseTime(lastUpdateTime)], now) ?? 0;
   const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
-  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
+  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now.ms + LEASE_PERIOD_MS : 0);
 }

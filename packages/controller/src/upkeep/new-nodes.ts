@@ -12,9 +12,10 @@ export interface NewNodes {
 
 /** A shadow of an earlier Node of the same name is deleted first. */
 export function newNodesOf(managedNodes: readonly ManagedNode[]): NewNodes {
-  const nodes = managedNodes.filter(({ shadow }) => shadow === undefined).flatMap(({ node }) => node ?? []);
+  const pending = managedNodes.filter(({ shadow }) => shadow === undefined);
+  const nodes = pending.flatMap(({ node }) => node ?? []);
   const without = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === undefined);
-  const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
+  const rejections = new Map(pending.map(({ name, writeRejection }) => [name, writeRejection]));
   const problemOf = ({ metadata: { name } }: NodeView): string | undefined =>
     name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
   return {

@@ -70,8 +70,8 @@ interface Judged {
 export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: number): NodeMetadataPlan {
   const { nodes, groupObjects, managedNodes, metadataNotes } = snapshot;
   const known = new Map(groupObjects.map(({ metadata, status }) => [metadata.name, knownKeys(readRendered(status))]));
-  const byName = new Map(managedNodes.map((one) => [one.name, one]));
   const wantedBy = wantedOf(groupObjects);
+  const byName = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const judged = nodes.flatMap((node) => {
     const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy);
     const isConcerned =

@@ -11,6 +11,7 @@ import { withoutEvictions } from './evicting-taints.ts';
 import { type LostNodes, lostNodesOf } from './lost-nodes.ts';
 import { type NewNodes, newNodesOf } from './new-nodes.ts';
 import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
+import type { Kept } from '../plan/facts/kept.ts';
 
 export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly cleanups: readonly Cleanup[];
@@ -21,12 +22,12 @@ export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly upkeepTimes: readonly (number | undefined)[];
 }
 
-export function upkeepOf({ fleetState }: Plan, snapshot: Snapshot): Upkeep {
+export function upkeepOf({ fleetState }: Plan, snapshot: Snapshot, kept: Kept<Cleanup | undefined>): Upkeep {
   const { managedNodes } = snapshot;
   const { stale, now } = fleetState;
   const isCurrent = stale.length === 0;
   const metadata = withoutEvictions(nodeMetadataOf(snapshot, isCurrent, now), fleetState, managedNodes);
-  const cleanups = managedNodes.flatMap((managedNode) => cleanupOf(managedNode, now) ?? []);
+  const cleanups = managedNodes.flatMap((one) => kept.of(one, now, (moment) => cleanupOf(one, moment)) ?? []);
   const { lostTimes, ...losses } = lostNodesOf(managedNodes, fleetState);
   return {
     ...newNodesOf(isCurrent ? managedNodes : []),

@@ -26,23 +26,24 @@ import { isUnderWay } from '../../cluster/state.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { msAfter, msBefore } from './jobs.ts';
+import type { Moment } from './moment.ts';
 
 /** Returns the latest of the times that are known and not in the future, or undefined. */
-export function latestTime(times: readonly (number | undefined)[], now: number): number | undefined {
+export function latestTime(times: readonly (number | undefined)[], now: Moment): number | undefined {
   let latest: number | undefined;
   for (const time of times) {
-    if (time !== undefined && time <= now + CLOCK_TOLERANCE_MS) latest = Math.max(latest ?? time, time);
+    if (time !== undefined && now.reached(time - CLOCK_TOLERANCE_MS)) latest = Math.max(latest ?? time, time);
   }
   return latest;
 }
 
 /** Returns when the spec's state was set; undefined if missing, unreadable or in the future. */
-export function stateSince({ times }: Pick<ShadowView, 'times'>, now: number): number | undefined {
+export function stateSince({ times }: Pick<ShadowView, 'times'>, now: Moment): number | undefined {
   return notAfter(times.stateSince, now);
 }
 
-function notAfter(time: number | undefined, now: number): number | undefined {
-  return time !== undefined && time <= now + CLOCK_TOLERANCE_MS ? time : undefined;
+function notAfter(time: number | undefined, now: Moment): number | undefined {
+  return time !== undefined && now.reached(time - CLOCK_TOLERANCE_MS) ? time : undefined;
 }
 
 /**
@@ -51,16 +52,16 @@ function notAfter(time: number | undefined, now: number): number | undefined {
  * then has its time from there.
  * After a drain, the time starts again when a loss of connectivity has ended.
  */
-export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: number): number {
+export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: Moment): number {
   const limit = limitMs(shadow.spec, policy);
   const state = shadow.state;
   const suspendedUntil = state === 'Away' || state === 'Proving' ? (policy.deadlinesFrom ?? 0) : 0;
-  const since = Math.max(stateSince(shadow, now) ?? now, suspendedUntil);
+  const since = Math.max(stateSince(shadow, now) ?? now.ms, suspendedUntil);
   const drainStart = drainingSince(shadow, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
 
-function drainingSince({ metadata, spec, status, times }: ShadowView, now: number): number | undefined {
+function drainingSince({ metadata, spec, status, times }: ShadowView, now: Moment): number | undefined {
   const { observedGeneration } = status?.drain ?? {};
   if (spec.state !== 'RebootedIntoUpdate' || observedGeneration !== metadata.generation) return undefined;
   return notAfter(times.drainSince, now);
@@ -88,29 +89,29 @@ export function timeoutSeconds(state: ShadowState, { timeouts }: UpdatePolicy): 
   return state === 'RebootedIntoUpdate' ? timeouts.rebootMs / 1000 : null;
 }
 
-export function isOverdue(shadow: ShadowView, policy: UpdatePolicy, now: number): boolean {
-  return isUnderWay(shadow) && now >= deadlineOf(shadow, policy, now);
+export function isOverdue(shadow: ShadowView, policy: UpdatePolicy, now: Moment): boolean {
+  return isUnderWay(shadow) && now.reached(deadlineOf(shadow, policy, now));
 }
 
 /** True when the start time of the spec is invalid. The spec of a new shadow has none. */
-export function isMisdated(shadow: ShadowView, now: number): boolean {
+export function isMisdated(shadow: ShadowView, now: Moment): boolean {
   return shadow.spec.state_transition_timestamp != null && stateSince(shadow, now) === undefined;
 }
 
 /** A new shadow counts from its creation, an invalid time as now. */
-export function idleSince(shadow: ShadowView, now: number): number {
-  if (isMisdated(shadow, now)) return now;
+export function idleSince(shadow: ShadowView, now: Moment): number {
+  if (isMisdated(shadow, now)) return now.ms;
   return stateSince(shadow, now) ?? shadow.times.createdAt ?? 0;
 }
 
 /** Returns when an unconfirmed Idle counts as AgentNotResponding. */
-export function notRespondingAt(shadow: ShadowView, now: number): number {
+export function notRespondingAt(shadow: ShadowView, now: Moment): number {
   return idleSince(shadow, now) + IDLE_DEADLINE_MS;
 }
 
 const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
 /** Returns when the operator last set something on the Node; undefined if not recorded. */
-export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: number): number | undefined {
+export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: Moment): number | undefined {
   return latestTime(
     TIMES.map((name) => parseTime(annotations[name])),
     now,
@@ -137,7 +138,7 @@ export function orphanedAnnotations(node: NodeView): string[] {
  * Returns until when the host of an idle node may still go down for a reboot that was requested.
  * Without a status this is unknown, so anything owned on the Node counts.
  */
-export function rebootUntil({ node, shadow, missingSince }: ManagedNode, now: number): number | undefined {
+export function rebootUntil({ node, shadow, missingSince }: ManagedNode, now: Moment): number | undefined {
   if (node === undefined) return undefined;
   const since = shadow === undefined ? missingSince : idleSince(shadow, now);
   return mayReboot(node, shadow?.status) ? since + STEP_LIMITS_MS.Reboot : undefined;
@@ -154,7 +155,7 @@ function mayReboot(node: NodeView, status: ShadowStatus | undefined): boolean {
  * True when a user has accepted what happened at `time`, epoch milliseconds, with `rollout.resume`. A time
  * in the future is of a clock that was wrong, and counts as accepted.
  */
-export function isAccepted(time: number, { rollout: { resumeMs } }: UpdatePolicy, now: number): boolean {
-  const latest = now + CLOCK_TOLERANCE_MS;
-  return resumeMs !== undefined && resumeMs <= latest && (time <= resumeMs || time > latest);
+export function isAccepted(time: number, { rollout: { resumeMs } }: UpdatePolicy, now: Moment): boolean {
+  const isPast = (ms: number): boolean => now.reached(ms - CLOCK_TOLERANCE_MS);
+  return resumeMs !== undefined && isPast(resumeMs) && (time <= resumeMs || !isPast(time));
 }

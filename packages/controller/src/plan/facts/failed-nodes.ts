@@ -30,6 +30,7 @@ import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
 import type { VersionCount } from './versions.ts';
 import { answers } from '../../cluster/state.ts';
+import { Moment } from './moment.ts';
 
 /**
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
@@ -143,11 +144,11 @@ export function failedNodes(
   { managedNodes, policy, config, checks }: Snapshot,
   selected: readonly ManagedNode[],
   versions: readonly VersionCount[],
-  now: number,
+  now: Moment,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
   const current = managedNodes.flatMap((one) => failureOf(one, known, { policy: one.policy, view: checks, now }) ?? []);
-  const present = new Map(managedNodes.map((one) => [one.name, one]));
+  const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
@@ -217,7 +218,7 @@ function failureOf(
 interface FailureInput {
   readonly policy: UpdatePolicy;
   readonly view: ChecksView;
-  readonly now: number;
+  readonly now: Moment;
 }
 
 function currentFailure(
@@ -226,10 +227,10 @@ function currentFailure(
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
   const reported = isReported ? reportedFailure(shadow, node) : undefined;
-  if (reported !== undefined) return { code: reported, since: now };
+  if (reported !== undefined) return { code: reported, since: now.ms };
   const isFailed = hasFailedCheck({ shadow, policy, checks: { view }, now });
   const checked = isFailed ? witnessed('CheckFailed', shadow, node) : undefined;
-  if (checked !== undefined) return { code: checked, since: now };
+  if (checked !== undefined) return { code: checked, since: now.ms };
   return isReported ? undefined : lateFailure(shadow, node, policy, now);
 }
 
@@ -237,7 +238,7 @@ function lateFailure(
   shadow: ShadowView,
   node: NodeView,
   policy: UpdatePolicy,
-  now: number,
+  now: Moment,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
   if (policy.isZoneOff === true || !isOverdue(shadow, policy, now)) return undefined;
   const code = missedDeadline(shadow, node);
@@ -273,7 +274,7 @@ export function failedCheckAt({ name, shadow, policy, now }: FailedCheckInput): 
 interface FailedCheckInput extends Pick<ManagedNode, 'name'> {
   readonly shadow: ShadowView;
   readonly policy: UpdatePolicy;
-  readonly now: number;
+  readonly now: Moment;
 }
 
 /** Reads the times of a list in the status; an entry whose time is unreadable is left out. */
@@ -299,7 +300,8 @@ export function frozenVersions(
   failed: readonly FailedNode[],
   { snapshot: { managedNodes, config, policy }, versions, selected, now }: FleetFacts,
 ): FrozenVersion[] {
-  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
+  const moment = new Moment(now);
+  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, moment));
   const budget = nodesAtOnce(policy.rollout.failureBudget, selected.length);
   const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
   const frozen = [...releases.values()].flatMap((version) => {

@@ -26,6 +26,7 @@ import { type Checks, probesOf, problemIn } from './evaluations.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
 import type { Quorums } from './quorums.ts';
 import type { Workloads } from './workloads.ts';
+import type { Moment } from './moment.ts';
 
 interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly policy: UpdatePolicy;
@@ -33,7 +34,7 @@ interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly checks: Checks;
   readonly workloads: Workloads;
   readonly quorums: Quorums;
-  readonly now: number;
+  readonly now: Moment;
 }
 
 export interface Monitoring {
@@ -70,9 +71,9 @@ export function problemCondition(
 export function problemBefore(
   { failing, notReadySince }: PodHealth,
   { health: { podGracePeriodMs } }: Pick<UpdatePolicy, 'health'>,
-  now: number,
+  now: Moment,
 ): string | undefined {
-  const overdue = [...notReadySince].filter(([, since]) => now - since >= podGracePeriodMs).map(([name]) => name);
+  const overdue = [...notReadySince].filter(([, since]) => now.reached(since + podGracePeriodMs)).map(([name]) => name);
   const unready = overdue.filter((name) => !failing.includes(name)).toSorted();
   const found = [
     ...(failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : []),
@@ -147,7 +148,7 @@ export function areDaemonSetsReady(input: MonitoringInput): boolean {
   if (policy.health.daemonSets === 'Ignored') return true;
   const { seenAt, podHealth } = drain();
   const before = unreadyBefore(shadow);
-  const isCurrent = seenAt !== undefined && seenAt >= (stateSince(shadow, now) ?? now);
+  const isCurrent = seenAt !== undefined && seenAt >= (stateSince(shadow, now) ?? now.ms);
   return isCurrent && podHealth().unready.every((name) => before.includes(name));
 }
 
@@ -156,7 +157,7 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
   const evicted = policy.health.workloads === 'Required' ? (shadow.record.evictedWorkloads ?? []) : [];
   if (evicted.length === 0) return undefined;
   const found = workloads.notReadyOf(evicted);
-  const isCurrent = found !== undefined && workloads.asOf >= (stateSince(shadow, now) ?? now) + 1_000;
+  const isCurrent = found !== undefined && workloads.asOf >= (stateSince(shadow, now) ?? now.ms) + 1_000;
   if (!isCurrent) {
     const { problem } = workloads;
     return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
@@ -167,13 +168,13 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
 
 /** Undefined: the members of quorums that were on the node are Ready again. */
 function membersAway({ shadow, quorums, now }: MonitoringInput): Monitoring | undefined {
-  return quorums.records.whyNotBack(shadow, (stateSince(shadow, now) ?? now) + 1_000);
+  return quorums.records.whyNotBack(shadow, (stateSince(shadow, now) ?? now.ms) + 1_000);
 }
 
 /** Answers from before the update do not count. The time in the spec has no fraction of a second. */
 function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: number): Monitoring {
   const { healthyForMs } = policy.monitoring;
-  const since = stateSince(shadow, now) ?? now;
+  const since = stateSince(shadow, now) ?? now.ms;
   const found = checks.all(probesOf(policy, 'After'));
   const problem = problemIn(found);
   if (problem !== undefined) return { problem };
@@ -187,7 +188,7 @@ function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: 
 function endOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy, now } = input;
   const { deadlinesFrom = 0, health, monitoring } = policy;
-  const start = Math.max(stateSince(shadow, now) ?? now, deadlinesFrom);
+  const start = Math.max(stateSince(shadow, now) ?? now.ms, deadlinesFrom);
   const cleared = health.conditions.map((condition) => node.clearedAt[typeOf(condition)] ?? 0);
   const since = Math.max(start, node.readySince ?? start, ...cleared);
   const isWithoutPods = health.daemonSets === 'Ignored' && health.pods === 'Ignored';
@@ -206,9 +207,9 @@ function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, 
   const broken = problemOfPods(health, { shadow, policy, now });
   // A node past its deadline may stay as it is for days.
   const recheckAt = isOverdue(shadow, policy, now) ? laterAt : seenAt + RECHECK_MS;
-  if (broken !== undefined) return { problem: broken, lookUp: now >= recheckAt, recheckAt };
+  if (broken !== undefined) return { problem: broken, lookUp: now.reached(recheckAt), recheckAt };
   const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
-  return now >= healthyAt && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+  return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
 }
 
 function problemOfPods(
@@ -219,7 +220,7 @@ function problemOfPods(
   const isNew = (name: string): boolean => !before.includes(name);
   const daemonSets = health.daemonSets === 'Required' ? unready.filter(isNew) : [];
   const controllers = health.pods === 'Required' ? failing.filter(isNew) : [];
-  const isRecentlyRestarted = (at: number): boolean => now - at < Math.max(monitoring.healthyForMs, RECHECK_MS);
+  const isRecentlyRestarted = (at: number): boolean => !now.reached(at + Math.max(monitoring.healthyForMs, RECHECK_MS));
   const restarted = health.pods === 'Ignored' ? [] : [...restarts].filter(([, at]) => isRecentlyRestarted(at));
   const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
   const found = [
@@ -234,8 +235,8 @@ function unreadyBefore({ record }: ShadowView): readonly string[] {
   return record.unreadyBefore ?? [];
 }
 
-function isRecent(seenAt: number, now: number): boolean {
-  return now - seenAt < RECHECK_MS;
+function isRecent(seenAt: number, now: Moment): boolean {
+  return !now.reached(seenAt + RECHECK_MS);
 }
 
 /** Names the first few. */

@@ -17,6 +17,7 @@ import { nodeOf, type ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { recordedMembers } from './quorum-records.ts';
+import type { Moment } from './moment.ts';
 
 /** A Job that an update needs. */
 export interface JobRun extends JobRef {
@@ -56,7 +57,7 @@ interface JobInput {
   readonly shadow: ShadowView;
   readonly policy: UpdatePolicy;
   readonly checks: { readonly view: ChecksView };
-  readonly now: number;
+  readonly now: Moment;
 }
 
 /** By key; `from` and `to` are the versions of the attempt. */
@@ -155,7 +156,7 @@ export function progressOf(groups: readonly Group[], input: JobInput): JobProgre
     waitsFor: current[0] && waiting(current[0], input),
     start: namespace === '' ? [] : current.filter((run) => !isStarted.includes(run)),
     create: isStarted.filter((run) => !running.includes(run)),
-    read: running.filter((run) => readAt(run) <= input.now),
+    read: running.filter((run) => input.now.reached(readAt(run))),
     records: new Map([...recordsOf(input.shadow), ...found]),
     times: running.map(readAt),
   };
@@ -166,7 +167,7 @@ function stateOf(run: JobRun, { shadow, checks, now }: JobInput): State | undefi
   if (isResult(recorded)) return recorded;
   const seen = checks.view.jobs.get(run.jobName);
   if (seen === undefined) return recorded === 'Started' || recorded === 'Due' ? recorded : undefined;
-  const isLate = seen.state === 'Creating' && now - seen.since > run.timeoutMs + JOB_SLACK_MS;
+  const isLate = seen.state === 'Creating' && now.reached(seen.since + run.timeoutMs + JOB_SLACK_MS + 1);
   if (isLate) return 'TimedOut';
   return isResult(seen.state) ? seen.state : 'Started';
 }

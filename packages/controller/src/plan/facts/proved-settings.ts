@@ -14,9 +14,10 @@ import type { Setting } from '@brupop/shared/api/shadow';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { failedAt, hashOfSettings, ownSettings, requestedOf, updaterSettings } from './requested-settings.ts';
+import type { Moment } from './moment.ts';
 
 /** Settings that failed on this node are no longer requested of it. */
-export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: number): UpdatePolicy {
+export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: Moment): UpdatePolicy {
   const { settings } = policy;
   if (ownSettings(settings).length === 0) return policy;
   const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;

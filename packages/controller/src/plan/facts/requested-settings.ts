@@ -6,6 +6,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
+import type { Moment } from './moment.ts';
 
 /** The settings that no `spec.versions` asks for. */
 export function ownSettings(settings: readonly Setting[]): readonly Setting[] {
@@ -49,7 +50,7 @@ export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
 }
 
 /** Returns when settings with this hash failed on the node; undefined: they did not, or a user has accepted it. */
-export function failedAt({ record }: ShadowView, hash: string, policy: UpdatePolicy, now: number): number | undefined {
+export function failedAt({ record }: ShadowView, hash: string, policy: UpdatePolicy, now: Moment): number | undefined {
   return recordedAt(record.settingsFailed, hash, policy, now);
 }
 
@@ -58,7 +59,7 @@ export function recordedAt(
   record: NodeRecord['settingsFailed'],
   hash: string,
   policy: UpdatePolicy,
-  now: number,
+  now: Moment,
 ): number | undefined {
   if (record?.hash !== hash) return undefined;
   const at = parseTime(record.at);

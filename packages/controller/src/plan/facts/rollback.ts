@@ -18,20 +18,21 @@ import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './requested-settings.ts';
 import { hasReached } from '../../cluster/state.ts';
+import type { Moment } from './moment.ts';
 
 /** How long the host may take to offer the previous version, until the node counts as stuck. */
 export const START_LIMIT_MS = 30 * 60_000;
 
 /** Returns the rollback of a node that still runs the version that failed. */
-export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
+export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: Moment): Rollback | undefined {
   const rollback = shadow.rollback;
   if (rollback === undefined || rollback.isDone || !isRollbackWanted(shadow, policy, now)) return undefined;
   return sameVersion(shadow.status?.current_version, rollback.failed) ? rollback : undefined;
 }
 
 /** False when a user has turned rollbacks off, accepted the failure, or pinned another version. */
-export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: number): boolean {
-  const { failed, previous, since = now } = shadow.rollback ?? {};
+export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: Moment): boolean {
+  const { failed, previous, since = now.ms } = shadow.rollback ?? {};
   const { pin } = policy.versions;
   const isPinned = pin !== undefined && !sameVersion(pin, failed) && !sameVersion(pin, previous);
   return policy.rollout.rollback === 'Automatic' && !isPinned && !isAccepted(since, policy, now);
@@ -43,7 +44,7 @@ export function isPrevious(shadow: ShadowView, version: string): boolean {
 }
 
 /** Returns the rollback that is pending or under way. */
-export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: number): Rollback | undefined {
+export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: Moment): Rollback | undefined {
   return shadow.purpose === 'Rollback' ? shadow.rollback : pendingRollback(shadow, policy, now);
 }
 

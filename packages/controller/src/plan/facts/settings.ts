@@ -24,6 +24,7 @@ import { idleSince } from './deadlines.ts';
 import { restored } from './proved-settings.ts';
 import { failedAt, hashOfSettings, ownSettings, recordedAt, requestedOf, sameSettings } from './requested-settings.ts';
 import { answers } from '../../cluster/state.ts';
+import type { Moment } from './moment.ts';
 
 /** How long a node must be Ready with a change since that was seen in force, which is longer than a kubelet that ended counts as running. */
 const PROVING_MS = 60_000;
@@ -57,7 +58,7 @@ export interface SettingsFacts {
   readonly changesAt?: number;
 }
 
-type Input = Pick<NodePair, 'node' | 'shadow' | 'policy' | 'settingsSince'> & { readonly now: number };
+type Input = Pick<NodePair, 'node' | 'shadow' | 'policy' | 'settingsSince'> & { readonly now: Moment };
 
 /** Only former values are requested of a node on which the settings failed. */
 function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
@@ -153,15 +154,15 @@ function changeOf(input: Input, isWanted: boolean): Pick<SettingsFacts, 'state' 
   if (failure !== undefined) return { state: 'changing', failure };
   if (isProved(input)) return { state: 'inForce' };
   const state = isOpen(shadow) ? 'changing' : 'proving';
-  if (now >= failsAt) return { state, isLate: true };
-  return { state, changesAt: state === 'proving' && now < provedAt ? provedAt : failsAt };
+  if (now.reached(failsAt)) return { state, isLate: true };
+  return { state, changesAt: state === 'proving' && !now.reached(provedAt) ? provedAt : failsAt };
 }
 
 /** True when what was granted has been done, and the node has been Ready with it long enough. */
 export function isProved(input: ProofInput): boolean {
   const { node, shadow, now } = input;
   const isDone = isGranted(shadow) && !isOpen(shadow) && !needsMore(shadow);
-  return isDone && node.ready && now >= provesAt(input);
+  return isDone && node.ready && now.reached(provesAt(input));
 }
 
 type ProofInput = Pick<Input, 'node' | 'shadow' | 'settingsSince' | 'now'>;
@@ -177,7 +178,7 @@ function failureOf({ node, shadow, now }: Input, grantedAt: number): string | un
   const message = rejectionOf(shadow);
   if (message !== undefined) return message;
   if (hasRebooted(shadow)) return 'the host has rebooted since they were set';
-  if (now < grantedAt + CHANGE_LIMIT_MS) return undefined;
+  if (!now.reached(grantedAt + CHANGE_LIMIT_MS)) return undefined;
   if (downSince(node) <= grantedAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
   return isOpen(shadow) ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : undefined;
 }

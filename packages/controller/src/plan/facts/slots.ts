@@ -31,6 +31,7 @@ import { failedCheckAt } from './failed-nodes.ts';
 import { pendingRollback, START_LIMIT_MS, startDeadline } from './rollback.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
 import { awaitsRestore, covers, isChanging, type SettingsFacts } from './settings.ts';
+import type { Moment } from './moment.ts';
 
 export interface Slot {
   /** When the node counts as stuck, or the slot ends if it expires; epoch milliseconds. */
@@ -42,18 +43,18 @@ export interface Slot {
 export function slotOf(
   managedNode: ManagedNode,
   { checks: view }: Pick<Snapshot, 'checks'>,
-  now: number,
+  now: Moment,
 ): Slot | undefined {
   const { node, policy } = managedNode;
   if (node === undefined) return undefined;
   const slot = isPair(managedNode)
     ? (slotOfPair(managedNode, now) ?? slotOfHooks({ ...managedNode, checks: { view }, now }))
     : slotWithoutRecord({ ...managedNode, shadow: undefined }, node);
-  if (slot === undefined || now < slot.deadline) return slot;
+  if (slot === undefined || !now.reached(slot.deadline)) return slot;
   return slot.expires || isAccepted(slot.deadline, policy, now) ? undefined : slot;
 }
 
-function slotOfPair(pair: NodePair, now: number): Slot | undefined {
+function slotOfPair(pair: NodePair, now: Moment): Slot | undefined {
   const { shadow, policy } = pair;
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
   const rollback = pendingRollback(shadow, policy, now);
@@ -76,9 +77,9 @@ export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | u
 export const TAINT_PROVING_MS = 60_000;
 
 /** Of a node that has just got a taint of its group that evicts pods. */
-export function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: number): Slot | undefined {
+export function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: Moment): Slot | undefined {
   const deadline = evictedSince + TAINT_PROVING_MS;
-  return now < deadline ? { deadline, expires: true } : undefined;
+  return now.reached(deadline) ? undefined : { deadline, expires: true };
 }
 
 /** They start when the agent has confirmed Idle. */
@@ -88,7 +89,7 @@ function slotOfHooks(input: Parameters<typeof hasHooksLeft>[0]): Slot | undefine
   return { deadline: notRespondingAt(shadow, now) + msOfHooksAfter(policy), expires: true };
 }
 
-function slotAfterReboot(pair: NodePair, now: number): Slot | undefined {
+function slotAfterReboot(pair: NodePair, now: Moment): Slot | undefined {
   const { node, shadow, policy } = pair;
   const since = idleSince(shadow, now);
   const isOwned = ownedByUs(node);

@@ -15,23 +15,37 @@ export interface VersionCount {
 /** A version has an age while at least this many nodes run it or are offered it. */
 const MIN_NODES = 2;
 
-/** @param nodes - the nodes that the configuration selects */
+type Count = Record<'running' | 'offered', number>;
+
+function countOf(counts: Map<string, Count>, version: string): Count {
+  const known = counts.get(version) ?? { running: 0, offered: 0 };
+  counts.set(version, known);
+  return known;
+}
+
+/**
+ * Few texts are counted before they are compared as versions.
+ * @param nodes - the nodes that the configuration selects
+ */
 export function versionsOf(nodes: readonly ManagedNode[]): VersionCount[] {
-  const counts = new Map<string, { readonly version: string; running: number; offered: number }>();
-  const add = (version: string, what: 'running' | 'offered'): void => {
-    const release = releaseOf(version);
-    const count = counts.get(release) ?? { version, running: 0, offered: 0 };
-    count[what] += 1;
-    counts.set(release, count);
-  };
-  const statuses = nodes.flatMap(({ shadow }) => shadow?.status ?? []);
-  for (const { current_version: running, target_version: offered } of statuses) {
+  const texts = new Map<string, Count>();
+  let reports = 0;
+  for (const { shadow } of nodes) {
+    if (shadow?.status === undefined) continue;
+    reports += 1;
+    const { current_version: running, target_version: offered } = shadow.status;
     if (running === '') continue;
-    add(running, 'running');
-    if (offered !== '' && !sameVersion(offered, running)) add(offered, 'offered');
+    countOf(texts, running).running += 1;
+    if (offered !== '' && offered !== running && !sameVersion(offered, running)) countOf(texts, offered).offered += 1;
   }
-  const enough = Math.min(MIN_NODES, statuses.length);
-  return [...counts.values()].map((count) => ({ ...count, hasAge: count.running + count.offered >= enough }));
+  const releases = new Map<string, VersionCount>();
+  const enough = Math.min(MIN_NODES, reports);
+  for (const [text, count] of texts) {
+    const { version, ...before } = releases.get(releaseOf(text)) ?? { version: text, running: 0, offered: 0 };
+    const sum = { running: before.running + count.running, offered: before.offered + count.offered };
+    releases.set(releaseOf(text), { version, ...sum, hasAge: sum.running + sum.offered >= enough });
+  }
+  return [...releases.values()];
 }
 
 /** Returns when the age of a version started, epoch milliseconds; undefined: it has none. */

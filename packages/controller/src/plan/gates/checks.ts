@@ -12,12 +12,13 @@ import { recordedMembers } from '../facts/quorum-records.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Blocked, Gate } from './reasons.ts';
+import type { Moment } from '../facts/moment.ts';
 
 interface CheckInput {
   readonly shadow: ShadowView;
   readonly policy: UpdatePolicy;
   readonly checks: Checks;
-  readonly now: number;
+  readonly now: Moment;
 }
 
 export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) =>

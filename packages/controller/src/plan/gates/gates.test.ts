@@ -24,6 +24,7 @@ import { Quorums } from '../facts/quorums.ts';
 import { Workloads } from '../facts/workloads.ts';
 import type { Blocked, GateInput } from './reasons.ts';
 import { whyNot } from './index.ts';
+import { Moment } from '../facts/moment.ts';
 
 interface Case {
   readonly node?: NodeParts;
@@ -82,6 +83,7 @@ function blockedBy({
     quorums: new Quorums(aSnapshot([]), [], NOW),
     fleet: policy,
     now: NOW,
+    moment: new Moment(NOW),
   };
   return whyNot({ ...pair, group: undefined, status, version, ...fleet, drain, needMs });
 }

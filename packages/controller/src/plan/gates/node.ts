@@ -157,11 +157,11 @@ function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryA
 }
 
 /** As {@link drainNotBlocked}, the pods are listed again only where the node could start. */
-export const podsHealthy: Gate = ({ drain, policy, capacity, now }) => {
+export const podsHealthy: Gate = ({ drain, policy, capacity, now, moment }) => {
   const { podsBefore, unhealthyNodes } = policy.health;
   if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait') return undefined;
   const { podHealth, recheckAt } = drain();
-  const problem = problemBefore(podHealth(), policy, now);
+  const problem = problemBefore(podHealth(), policy, moment);
   if (problem === undefined || (capacity === undefined && now >= recheckAt)) return undefined;
   const message = `No update starts while ${problem}`;
   return { reason: 'NodeUnhealthy', message, ...(capacity === undefined && { retryAt: recheckAt }) };

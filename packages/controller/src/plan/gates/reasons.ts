@@ -13,6 +13,7 @@ import type { Checks } from '../facts/evaluations.ts';
 import type { FrozenVersion } from '../facts/failed-nodes.ts';
 import type { Quorums } from '../facts/quorums.ts';
 import type { Workloads } from '../facts/workloads.ts';
+import type { Moment } from '../facts/moment.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
@@ -154,6 +155,7 @@ export interface GateInput extends Candidate {
   /** That of the fleet, whatever the node's group overrides. */
   readonly fleet: UpdatePolicy;
   readonly now: number;
+  readonly moment: Moment;
 }
 
 /** Returns why a node waits; undefined: it passes. */

@@ -12,6 +12,7 @@ import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
 import { failureReason } from './checks.ts';
 import { type Blocked, type Candidate, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
+import type { Moment } from '../facts/moment.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
@@ -45,10 +46,10 @@ function unknownPast({ shadow, version }: Candidate): Blocked {
 }
 
 /** A node that went back from a version does not try it again by itself. */
-export const notRolledBack: Gate = ({ name, shadow, version, policy, now }) => {
+export const notRolledBack: Gate = ({ name, shadow, version, policy, moment }) => {
   const rollback = shadow.rollback;
   if (rollback === undefined || !sameVersion(rollback.failed, version)) return undefined;
-  if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow, version)) return undefined;
+  if (isAccepted(rollback.since, policy, moment) || isRetryRequested(shadow, version)) return undefined;
   const code = recordedFailure(name, shadow)?.code ?? 'NotHealthy';
   const found = `The node failed with ${version} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: 'Reverted', message: `${found}. ${howToRetry(shadow, version)}` };
@@ -109,12 +110,12 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
 }
 
 function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked | undefined {
-  const { shadow, now } = input;
-  const failedAt = failureTime(input, now);
+  const { shadow, now, moment } = input;
+  const failedAt = failureTime(input, moment);
   if (failedAt === undefined) return failedForGood(input, 'the time of the failure is unknown');
   const retryAt = failedAt + delayAfter(failures(shadow), { baseMs: backoffMs, capMs: maxBackoffMs });
   if (now >= retryAt) return undefined;
-  const job = failedJob(input);
+  const job = failedJob({ ...input, now: input.moment });
   const reason = job === undefined ? 'Backoff' : failureReason(job.run.kind);
   return { reason, message: `${job?.message ?? whatFailed(input)}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
@@ -123,7 +124,7 @@ function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked
  * Returns when the latest attempt failed: the later of the agent's time, whose clock may be wrong, and
  * the time at which the spec went back to Idle. Times in the future do not count.
  */
-function failureTime({ shadow: { times } }: Candidate, now: number): number | undefined {
+function failureTime({ shadow: { times } }: Candidate, now: Moment): number | undefined {
   return latestTime([times.failedAt, times.stateSince], now);
 }
 
