@@ -21,6 +21,8 @@ export interface PlanCost {
   readonly times: number;
 }
 
+const STAGING = { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } } as const;
+
 type Change = (node: ManagedNode) => ManagedNode;
 
 const changed: Change = ({ name }) => aManagedNode(name, { ready: false });
@@ -29,20 +31,21 @@ const changed: Change = ({ name }) => aManagedNode(name, { ready: false });
 export async function planCosts(): Promise<PlanCost[]> {
   const names = Array.from({ length: NODES }, (_, i) => `node-${i}`);
   const atRest = names.map((name) => aManagedNode(name, {}, { status: { target_version: OLD } }));
-  const rolling = names.map((name, i) =>
-    i % 10 === 0 ? aManagedNode(name, {}, { spec: underWay('StagedAndPerformedUpdate') }) : aManagedNode(name),
-  );
+  const rolling = names.map((name, i) => (i % 10 === 0 ? aManagedNode(name, {}, STAGING) : aManagedNode(name)));
   return [await costOf('at rest', atRest, changed), await costOf('a tenth stages an update', rolling, changed)];
 }
 
 async function costOf(fleet: string, before: readonly ManagedNode[], change: Change): Promise<PlanCost> {
   const spec = { concurrency: { maxUpdating: '10%' } };
   const { managedNodes } = aSnapshot(before, spec);
-  const snapshot = (round: number): Snapshot =>
-    aSnapshot(
-      managedNodes.map((node, i) => (i === round ? change(node) : node)),
-      spec,
-    );
+  const snapshot = (round: number): Snapshot => {
+    const nodes = managedNodes.map((node, i) => (i === round ? change(node) : node));
+    const made = aSnapshot(nodes, spec);
+    // Pods are listed for nodes that are about to be drained only.
+    const isStaging = ({ shadow }: ManagedNode): boolean => shadow?.spec.state === 'StagedAndPerformedUpdate';
+    const names = new Set(nodes.filter(isStaging).map(({ name }) => name));
+    return { ...made, pods: new Map([...made.pods].filter(([name]) => names.has(name))) };
+  };
   const kept = new KeptFacts();
   const times = Array.from({ length: ROUNDS }, (_, round) => cpuMsOf(snapshot(round), kept)).toSorted((a, b) => a - b);
   const counted = await countCalls(snapshot(ROUNDS), kept);

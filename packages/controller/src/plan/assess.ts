@@ -45,7 +45,7 @@ import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/healt
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { mayBeDrained } from './facts/blocked-drains.ts';
 import type { Drainable } from './facts/drainability.ts';
-import { type FleetState, policyFor } from './fleet.ts';
+import { fleetInput, type FleetState, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
@@ -143,7 +143,7 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const drain = (): Drainable => fleetState.drains.of(node, policy);
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
   const limits = { ...NO_LIMITS, controlPlane };
-  const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
+  const input = { ...fleetInput(fleetState), ...candidate, ...limits, drain, needMs };
   const blocked = whyNotDrained(input) ?? overLimit ?? late;
   // Its pods count as gone for the nodes that are assessed after it.
   if (blocked === undefined) {

@@ -33,7 +33,7 @@ import { withoutFailed } from './facts/proved-settings.ts';
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
-import type { Candidate } from './gates/reasons.ts';
+import type { Candidate, GateInput } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
 import { Moment } from './facts/moment.ts';
@@ -174,6 +174,28 @@ function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Sl
   const { node, shadow } = managedNode;
   if (node === undefined || !ownedByUs(node) || slots.has(managedNode)) return false;
   return shadow === undefined || !isUnderWay(shadow);
+}
+
+type FleetInput = Pick<
+  GateInput,
+  | 'fleet'
+  | 'stale'
+  | 'connectivity'
+  | 'clockSkewMs'
+  | 'frozen'
+  | 'offeredSince'
+  | 'checks'
+  | 'workloads'
+  | 'quorums'
+  | 'now'
+  | 'moment'
+>;
+
+/** What gates ask of the fleet; the same for all nodes. */
+export function fleetInput(fleetState: FleetState): FleetInput {
+  const { policy: fleet, stale, connectivity, clockSkewMs, frozen, offeredSince } = fleetState;
+  const { checks, workloads, quorums, now, moment } = fleetState;
+  return { fleet, stale, connectivity, clockSkewMs, frozen, offeredSince, checks, workloads, quorums, now, moment };
 }
 
 /** The time for which a cordon by another actor counts, which may be the kubelet. */

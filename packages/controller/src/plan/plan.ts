@@ -10,11 +10,11 @@ import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isPair, type Snapshot } from '../cluster/snapshot.ts';
 import { checkWork, type CheckWork } from './check-work.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
-import { rebooting, updating, waiting } from './condition.ts';
+import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { allowedAtReboot } from './facts/settings.ts';
-import { type FleetState, fleetStateOf, type NodeFacts, inOrder, policyFor } from './fleet.ts';
+import { fleetInput, type FleetState, fleetStateOf, inOrder, type NodeFacts, policyFor } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
 import { goesBeforeLast } from './gates/quorums.ts';
@@ -86,6 +86,7 @@ function admit(
   { pods, ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
   const { capacity, controlPlane, drains, quorums, now } = fleetState;
+  const ofFleet = fleetInput(fleetState);
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
   const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
   const noListWorks = failing.length > MAX_LOOK_UPS;
@@ -96,7 +97,7 @@ function admit(
       const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
       const drain = (): Drainable => drains.of(node, policy);
       const limits = limitsOf(candidate, fleetState);
-      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
+      const input = { ...ofFleet, ...candidate, ...limits, drain, needMs };
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
       const isLookedUp = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
@@ -137,17 +138,29 @@ function reserve(candidate: Candidate, { canaries, settingsRollouts }: FleetStat
   else canaries.reserve(candidate.node, candidate.version);
 }
 
+/** Most nodes that wait do so for the same reason. */
+class WaitingConditions {
+  readonly #made = new Map<Blocked, ProgressingCondition>();
+
+  of(blocked: Blocked): ProgressingCondition {
+    const made = this.#made.get(blocked) ?? waiting(blocked);
+    this.#made.set(blocked, made);
+    return made;
+  }
+}
+
 function decide(
   assessment: Assessment,
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
   fleetState: FleetState,
+  conditions: WaitingConditions,
 ): Decision {
   const { candidate } = assessment;
   if (candidate === undefined) return assessment;
   const blocked = admitted.get(candidate);
   if (blocked !== undefined) {
     // What is about to be known leaves the condition as it is.
-    const progressing = blocked.isUnknown === true ? undefined : waiting(blocked);
+    const progressing = blocked.isUnknown === true ? undefined : conditions.of(blocked);
     return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing };
   }
   const { node, group, policy } = candidate;
@@ -172,7 +185,8 @@ function decideAll(
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
   fleetState: FleetState,
 ): { readonly decisions: readonly Decision[]; readonly grants: Grants } {
-  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
+  const conditions = new WaitingConditions();
+  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState, conditions));
   const grants = grantsOf(decided, fleetState);
   const decisions = decided.map((decision) => withFailure(withGrant(decision, grants, fleetState)));
   return { decisions, grants };
