@@ -1,12 +1,9 @@
 /**
  * Recognises nodes that have not changed since the latest snapshot, so that a plan may keep what it has found of them: such a
- * node is the same {@link ManagedNode} as before. A node has changed when one of its objects or of its rules is another one, or
- * when something else that is known of it is.
+ * node is the same {@link ManagedNode} as before. It has changed when one of its objects or of its rules is another one, or when
+ * something else that is known of it is: {@link SAME} has each field, so that none can be forgotten.
  */
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
-
-/** The times of a node are computed from another clock in each snapshot, and differ by less than this. */
-const JITTER_MS = 1_000;
 
 export class UnchangedNodes {
   #before: ReadonlyMap<string, ManagedNode> = new Map();
@@ -22,36 +19,42 @@ export class UnchangedNodes {
   }
 }
 
+type Compare<T> = (a: T, b: T) => boolean;
+
+/** Objects are read once for each version of them. */
+const isSameObject: Compare<unknown> = (a, b) => a === b;
+
+/** The times of a node are computed from another clock in each snapshot, and differ by less than this. */
+const JITTER_MS = 1_000;
+
+const isSameTime: Compare<number | undefined> = (a, b) =>
+  a === b || (a !== undefined && b !== undefined && Math.abs(a - b) < JITTER_MS);
+
+const isSameFormer: Compare<FormerShadow | undefined> = (a, b) =>
+  a === b || (a?.startedAt === b?.startedAt && isSameTime(a?.slotUntil, b?.slotUntil));
+
+const SAME: { readonly [K in keyof Required<ManagedNode>]: Compare<ManagedNode[K]> } = {
+  name: isSameObject,
+  node: isSameObject,
+  shadow: isSameObject,
+  group: isSameObject,
+  policy: isSameObject,
+  leaseExpired: isSameObject,
+  writeRejection: isSameObject,
+  writeFailure: isSameObject,
+  missingSince: isSameTime,
+  cordonedSince: isSameTime,
+  evictedSince: isSameTime,
+  settingsSince: isSameTime,
+  former: isSameFormer,
+};
+
+const FIELDS = Object.keys(SAME) as (keyof ManagedNode)[];
+
 function isSame(a: ManagedNode, b: ManagedNode): boolean {
-  return hasSameObjects(a, b) && hasSameTimes(a, b) && isSameFormer(a.former, b.former);
+  return FIELDS.every((field) => isSameField(field, a, b));
 }
 
-function hasSameObjects(a: ManagedNode, b: ManagedNode): boolean {
-  return (
-    a.node === b.node &&
-    a.shadow === b.shadow &&
-    a.policy === b.policy &&
-    a.group === b.group &&
-    a.leaseExpired === b.leaseExpired &&
-    a.writeRejection === b.writeRejection &&
-    a.writeFailure === b.writeFailure
-  );
-}
-
-function hasSameTimes(a: ManagedNode, b: ManagedNode): boolean {
-  return (
-    isSameTime(a.missingSince, b.missingSince) &&
-    isSameTime(a.cordonedSince, b.cordonedSince) &&
-    isSameTime(a.evictedSince, b.evictedSince) &&
-    isSameTime(a.settingsSince, b.settingsSince)
-  );
-}
-
-function isSameFormer(a: FormerShadow | undefined, b: FormerShadow | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return a.startedAt === b.startedAt && isSameTime(a.slotUntil, b.slotUntil);
-}
-
-function isSameTime(a: number | undefined, b: number | undefined): boolean {
-  return a === b || (a !== undefined && b !== undefined && Math.abs(a - b) < JITTER_MS);
+function isSameField<K extends keyof ManagedNode>(field: K, a: ManagedNode, b: ManagedNode): boolean {
+  return SAME[field](a[field], b[field]);
 }
