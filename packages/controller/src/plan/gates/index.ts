@@ -2,6 +2,9 @@
  * The update policy as an ordered list. A node starts its update when it passes all gates; the first
  * that blocks it is the reason shown. `plan.ts` asks for each candidate in its order, and again, with
  * fewer gates, before a staged node is drained. A gate depends on nothing but its input.
+ *
+ * A rollback holds its slot, and what it goes back to was good: only what makes any disruption unsafe or impossible stops
+ * it, at its start as before its drain.
  */
 import { checksPass } from './checks.ts';
 import {
@@ -40,94 +43,66 @@ import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
 import { workloadsReady } from './workloads.ts';
 
-const GATES: readonly Gate[] = [
-  watchFresh,
-  clockRight,
-  connected,
-  paused,
-  validConfig,
-  selected,
-  notSkipped,
-  validVersion,
-  allowedVersion,
-  offeredVersion,
-  nodeReady,
-  nodeHealthy,
-  notCordonedExternally,
-  restored,
-  backoff,
-  notRolledBack,
-  writable,
-  notFrozen,
-  released,
-  groupsInOrder,
-  settingsProved,
-  windowOpen,
-  drainNotBlocked,
-  podsHealthy,
-  controlPlaneFree,
-  capacity,
-  checksPass,
-  workloadsReady,
-  quorumKept,
-  podsListed,
+type Point = 'Start' | 'Drain' | 'StartOfRollback' | 'DrainOfRollback';
+
+const ALWAYS: readonly Point[] = ['Start', 'Drain', 'StartOfRollback', 'DrainOfRollback'];
+const UPDATES: readonly Point[] = ['Start', 'Drain'];
+const ROLLBACKS: readonly Point[] = ['StartOfRollback', 'DrainOfRollback'];
+/** What is asked before a start was true then, or is asked otherwise before the drain. */
+const STARTS: readonly Point[] = ['Start', 'StartOfRollback'];
+const DRAINS: readonly Point[] = ['Drain', 'DrainOfRollback'];
+
+/** In the order in which they are asked, and where each is. */
+const GATES: readonly (readonly [gate: Gate, at: readonly Point[]])[] = [
+  [watchFresh, ALWAYS],
+  [clockRight, ALWAYS],
+  [connected, ALWAYS],
+  [validGroup, ['Drain']],
+  // Before its drain, a version that has been frozen meanwhile comes first.
+  [notFrozen, ['Drain']],
+  [paused, STARTS],
+  [validConfig, STARTS],
+  [selected, ALWAYS],
+  [notSkipped, ALWAYS],
+  [validVersion, ['Start']],
+  [allowedVersion, UPDATES],
+  [offeredVersion, STARTS],
+  [agentCurrent, ROLLBACKS],
+  [nodeReady, UPDATES],
+  [nodeHealthy, UPDATES],
+  [notCordonedExternally, ALWAYS],
+  [restored, STARTS],
+  [backoff, STARTS],
+  [notRolledBack, ['Start']],
+  [writable, STARTS],
+  [notFrozen, ['Start']],
+  [released, ['Start']],
+  [groupsInOrder, ['Start']],
+  [settingsProved, ['Start']],
+  [windowOpen, UPDATES],
+  [drainNotBlocked, STARTS],
+  [podsHealthy, ['Start']],
+  [controlPlaneFree, ALWAYS],
+  [capacity, ['Start']],
+  [checksPass, ['Start']],
+  [workloadsReady, UPDATES],
+  [quorumKept, STARTS],
+  [quorumKeptByDrain, DRAINS],
+  [podsListed, STARTS],
 ];
 
-/** A rollback holds its slot, and what it goes back to was good; only what makes any disruption unsafe or impossible stops it. */
-const ROLLBACK_GATES: readonly Gate[] = [
-  watchFresh,
-  clockRight,
-  connected,
-  paused,
-  validConfig,
-  selected,
-  notSkipped,
-  offeredVersion,
-  agentCurrent,
-  notCordonedExternally,
-  restored,
-  backoff,
-  writable,
-  drainNotBlocked,
-  controlPlaneFree,
-  quorumKept,
-  podsListed,
-];
+const gatesAt = (point: Point): readonly Gate[] => GATES.flatMap(([gate, at]) => (at.includes(point) ? [gate] : []));
+const ASKED: Readonly<Record<Point, readonly Gate[]>> = {
+  Start: gatesAt('Start'),
+  Drain: gatesAt('Drain'),
+  StartOfRollback: gatesAt('StartOfRollback'),
+  DrainOfRollback: gatesAt('DrainOfRollback'),
+};
 
 export function whyNot(input: GateInput): Blocked | undefined {
-  return firstOf(input.isRollback ? ROLLBACK_GATES : GATES, input);
+  return firstOf(ASKED[input.isRollback ? 'StartOfRollback' : 'Start'], input);
 }
 
-const DRAIN_GATES: readonly Gate[] = [
-  watchFresh,
-  clockRight,
-  connected,
-  validGroup,
-  notFrozen,
-  selected,
-  notSkipped,
-  allowedVersion,
-  nodeReady,
-  nodeHealthy,
-  notCordonedExternally,
-  windowOpen,
-  controlPlaneFree,
-  workloadsReady,
-  quorumKeptByDrain,
-];
-
-const ROLLBACK_DRAIN_GATES: readonly Gate[] = [
-  watchFresh,
-  clockRight,
-  connected,
-  selected,
-  notSkipped,
-  agentCurrent,
-  notCordonedExternally,
-  controlPlaneFree,
-  quorumKeptByDrain,
-];
-
 export function whyNotDrained(input: GateInput): Blocked | undefined {
-  return firstOf(input.isRollback ? ROLLBACK_DRAIN_GATES : DRAIN_GATES, input);
+  return firstOf(ASKED[input.isRollback ? 'DrainOfRollback' : 'Drain'], input);
 }
