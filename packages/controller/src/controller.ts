@@ -18,7 +18,7 @@ import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
-import { showFleet, showLeader } from './metrics.ts';
+import { type Planned, showLeader } from './metrics.ts';
 import type { NodeCondition } from './report/node-conditions.ts';
 import { KeptFacts, type WholePlan, wholePlan } from './whole-plan.ts';
 
@@ -43,6 +43,7 @@ export class Controller {
   readonly #events: Events;
   #running: { readonly loop: Loop; readonly writer: Writer } | undefined;
   #stale = '';
+  #planned: Planned | undefined;
   readonly #losses = new LossReporter();
   readonly #kept = new KeptFacts();
 
@@ -61,6 +62,11 @@ export class Controller {
   /** How many writes that failed wait for their next attempt, and Events to be sent, by kind. */
   pendingWrites(): ReadonlyMap<string, number> {
     return new Map([...(this.#running?.writer.pending() ?? []), ['event', this.#events.queued]]);
+  }
+
+  /** For metrics: what was planned last; undefined: this process does not lead. */
+  get planned(): Planned | undefined {
+    return this.#planned;
   }
 
   /** Why this process must be restarted, or undefined. */
@@ -96,6 +102,7 @@ export class Controller {
       await loop.run(signal);
     } finally {
       this.#running = undefined;
+      this.#planned = undefined;
       showLeader(metrics, false);
       unsubscribe();
       cluster.lookups.retain(new Set());
@@ -151,7 +158,7 @@ export class Controller {
     const startedAt = clock.monotonic();
     const next = wholePlan(snapshot, clock.now(), this.#kept);
     metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
-    showFleet(metrics, snapshot, next);
+    this.#planned = { snapshot, made: next };
     this.#logStale(next.stale.join(', '));
     return next;
   }

@@ -11,7 +11,7 @@ import { CheckLookups } from './cluster/checks.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
-import { createMetrics, type Metrics } from './metrics.ts';
+import { createMetrics, type Metrics, type Planned } from './metrics.ts';
 import type { CertificateStatus, DependentsStatus } from './report/config-status.ts';
 import { Dependents } from './upkeep/dependents/dependents.ts';
 import { restoreDependents } from './upkeep/dependents/restore.ts';
@@ -39,7 +39,8 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart, pausedBefore });
   const registry = createRegistry(CONTROLLER, () => client.clockSkewMs());
   const pendingWrites = (): ReadonlyMap<string, number> => controller.pendingWrites();
-  const metrics = createMetrics(registry, { watchLags: () => cluster.watchLags(), pendingWrites });
+  const planned = (): Planned | undefined => controller.planned;
+  const metrics = createMetrics(registry, { watchLags: () => cluster.watchLags(), pendingWrites, planned });
   const writes = { client: client.fenced(isLeading), isLeading };
   const onReport = (): void => controller.wake();
   const issuer = createIssuer(config, { ...writes, clock, log, metrics, onReport });

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import type { Snapshot } from './cluster/snapshot.ts';
-import { countTransition, createMetrics, showFleet, showLeader } from './metrics.ts';
+import { countTransition, createMetrics, type Metrics, type Planned, showLeader } from './metrics.ts';
 import { wholePlan as plan } from './whole-plan.ts';
 import { specChange } from './plan/spec-change.ts';
 import { startSpec } from './plan/transition.ts';
@@ -21,9 +21,14 @@ import {
 import { aMember, DB, withMembers } from './testing/quorums.ts';
 import { Moment } from './plan/facts/moment.ts';
 
+function metricsOf(registry: Registry, planned: () => Planned | undefined): Metrics {
+  return createMetrics(registry, { watchLags: () => [], pendingWrites: () => new Map(), planned });
+}
+
 describe('the metrics of the Rust operator', () => {
   const registry = new Registry();
-  const metrics = createMetrics(registry);
+  let planned: Planned | undefined;
+  const metrics = metricsOf(registry, () => planned);
   const read = async (): Promise<string[]> =>
     (await registry.metrics()).split('\n').filter((line) => line.startsWith('brupop_hosts_'));
 
@@ -34,7 +39,7 @@ describe('the metrics of the Rust operator', () => {
       aManagedNode('b', {}, { status: { ...reported, current_state: 'MonitoringUpdate' } }),
       withoutShadow(aManagedNode('c')),
     ]);
-    showFleet(metrics, snapshot, plan(snapshot, NOW));
+    planned = { snapshot, made: plan(snapshot, NOW) };
     expect(await read()).toEqual([
       'brupop_hosts_state{state="Idle"} 1',
       'brupop_hosts_state{state="MonitoringUpdate"} 1',
@@ -43,6 +48,7 @@ describe('the metrics of the Rust operator', () => {
   });
 
   it('have no values without leadership', async () => {
+    planned = undefined;
     showLeader(metrics, false);
     expect(await read()).toEqual([]);
   });
@@ -76,13 +82,14 @@ describe('the counter of transitions', () => {
 describe('the metrics of failures', () => {
   it('show the budget that is left, and the versions that are frozen', async () => {
     const registry = new Registry();
-    const metrics = createMetrics(registry);
+    let planned: Planned | undefined;
+    const metrics = metricsOf(registry, () => planned);
     const failed = (name: string, version: string): ReturnType<typeof aManagedNode> =>
       aManagedNode(name, {}, { record: { failed: { version: version, code: 'RolledBack', at: ago(0) } } });
     const snapshot = aSnapshot([failed('a', NEW), failed('b', NEW), failed('c', NEW), failed('d', '1.22.0')], {
       rollout: { failureBudget: 2 },
     });
-    showFleet(metrics, snapshot, plan(snapshot, NOW));
+    planned = { snapshot, made: plan(snapshot, NOW) };
     const read = async (): Promise<string[]> =>
       (await registry.metrics()).split('\n').filter((line) => /^brupop_f(?:rozen|ailure)\w+\{/u.test(line));
     expect((await read()).toSorted()).toEqual([
@@ -90,6 +97,7 @@ describe('the metrics of failures', () => {
       'brupop_failure_budget_remaining{version="1.22.0"} 1',
       `brupop_frozen_versions{version="${NEW}"} 1`,
     ]);
+    planned = undefined;
     showLeader(metrics, false);
     expect(await read()).toEqual([]);
   });
@@ -101,7 +109,7 @@ test('pending writes are read for each scrape, and a kind of which none waits ha
     ['spec', 2],
     ['event', 0],
   ]);
-  createMetrics(registry, { watchLags: () => [], pendingWrites: () => pending });
+  createMetrics(registry, { watchLags: () => [], pendingWrites: () => pending, planned: () => undefined });
   const read = async (): Promise<string> => await registry.getSingleMetricAsString('brupop_controller_pending_writes');
   expect(await read()).toContain('{kind="spec"} 2');
   pending = new Map([['event', 3]]);
@@ -111,7 +119,8 @@ test('pending writes are read for each scrape, and a kind of which none waits ha
 describe('the metrics of the fleet', () => {
   const show = async (snapshot: Snapshot, names: RegExp): Promise<string[]> => {
     const registry = new Registry();
-    showFleet(createMetrics(registry), snapshot, plan(snapshot, NOW));
+    const made = plan(snapshot, NOW);
+    metricsOf(registry, () => ({ snapshot, made }));
     return (await registry.metrics()).split('\n').filter((line) => !line.startsWith('#') && names.test(line));
   };
 

@@ -18,17 +18,28 @@ import { stepSeconds, transitionOf } from './plan/transition-facts.ts';
 
 const STEPS = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
 
-export type Metrics = ReturnType<typeof createMetrics>;
+type FleetMetrics = ReturnType<typeof createFrom<typeof METRICS>>;
+
+export interface Metrics extends FleetMetrics {
+  readonly versionLabels: BoundedLabels;
+}
 
 /** What is read for each scrape. */
 interface Sources {
   readonly watchLags: () => readonly WatchLag[];
   /** By kind. */
   readonly pendingWrites: () => ReadonlyMap<string, number>;
+  /** What the leader has planned last; undefined: this process does not lead. */
+  readonly planned: () => Planned | undefined;
 }
-const NO_SOURCES: Sources = { watchLags: () => [], pendingWrites: () => new Map() };
+const NO_SOURCES: Sources = { watchLags: () => [], pendingWrites: () => new Map(), planned: () => undefined };
 
-export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES) {
+export interface Planned {
+  readonly snapshot: Pick<Snapshot, 'managedNodes' | 'config'>;
+  readonly made: WholePlan;
+}
+
+export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES): Metrics {
   const watchLag = (): void => {
     for (const { resource, ms } of sources.watchLags()) metrics.watchLag.set({ resource }, ms / 1000);
   };
@@ -36,7 +47,15 @@ export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES)
     metrics.pendingWrites.reset();
     for (const [kind, count] of sources.pendingWrites()) metrics.pendingWrites.set({ kind }, count);
   };
-  const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites });
+  let shown: Planned | undefined;
+  // Counting a large fleet costs as much as a plan: once for each scrape that finds another one.
+  const fleet = (): void => {
+    const planned = sources.planned();
+    if (planned !== undefined && planned !== shown) showFleet(metrics, planned);
+    shown = planned;
+  };
+  const ofFleet = Object.fromEntries([...OF_FLEET, 'observedGeneration'].map((name) => [name, fleet]));
+  const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites, ...ofFleet });
   // From the start, so that a rate sees the first step.
   for (const state of STEPS) metrics.stepDuration.zero({ state });
   return { ...metrics, versionLabels: new BoundedLabels(MAX_VERSIONS) };
@@ -69,7 +88,7 @@ const OF_FLEET = [
   'connectivityLost',
 ] as const satisfies readonly (keyof typeof METRICS)[];
 
-export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, made: WholePlan): void {
+function showFleet(metrics: FleetMetrics, { snapshot: { managedNodes, config }, made }: Planned): void {
   const { connectivity, progress, policy } = made;
   metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   resetFleet(metrics);
@@ -91,7 +110,7 @@ export function showFleet(metrics: Metrics, { managedNodes, config }: Snapshot, 
   metrics.connectivityLost.set(connectivity.lost || lostZones(connectivity).length > 0 ? 1 : 0);
 }
 
-function resetFleet(metrics: Metrics): void {
+function resetFleet(metrics: FleetMetrics): void {
   for (const name of OF_FLEET) metrics[name].reset();
 }
 
@@ -116,7 +135,7 @@ function placeOf(node: NodeView, group = '', { groups, zones }: Labels): { group
   return { group: groups.of(group), zone: zones.of(zoneOf(node)) };
 }
 
-function countNode(metrics: Metrics, { node, shadow, group }: ManagedNode, labels: Labels): void {
+function countNode(metrics: FleetMetrics, { node, shadow, group }: ManagedNode, labels: Labels): void {
   const { status, spec } = shadow ?? {};
   const version = labels.versions.of(status?.current_version ?? '');
   if (node !== undefined && isManaged(node)) {
@@ -127,7 +146,7 @@ function countNode(metrics: Metrics, { node, shadow, group }: ManagedNode, label
   metrics.hostsVersion.inc({ bottlerocket_version: version });
 }
 
-function countWaiting(metrics: Metrics, { conditions }: WholePlan, labels: Labels): void {
+function countWaiting(metrics: FleetMetrics, { conditions }: WholePlan, labels: Labels): void {
   for (const { node, group, progressing, health } of conditions) {
     const { reason } = progressing;
     // In a cluster that grows, there is always a node whose agent is about to connect.
@@ -138,7 +157,7 @@ function countWaiting(metrics: Metrics, { conditions }: WholePlan, labels: Label
 }
 
 /** There is always a drain that waits while many go on, so the longest wait counts for the alert. */
-function countBlocked(metrics: Metrics, { conditions }: WholePlan): void {
+function countBlocked(metrics: FleetMetrics, { conditions }: WholePlan): void {
   const longest = new Map<string, number>();
   for (const { shadow } of conditions) {
     const block = blockOf(shadow);
@@ -151,12 +170,16 @@ function countBlocked(metrics: Metrics, { conditions }: WholePlan): void {
   for (const [reason, since] of longest) metrics.blockedSince.set({ reason }, since / 1000);
 }
 
-function countInvalid({ invalid }: Metrics, { policy, groups }: WholePlan): void {
+function countInvalid({ invalid }: FleetMetrics, { policy, groups }: WholePlan): void {
   invalid.set({ kind: CONFIG_KIND }, policy.problem === undefined ? 0 : 1);
   invalid.set({ kind: NODE_GROUP_KIND }, groups.filter(({ group }) => group.problem !== undefined).length);
 }
 
-function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: WholePlan, versions: BoundedLabels): void {
+function showFailures(
+  metrics: FleetMetrics,
+  { failed, frozen, policy, counts }: WholePlan,
+  versions: BoundedLabels,
+): void {
   for (const { version, code } of failed)
     metrics.failedNodes.inc({ version: versions.of(version), code: isFailureCode(code) ? code : 'other' });
   for (const { version } of frozen) metrics.frozenVersions.set({ version: versions.of(version) }, 1);
@@ -167,7 +190,7 @@ function showFailures(metrics: Metrics, { failed, frozen, policy, counts }: Whol
 const PHASES = { UpToDate: 'upToDate', Updating: 'updating', Waiting: 'waiting', Failed: 'failed' } as const;
 
 /** Groups, and the nodes in none of them, add up to the fleet. */
-function showPhases({ rolloutNodes }: Metrics, { counts, groups }: WholePlan, names: BoundedLabels): void {
+function showPhases({ rolloutNodes }: FleetMetrics, { counts, groups }: WholePlan, names: BoundedLabels): void {
   for (const [phase, key] of Object.entries(PHASES)) {
     const grouped = groups.reduce((sum, one) => sum + one.counts[key], 0);
     rolloutNodes.set({ phase, group: '' }, counts[key] - grouped);
@@ -176,7 +199,7 @@ function showPhases({ rolloutNodes }: Metrics, { counts, groups }: WholePlan, na
 }
 
 /** While a node asks for them: no later plan may come when the last one has been answered. */
-function showQuorums({ quorumMembers }: Metrics, { quorums, policy, members: { keep } }: WholePlan): void {
+function showQuorums({ quorumMembers }: FleetMetrics, { quorums, policy, members: { keep } }: WholePlan): void {
   const asked = policy.quorums.filter((quorum) => keep.has(membersKey(quorum))).map(({ name }) => name);
   for (const { name, members, ready } of quorums) {
     if (ready === undefined || !asked.includes(name)) continue;
@@ -186,7 +209,7 @@ function showQuorums({ quorumMembers }: Metrics, { quorums, policy, members: { k
 }
 
 /** @param group - empty: the fleet */
-function showRollout(metrics: Metrics, { forecast }: Pick<Rollout, 'forecast'>, group = ''): void {
+function showRollout(metrics: FleetMetrics, { forecast }: Pick<Rollout, 'forecast'>, group = ''): void {
   const { window, nextOpenAt, completionTime } = forecast;
   const { open, until, reason } = window;
   metrics.windowOpen.set({ group }, open ? 1 : 0);
