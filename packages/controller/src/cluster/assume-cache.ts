@@ -80,12 +80,7 @@ export function isShown(
 ): boolean {
   const { status, reason, message } = wanted.progressing;
   const isSame = progressing?.status === status && progressing.reason === reason && progressing.message === message;
-  return isSame && group === wanted.group && textOf(health) === textOf(wanted.health);
-}
-
-function textOf(health: Wanted['health']): string {
-  return health
-    .map(({ type, status }) => `${type}=${status}`)
-    .toSorted()
-    .join();
+  const isThere = (one: Wanted['health'][number]): boolean =>
+    health.some(({ type, status: found }) => type === one.type && found === one.status);
+  return isSame && group === wanted.group && health.length === wanted.health.length && wanted.health.every(isThere);
 }
