@@ -2,7 +2,7 @@
  * One turn of the controller: the plan, the upkeep beside it, what is reported of both, and when to look again. It is pure: the
  * same snapshot and time give the same result. `controller.ts` calls {@link wholePlan} in each reconcile, and `apply/` sends it.
  */
-import type { Snapshot } from './cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { lookUpsOf, timesOf } from './plan/look-ups.ts';
 import type { Assessment } from './plan/assess.ts';
 import { Kept } from './plan/facts/kept.ts';
@@ -16,9 +16,9 @@ export type { WholePlan } from './report/report.ts';
 
 /** What was found of each node in earlier turns. */
 export class KeptFacts implements KeptOfPlan {
-  readonly facts = new Kept<NodeFacts>();
-  readonly assessments = new Kept<Assessment>();
-  readonly cleanups = new Kept<Cleanup | undefined>();
+  readonly facts = new Kept<ManagedNode, NodeFacts>();
+  readonly assessments = new Kept<NodeFacts, Assessment>();
+  readonly cleanups = new Kept<ManagedNode, Cleanup | undefined>();
 }
 
 /** @param kept - of this process; without it, everything is found anew */

@@ -12,7 +12,7 @@ import { taintId } from '@brupop/shared/api/node-metadata';
 import { readTaintsRecord } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
 import { asSighted, type Sightings, sightingsOf } from './sightings.ts';
-import { type ShadowView } from './shadow.ts';
+import type { ShadowView } from './shadow.ts';
 import { isUnderWay, mayBeInUpdate } from './state.ts';
 import type { FormerShadow, ManagedNode } from './snapshot.ts';
 

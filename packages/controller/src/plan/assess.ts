@@ -100,14 +100,17 @@ interface Found extends Partial<Omit<Assessment, 'managedNode' | 'candidate'>> {
 }
 
 function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): TransitionInput {
-  const { status, spec, state, record } = pair.shadow;
+  const { status, spec, state, record, purpose } = pair.shadow;
+  // These ask checks, workloads and quorums as well.
   if (state === 'Staged' || state === 'Proving' || record.jobs !== undefined) now.holdsOnce();
-  const purpose = pair.shadow.purpose;
   return {
     ...pair,
     state,
     policy: policyFor(pair, now),
-    drain: () => fleetState.drains.of(pair.node, pair.policy),
+    drain: () => {
+      now.holdsOnce();
+      return fleetState.drains.of(pair.node, pair.policy);
+    },
     blockedBy:
       state === 'Staged' && status !== undefined
         ? whyNotDrainedNow(

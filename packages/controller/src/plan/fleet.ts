@@ -47,6 +47,8 @@ export interface FleetState {
   readonly clockSkewMs: number | undefined;
   /** In the order in which they claim nodes. */
   readonly groups: readonly NodeGroup[];
+  /** Of each node; what is found of a node is made of these. */
+  readonly facts: ReadonlyMap<ManagedNode, NodeFacts>;
   /** By the name of the node; for nodes with a shadow. */
   readonly settings: ReadonlyMap<string, SettingsFacts>;
   readonly settingsRollouts: SettingsRollouts;
@@ -89,15 +91,17 @@ export interface NodeFacts {
   readonly slot: Slot | undefined;
 }
 
-export function fleetStateOf(snapshot: Snapshot, now: number, kept: Kept<NodeFacts>): FleetState {
+export type KeptFactsOfNodes = Kept<ManagedNode, NodeFacts>;
+
+export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfNodes): FleetState {
   const { managedNodes, config, policy } = snapshot;
   const moment = new Moment(now);
+  const facts = new Map(managedNodes.map((one) => [one, kept.of(one, now, (at) => factsOf(one, snapshot, at))]));
   const settings = new Map<string, SettingsFacts>();
   const slots = new Map<ManagedNode, Slot>();
-  for (const one of managedNodes) {
-    const facts = kept.of(one, now, (at) => factsOf(one, snapshot, at));
-    if (facts.settings !== undefined) settings.set(one.name, facts.settings);
-    if (facts.slot !== undefined) slots.set(one, facts.slot);
+  for (const [one, found] of facts) {
+    if (found.settings !== undefined) settings.set(one.name, found.settings);
+    if (found.slot !== undefined) slots.set(one, found.slot);
   }
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
   // A node that only has to confirm a change of settings is available.
@@ -113,6 +117,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: Kept<NodeFac
   const stale = staleResources(snapshot.watchLags);
   return {
     policy,
+    facts,
     settings,
     settingsRollouts: new SettingsRollouts(managedNodes, settings, moment),
     groups: snapshot.groups,

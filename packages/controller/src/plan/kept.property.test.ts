@@ -1,8 +1,13 @@
 /** A plan that keeps what was found of nodes that have not changed beside one that finds everything anew. */
 import { isDeepStrictEqual } from 'node:util';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import { hashOf, SETTING_CLASSES } from '@brupop/shared/api/settings';
+import { ALLOWED, SHADOW_STATES } from '@brupop/shared/api/shadow';
 import fc from 'fast-check';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { UnchangedNodes } from '../cluster/unchanged-nodes.ts';
 import { carryOut, happen, newWorld, snapshotOf } from '../testing/fleet-simulation.ts';
+import { ago, aGroup, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD, withGroups } from '../testing/objects.ts';
 import { badRelease, freeze, type Happening, story } from '../testing/stories.ts';
 import { KeptFacts, wholePlan as plan } from '../whole-plan.ts';
 
@@ -36,16 +41,85 @@ it.each([
   );
 });
 
-it('a plan finds again only what has changed', () => {
-  const world = newWorld();
-  const [unchanged, kept] = [new UnchangedNodes(), new KeptFacts()];
-  const decided = () => {
-    const snapshot = snapshotOf(world);
-    const nodes = unchanged.recognised(snapshot.managedNodes);
-    return nodes.map((one) => kept.facts.of(one, world.now, () => ({ settings: undefined, slot: undefined })));
-  };
-  const before = decided();
-  happen(world, { kind: 'health', node: 2, ready: false });
-  const after = decided();
-  expect(after.map((one, i) => one === before[i])).toEqual([true, true, false, true, true, true]);
+const LEAF = { key: 'settings.motd', value: '"x"', owner: 'web' };
+const HASH = hashOf([[LEAF.key, LEAF.value]]);
+/** Near the limits by which nodes are late, proved or lost. */
+const time = fc.constantFrom(-90, -46, -16, -6, -5, -4, -1, 0, 1, 4, 20).map((minutes) => ago(-minutes * MINUTE));
+const settingsAt = fc.record({ hash: fc.constantFrom(HASH, 'other'), at: time });
+const record: fc.Arbitrary<NodeRecord> = fc.record(
+  {
+    startedAt: time,
+    from: fc.constantFrom(OLD, NEW),
+    rebootRequestedAt: time,
+    failed: fc.record({
+      version: fc.constantFrom(OLD, NEW),
+      code: fc.constantFrom('CheckFailed', 'RolledBack'),
+      at: time,
+    }),
+    rollback: fc.record({
+      failed: fc.constantFrom(OLD, NEW),
+      previous: fc.constantFrom(OLD, NEW),
+      since: time,
+      isDone: fc.boolean(),
+    }),
+    settingsFailed: settingsAt,
+    settingsRebooted: settingsAt,
+  },
+  { requiredKeys: [] },
+);
+const settings = fc.record(
+  {
+    lastApplied: fc.record({ hash: fc.constantFrom(HASH, 'other'), time }),
+    message: fc.constant('the host refused it'),
+    pending: fc.array(
+      fc.record({ key: fc.constant(LEAF.key), class: fc.constantFrom(...SETTING_CLASSES), reason: fc.constant('r') }),
+      { maxLength: 1 },
+    ),
+  },
+  { requiredKeys: [] },
+);
+const anyNode = fc
+  .record({
+    node: fc.record({ ready: fc.boolean(), isUnreachable: fc.boolean(), readySince: time }),
+    pool: fc.constantFrom('web', 'other'),
+    record,
+    spec: fc.record({
+      state: fc.constantFrom('Idle' as const, ...SHADOW_STATES),
+      version: fc.constantFrom(OLD, NEW, null),
+      state_transition_timestamp: time,
+      settings: fc.record({ leaves: fc.constantFrom([LEAF], []), allow: fc.constantFrom(...ALLOWED) }),
+    }),
+    status: fc.record({
+      observedGeneration: fc.constantFrom(2, 3),
+      current_version: fc.constantFrom(OLD, NEW),
+      settings,
+    }),
+    evictedSince: fc.constantFrom(undefined, NOW, NOW - 10 * MINUTE),
+  })
+  .map(({ node, pool, evictedSince, ...shadow }) => (name: string): ManagedNode => ({
+    ...aManagedNode(name, { ...node, labels: { pool } }, shadow),
+    evictedSince,
+  }));
+
+/** The group requests the setting, and a user may accept failures later. */
+function snapshotWith(nodes: readonly ManagedNode[], resume: string | undefined): Snapshot {
+  const spec = { rollout: { rollback: 'Automatic', ...(resume !== undefined && { resume }) } };
+  return withGroups(aSnapshot(nodes, spec), [aGroup('web', { settings: { motd: 'x' } })]);
+}
+
+it('they are the same while only time passes, also when the clock is set back', () => {
+  const nodes = fc.array(anyNode, { minLength: 4, maxLength: 4 });
+  const minutes = fc.array(fc.integer({ min: -10, max: 60 }), { minLength: 12, maxLength: 12 });
+  const property = fc.property(nodes, fc.option(time, { nil: undefined }), minutes, (made, resume, at) => {
+    const snapshot = snapshotWith(
+      made.map((nodeOf, i) => nodeOf(`node-${i}`)),
+      resume,
+    );
+    const kept = new KeptFacts();
+    const differs = at
+      .map((one) => NOW + one * MINUTE)
+      .filter((now) => !isDeepStrictEqual(plan(snapshot, now, kept), plan(snapshot, now)));
+    expect(differs).toEqual([]);
+  });
+  fc.assert(property, { numRuns: 10 * Number(BRUPOP_FUZZ_RUNS) });
 });

@@ -14,7 +14,15 @@ import { type ProgressingCondition, rebooting, updating, waiting } from './condi
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { allowedAtReboot } from './facts/settings.ts';
-import { fleetInput, type FleetState, fleetStateOf, inOrder, type NodeFacts, policyFor } from './fleet.ts';
+import {
+  fleetInput,
+  type FleetState,
+  fleetStateOf,
+  inOrder,
+  type KeptFactsOfNodes,
+  type NodeFacts,
+  policyFor,
+} from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
 import { goesBeforeLast } from './gates/quorums.ts';
@@ -51,14 +59,14 @@ interface Specs {
 
 /** What was found of each node in earlier plans. */
 export interface KeptOfPlan {
-  readonly facts: Kept<NodeFacts>;
-  readonly assessments: Kept<Assessment>;
+  readonly facts: KeptFactsOfNodes;
+  readonly assessments: Kept<NodeFacts, Assessment>;
 }
 
 export function plan(snapshot: Snapshot, now: number, kept: KeptOfPlan): Plan {
   const fleetState = fleetStateOf(snapshot, now, kept.facts);
-  const assessments = snapshot.managedNodes.map((one) =>
-    kept.assessments.of(one, now, (moment) => assess(one, fleetState, moment)),
+  const assessments = [...fleetState.facts].map(([one, facts]) =>
+    kept.assessments.of(facts, now, (moment) => assess(one, fleetState, moment)),
   );
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(candidates, fleetState, snapshot);

@@ -19,7 +19,7 @@
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { type ShadowView } from '../cluster/shadow.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';

@@ -4,7 +4,7 @@
  * takes a slot that the plan has left free.
  */
 import type { NodeView } from '../cluster/node.ts';
-import type { Snapshot } from '../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
 import { withoutEvictions } from './evicting-taints.ts';
@@ -22,7 +22,11 @@ export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly upkeepTimes: readonly (number | undefined)[];
 }
 
-export function upkeepOf({ fleetState }: Plan, snapshot: Snapshot, kept: Kept<Cleanup | undefined>): Upkeep {
+export function upkeepOf(
+  { fleetState }: Plan,
+  snapshot: Snapshot,
+  kept: Kept<ManagedNode, Cleanup | undefined>,
+): Upkeep {
   const { managedNodes } = snapshot;
   const { stale, now } = fleetState;
   const isCurrent = stale.length === 0;

@@ -21,7 +21,7 @@ import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { type ShadowView } from '../../cluster/shadow.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';

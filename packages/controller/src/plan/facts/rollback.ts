@@ -13,7 +13,7 @@
  * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import { type Rollback, type ShadowView } from '../../cluster/shadow.ts';
+import type { Rollback, ShadowView } from '../../cluster/shadow.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './requested-settings.ts';

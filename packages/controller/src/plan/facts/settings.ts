@@ -18,7 +18,7 @@
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting } from '@brupop/shared/api/shadow';
-import { type ShadowView } from '../../cluster/shadow.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
 import { idleSince } from './deadlines.ts';
 import { restored } from './proved-settings.ts';

@@ -4,7 +4,7 @@ import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { type ShadowView } from '../../cluster/shadow.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
 import type { RetrySettings } from '../../policy/policy.ts';
 import { attempts, failures } from '../facts/attempts.ts';
 import { isAccepted, latestTime } from '../facts/deadlines.ts';
