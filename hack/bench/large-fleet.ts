@@ -35,6 +35,8 @@ export async function planCosts(): Promise<PlanCost[]> {
   return [await costOf('at rest', atRest, changed), await costOf('a tenth stages an update', rolling, changed)];
 }
 
+const isStaging = ({ shadow }: ManagedNode): boolean => shadow?.spec.state === 'StagedAndPerformedUpdate';
+
 async function costOf(fleet: string, before: readonly ManagedNode[], change: Change): Promise<PlanCost> {
   const spec = { concurrency: { maxUpdating: '10%' } };
   const { managedNodes } = aSnapshot(before, spec);
@@ -42,7 +44,6 @@ async function costOf(fleet: string, before: readonly ManagedNode[], change: Cha
     const nodes = managedNodes.map((node, i) => (i === round ? change(node) : node));
     const made = aSnapshot(nodes, spec);
     // Pods are listed for nodes that are about to be drained only.
-    const isStaging = ({ shadow }: ManagedNode): boolean => shadow?.spec.state === 'StagedAndPerformedUpdate';
     const names = new Set(nodes.filter(isStaging).map(({ name }) => name));
     return { ...made, pods: new Map([...made.pods].filter(([name]) => names.has(name))) };
   };

@@ -16,7 +16,8 @@ import { CONNECTED } from '../../../packages/controller/src/cluster/connectivity
 import { type MemberPods, membersKey } from '../../../packages/controller/src/cluster/member-pods.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from '../../../packages/controller/src/cluster/node.ts';
 import { NodeMemory } from '../../../packages/controller/src/cluster/node-memory.ts';
-import { rulesFor, suspended, suspendedPolicy } from '../../../packages/controller/src/cluster/policies.ts';
+import { rulesFor } from '../../../packages/controller/src/cluster/policies.ts';
+import { SuspendedPolicies } from '../../../packages/controller/src/cluster/suspended-policies.ts';
 import { keyOf, type Probe } from '../../../packages/controller/src/cluster/probes.ts';
 import { readShadow, type ShadowView } from '../../../packages/controller/src/cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
@@ -32,6 +33,7 @@ import { statusesOf, type Told, toldOf, type Write, writesOf } from './told.ts';
 /** One process of the controller. */
 export class Planner {
   readonly #memory = new NodeMemory();
+  readonly #suspended = new SuspendedPolicies();
   readonly #unchanged = new UnchangedNodes();
   readonly #kept = new KeptFacts();
   /** By the object that it was read from, as a watch cache has it. */
@@ -138,11 +140,12 @@ export class Planner {
     const isSuspended = isLost || isClockWrong(skewMs);
     const loss = isSuspended ? { ...CONNECTED, lost: true, lostUntil: now } : CONNECTED;
     const nodes = [...objects.nodes.keys()].flatMap((name) => this.#node(objects, name) ?? []);
+    const suspended = this.#suspended.of(this.#managedNodes(objects, { fleet, groups }), fleet, loss);
     return {
-      managedNodes: this.#unchanged.recognised(suspended(this.#managedNodes(objects, { fleet, groups }), loss)),
+      managedNodes: this.#unchanged.recognised(suspended.managedNodes),
       nodes,
       config,
-      policy: suspendedPolicy(fleet, loss),
+      policy: suspended.policy,
       groups,
       groupObjects,
       metadataNotes: new Map(),

@@ -38,18 +38,11 @@ import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, concernsOperator, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
-import {
-  isGroupChange,
-  isSpecChange,
-  KEPT_PAUSED,
-  Policies,
-  rulesFor,
-  suspended,
-  suspendedPolicy,
-} from './policies.ts';
+import { isGroupChange, isSpecChange, KEPT_PAUSED, Policies, rulesFor } from './policies.ts';
 import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
 import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
+import { SuspendedPolicies } from './suspended-policies.ts';
 import { UnchangedNodes } from './unchanged-nodes.ts';
 import { UpkeepView } from './upkeep-view.ts';
 
@@ -87,6 +80,7 @@ export class Cluster {
   readonly #memory = new NodeMemory();
   readonly #policies: Policies;
   readonly #steps = new ClockSteps();
+  readonly #suspended = new SuspendedPolicies();
   readonly #unchanged = new UnchangedNodes();
 
   constructor(options: ClusterOptions) {
@@ -223,11 +217,12 @@ export class Cluster {
     // By a wrong clock, nodes that are updating would miss their deadlines.
     const isWrong = isClockWrong(clockSkewMs);
     const loss = isWrong ? { ...connectivity, lost: true, lostUntil: this.#options.clock.now() } : connectivity;
+    const suspended = this.#suspended.of(managedNodes, this.#policies.fleet, loss);
     return {
-      managedNodes: this.#unchanged.recognised(suspended(managedNodes, loss)),
+      managedNodes: this.#unchanged.recognised(suspended.managedNodes),
       nodes: this.#nodes.list(),
       config: this.#configs.get(CONFIG_NAME),
-      policy: suspendedPolicy(this.#policies.fleet, loss),
+      policy: suspended.policy,
       groups: this.#policies.groups,
       groupObjects: this.#groups.list(),
       metadataNotes: this.metadataNotes.view,

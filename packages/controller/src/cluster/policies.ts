@@ -10,7 +10,6 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
-import { type Connectivity, type Loss, lossOf } from './connectivity.ts';
 import type { SecretHashes } from './secret-hashes.ts';
 import { groupAtStart } from './shadow.ts';
 import { holdsGroup } from './state.ts';
@@ -106,26 +105,6 @@ export function isGroupChange(event: ReflectorEvent<BottlerocketNodeGroup>): boo
     return { rendered, confirmedGeneration, finalizers: one?.metadata.finalizers };
   });
   return isSpecChange(event) || !isDeepStrictEqual(now, before);
-}
-
-/** The same nodes; those whose fleet or zone is lost, or has just come back, have suspended policies. */
-export function suspended(managedNodes: readonly ManagedNode[], connectivity: Connectivity): readonly ManagedNode[] {
-  if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) return managedNodes;
-  const policies = new Map<UpdatePolicy, Map<string, UpdatePolicy>>();
-  return managedNodes.map((one) => {
-    const ofPolicy = policies.get(one.policy) ?? new Map<string, UpdatePolicy>();
-    policies.set(one.policy, ofPolicy);
-    const loss = lossOf(connectivity, one.node);
-    const key = `${loss.lost} ${loss.lostUntil} ${loss.isOff}`;
-    const policy = ofPolicy.get(key) ?? suspendedPolicy(one.policy, loss);
-    ofPolicy.set(key, policy);
-    return { ...one, policy };
-  });
-}
-
-export function suspendedPolicy(policy: UpdatePolicy, { lost, lostUntil, isOff }: Loss): UpdatePolicy {
-  if (lostUntil === 0) return policy;
-  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil, ...(isOff && { isZoneOff: isOff }) };
 }
 
 function policySource({ metadata: { generation }, spec, status }: BrupopConfig): object {

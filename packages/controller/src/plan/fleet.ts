@@ -97,12 +97,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
   const { managedNodes, config, policy } = snapshot;
   const moment = new Moment(now);
   const facts = new Map(managedNodes.map((one) => [one, kept.of(one, now, (at) => factsOf(one, snapshot, at))]));
-  const settings = new Map<string, SettingsFacts>();
-  const slots = new Map<ManagedNode, Slot>();
-  for (const [one, found] of facts) {
-    if (found.settings !== undefined) settings.set(one.name, found.settings);
-    if (found.slot !== undefined) slots.set(one, found.slot);
-  }
+  const { settings, slots } = byNode(facts);
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
   // A node that only has to confirm a change of settings is available.
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
@@ -146,6 +141,19 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     now,
     moment,
   };
+}
+
+function byNode(facts: FleetState['facts']): {
+  readonly settings: ReadonlyMap<string, SettingsFacts>;
+  readonly slots: ReadonlyMap<ManagedNode, Slot>;
+} {
+  const settings = new Map<string, SettingsFacts>();
+  const slots = new Map<ManagedNode, Slot>();
+  for (const [one, found] of facts) {
+    if (found.settings !== undefined) settings.set(one.name, found.settings);
+    if (found.slot !== undefined) slots.set(one, found.slot);
+  }
+  return { settings, slots };
 }
 
 function factsOf(managedNode: ManagedNode, snapshot: Snapshot, now: Moment): NodeFacts {
