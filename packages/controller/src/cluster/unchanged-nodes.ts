@@ -21,9 +21,6 @@ export class UnchangedNodes {
 
 type Compare<T> = (a: T, b: T) => boolean;
 
-/** Objects are read once for each version of them. */
-const isSameObject: Compare<unknown> = (a, b) => a === b;
-
 /** The times of a node are computed from another clock in each snapshot, and differ by less than this. */
 const JITTER_MS = 1_000;
 
@@ -33,28 +30,23 @@ const isSameTime: Compare<number | undefined> = (a, b) =>
 const isSameFormer: Compare<FormerShadow | undefined> = (a, b) =>
   a === b || (a?.startedAt === b?.startedAt && isSameTime(a?.slotUntil, b?.slotUntil));
 
-const SAME: { readonly [K in keyof Required<ManagedNode>]: Compare<ManagedNode[K]> } = {
-  name: isSameObject,
-  node: isSameObject,
-  shadow: isSameObject,
-  group: isSameObject,
-  policy: isSameObject,
-  leaseExpired: isSameObject,
-  writeRejection: isSameObject,
-  writeFailure: isSameObject,
-  missingSince: isSameTime,
-  cordonedSince: isSameTime,
-  evictedSince: isSameTime,
-  settingsSince: isSameTime,
-  former: isSameFormer,
+/** Objects are compared by identity: they are read once for each version of them. */
+const SAME: { readonly [K in keyof Required<ManagedNode>]: Compare<ManagedNode> } = {
+  name: (a, b) => a.name === b.name,
+  node: (a, b) => a.node === b.node,
+  shadow: (a, b) => a.shadow === b.shadow,
+  group: (a, b) => a.group === b.group,
+  policy: (a, b) => a.policy === b.policy,
+  leaseExpired: (a, b) => a.leaseExpired === b.leaseExpired,
+  writeRejection: (a, b) => a.writeRejection === b.writeRejection,
+  writeFailure: (a, b) => a.writeFailure === b.writeFailure,
+  missingSince: (a, b) => isSameTime(a.missingSince, b.missingSince),
+  cordonedSince: (a, b) => isSameTime(a.cordonedSince, b.cordonedSince),
+  evictedSince: (a, b) => isSameTime(a.evictedSince, b.evictedSince),
+  settingsSince: (a, b) => isSameTime(a.settingsSince, b.settingsSince),
+  former: (a, b) => isSameFormer(a.former, b.former),
 };
 
-const FIELDS = Object.keys(SAME) as (keyof ManagedNode)[];
+const COMPARISONS = Object.values(SAME);
 
-function isSame(a: ManagedNode, b: ManagedNode): boolean {
-  return FIELDS.every((field) => isSameField(field, a, b));
-}
-
-function isSameField<K extends keyof ManagedNode>(field: K, a: ManagedNode, b: ManagedNode): boolean {
-  return SAME[field](a[field], b[field]);
-}
+const isSame: Compare<ManagedNode> = (a, b) => COMPARISONS.every((isSameField) => isSameField(a, b));

@@ -249,7 +249,7 @@ describe('a node that went back', () => {
         node.shadow &&
         shadowView({ ...node.shadow, status: { ...node.shadow.status, target_version: '1.22.0' } as ShadowStatus }),
     };
-    const [change] = planOf([later as ManagedNode]).specs;
+    const [change] = planOf([later]).specs;
     expect(change?.spec.version).toBe('1.22.0');
     expect(change?.record.rollback).toBeUndefined();
   });
