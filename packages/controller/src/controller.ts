@@ -158,7 +158,9 @@ export class Controller {
     const startedAt = clock.monotonic();
     const next = wholePlan(snapshot, clock.now(), this.#kept);
     metrics.planDuration.observe((clock.monotonic() - startedAt) / 1000);
-    this.#planned = { snapshot, made: next };
+    const { managedNodes, config } = snapshot;
+    // Not the whole snapshot: it has a list of all pods.
+    this.#planned = { snapshot: { managedNodes, config }, made: next };
     this.#logStale(next.stale.join(', '));
     return next;
   }
