@@ -42,11 +42,10 @@ export interface CheckWork {
 }
 
 export function checkWork(decisions: readonly Decision[], fleetState: FleetState): CheckWork {
-  const { checks, policy, moment: now } = fleetState;
+  const { checks, policy } = fleetState;
   const shadows = decisions.flatMap(({ managedNode: { shadow } }) => shadow ?? []);
   const current = shadows.filter(
-    (shadow) =>
-      isUnderWay(shadow) || (shadow.record.jobs !== undefined && hasHooksLeft({ shadow, policy, checks, now })),
+    (shadow) => isUnderWay(shadow) || (shadow.record.jobs !== undefined && hasHooksLeft({ shadow, policy })),
   );
   return {
     evaluate: checks.due,

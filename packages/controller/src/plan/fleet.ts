@@ -96,7 +96,7 @@ export type KeptFactsOfNodes = Kept<ManagedNode, NodeFacts>;
 export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfNodes): FleetState {
   const { managedNodes, config, policy } = snapshot;
   const moment = new Moment(now);
-  const facts = new Map(managedNodes.map((one) => [one, kept.of(one, now, (at) => factsOf(one, snapshot, at))]));
+  const facts = new Map(managedNodes.map((one) => [one, kept.of(one, now, (at) => factsOf(one, at))]));
   const { settings, slots } = byNode(facts);
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
   // A node that only has to confirm a change of settings is available.
@@ -156,12 +156,11 @@ function byNode(facts: FleetState['facts']): {
   return { settings, slots };
 }
 
-function factsOf(managedNode: ManagedNode, snapshot: Snapshot, now: Moment): NodeFacts {
+function factsOf(managedNode: ManagedNode, now: Moment): NodeFacts {
   const settings = isPair(managedNode)
     ? settingsFacts({ ...managedNode, policy: requestedPolicy(managedNode, now), now })
     : undefined;
-  const slot =
-    slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings) ?? slotOfTaints(managedNode, now);
+  const slot = slotOf(managedNode, now) ?? slotOfSettings(managedNode, settings) ?? slotOfTaints(managedNode, now);
   return { settings, slot };
 }
 

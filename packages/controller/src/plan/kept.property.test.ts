@@ -4,12 +4,25 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import { hashOf, SETTING_CLASSES } from '@brupop/shared/api/settings';
 import { ALLOWED, SHADOW_STATES } from '@brupop/shared/api/shadow';
 import fc from 'fast-check';
+import type { JobView } from '../cluster/checks.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { UnchangedNodes } from '../cluster/unchanged-nodes.ts';
 import { carryOut, happen, newWorld, snapshotOf } from '../testing/fleet-simulation.ts';
-import { ago, aGroup, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD, withGroups } from '../testing/objects.ts';
+import {
+  ago,
+  aGroup,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  NEW,
+  NO_CHECKS_KNOWN,
+  NOW,
+  OLD,
+  withGroups,
+} from '../testing/objects.ts';
 import { badRelease, freeze, type Happening, story } from '../testing/stories.ts';
 import { KeptFacts, wholePlan as plan } from '../whole-plan.ts';
+import type { CheckWork } from './check-work.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
@@ -64,6 +77,16 @@ const record: fc.Arbitrary<NodeRecord> = fc.record(
     }),
     settingsFailed: settingsAt,
     settingsRebooted: settingsAt,
+    jobs: fc.record(
+      {
+        from: fc.constant(OLD),
+        to: fc.constant(NEW),
+        'Before/check/smoke': fc.constantFrom('Started', 'Succeeded'),
+        'After/check/smoke': fc.constantFrom('Started', 'Failed'),
+        'After/hook/out': fc.constantFrom('Due', 'Started'),
+      },
+      { requiredKeys: ['from', 'to'] },
+    ),
   },
   { requiredKeys: [] },
 );
@@ -101,24 +124,47 @@ const anyNode = fc
     evictedSince,
   }));
 
-/** The group requests the setting, and a user may accept failures later. */
+/** The group requests the setting, there is a check and a hook, and a user may accept failures later. */
 function snapshotWith(nodes: readonly ManagedNode[], resume: string | undefined): Snapshot {
-  const spec = { rollout: { rollback: 'Automatic', ...(resume !== undefined && { resume }) } };
+  const job = { cronJob: 'job' };
+  const spec = {
+    rollout: { rollback: 'Automatic', ...(resume !== undefined && { resume }) },
+    health: { checks: [{ name: 'smoke', when: ['Before', 'After'], job }] },
+    hooks: { after: [{ name: 'out', job }] },
+  };
   return withGroups(aSnapshot(nodes, spec), [aGroup('web', { settings: { motd: 'x' } })]);
 }
 
-it('they are the same while only time passes, also when the clock is set back', () => {
+/** Gives all Jobs that a plan starts or reads the state. */
+function runJobs(
+  { jobs }: { jobs: Map<string, JobView> },
+  { nodes, read }: CheckWork,
+  state: JobView['state'],
+  now: number,
+): void {
+  const started = nodes.flatMap(({ start, create }) => [...start, ...create]);
+  for (const { jobName, jobOf } of [...started, ...read]) jobs.set(jobName, { jobOf, state, since: now, seenAt: now });
+}
+
+it('they are the same while only time passes and Jobs run, also when the clock is set back', () => {
   const nodes = fc.array(anyNode, { minLength: 4, maxLength: 4 });
-  const minutes = fc.array(fc.integer({ min: -10, max: 60 }), { minLength: 12, maxLength: 12 });
-  const property = fc.property(nodes, fc.option(time, { nil: undefined }), minutes, (made, resume, at) => {
-    const snapshot = snapshotWith(
-      made.map((nodeOf, i) => nodeOf(`node-${i}`)),
-      resume,
-    );
+  const step = fc.record({
+    minutes: fc.integer({ min: -10, max: 60 }),
+    jobs: fc.constantFrom<JobView['state'][]>('Creating', 'Running', 'Succeeded', 'Failed', 'Gone'),
+  });
+  const steps = fc.array(step, { minLength: 12, maxLength: 12 });
+  const property = fc.property(nodes, fc.option(time, { nil: undefined }), steps, (made, resume, all) => {
+    const checks = { ...NO_CHECKS_KNOWN, jobs: new Map<string, JobView>() };
+    const shadows = made.map((nodeOf, i) => nodeOf(`node-${i}`));
+    const snapshot = { ...snapshotWith(shadows, resume), checks };
     const kept = new KeptFacts();
-    const differs = at
-      .map((one) => NOW + one * MINUTE)
-      .filter((now) => !isDeepStrictEqual(plan(snapshot, now, kept), plan(snapshot, now)));
+    const differs = all.filter(({ minutes, jobs }) => {
+      const now = NOW + minutes * MINUTE;
+      const found = plan(snapshot, now);
+      const isSame = isDeepStrictEqual(plan(snapshot, now, kept), found);
+      runJobs(checks, found.checks, jobs, now);
+      return !isSame;
+    });
     expect(differs).toEqual([]);
   });
   fc.assert(property, { numRuns: 10 * Number(BRUPOP_FUZZ_RUNS) });

@@ -93,7 +93,7 @@ export function jobsAfter({ shadow, policy: { health } }: JobInput): Group[] {
 }
 
 /** Those hooks after the update that are due or were. */
-export function hooksAfter({ shadow, policy: { hooks } }: JobInput): Group[] {
+export function hooksAfter({ shadow, policy: { hooks } }: Pick<JobInput, 'shadow' | 'policy'>): Group[] {
   const records = recordsOf(shadow);
   if (isUnderWay(shadow) || records.size === 0) return [];
   const runs = hooks.after.map((hook) => hookRun(shadow, hook, 'After'));
@@ -206,8 +206,8 @@ export function failedJob(input: JobInput): JobProgress['failed'] {
   return groups.map((group) => progressOf([group], input).failed).find((failed) => failed !== undefined);
 }
 
-/** True until the records say no more that hooks after the update are due. */
-export function hasHooksLeft(input: JobInput): boolean {
+/** True until the records say no more that hooks after the update are due, whatever their Jobs do. */
+export function hasHooksLeft(input: Parameters<typeof hooksAfter>[0]): boolean {
   return hooksAfter(input).length > 0;
 }
 

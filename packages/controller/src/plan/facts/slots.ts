@@ -24,7 +24,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isSettled, isUnderWay } from '../../cluster/state.ts';
-import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
 import { failedCheckAt } from './failed-nodes.ts';
@@ -40,15 +40,11 @@ export interface Slot {
 }
 
 /** Returns the update slot that a node holds, or undefined. The shadow of an earlier Node is ignored. */
-export function slotOf(
-  managedNode: ManagedNode,
-  { checks: view }: Pick<Snapshot, 'checks'>,
-  now: Moment,
-): Slot | undefined {
+export function slotOf(managedNode: ManagedNode, now: Moment): Slot | undefined {
   const { node, policy } = managedNode;
   if (node === undefined) return undefined;
   const slot = isPair(managedNode)
-    ? (slotOfPair(managedNode, now) ?? slotOfHooks({ ...managedNode, checks: { view }, now }))
+    ? (slotOfPair(managedNode, now) ?? slotOfHooks(managedNode, now))
     : slotWithoutRecord({ ...managedNode, shadow: undefined }, node);
   if (slot === undefined || !now.reached(slot.deadline)) return slot;
   return slot.expires || isAccepted(slot.deadline, policy, now) ? undefined : slot;
@@ -83,9 +79,9 @@ export function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: Mom
 }
 
 /** They start when the agent has confirmed Idle. */
-function slotOfHooks(input: Parameters<typeof hasHooksLeft>[0]): Slot | undefined {
-  const { shadow, policy, now } = input;
-  if (!hasHooksLeft(input)) return undefined;
+function slotOfHooks(pair: NodePair, now: Moment): Slot | undefined {
+  const { shadow, policy } = pair;
+  if (!hasHooksLeft(pair)) return undefined;
   return { deadline: notRespondingAt(shadow, now) + msOfHooksAfter(policy), expires: true };
 }
 
