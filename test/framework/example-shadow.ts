@@ -38,9 +38,8 @@ export const fullShadow = {
     settings: {
       leaves: [
         {
-          key: 'settings.container-registry.credentials',
-          value: '"sha256:0123456789abcdef0123456789abcdef"',
-          secretKeyRef: { name: 'registry', key: 'credentials.json' },
+          key: 'settings.motd',
+          value: '"hello"',
           owner: 'BottlerocketNodeGroup/web',
           force: true,
         },

@@ -215,9 +215,6 @@ export const fullGroup = {
     health,
     order,
     settings: { motd: 'hello', kernel: { sysctl: { 'vm.max_map_count': '262144' } } },
-    secretSettings: [
-      { setting: 'container-registry.credentials', secretKeyRef: { name: 'registry', key: 'credentials.json' } },
-    ],
     settingsConflicts: 'Force',
   },
   status: {
@@ -231,7 +228,6 @@ export const fullGroup = {
       annotations: { 'example.com/contact': 'data@example.com' },
       taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
       settings: { 'settings.motd': '"hello"' },
-      secrets: { 'settings.container-registry.credentials': { name: 'registry', key: 'credentials.json' } },
       dropped: {
         labels: ['example.com/pool'],
         annotations: ['example.com/pager'],

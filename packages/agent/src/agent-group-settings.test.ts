@@ -1,21 +1,9 @@
 /** The whole agent and the settings that a group requests for its host. */
-import { secretHash } from '@brupop/shared/api/secret-settings';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Allowed, ShadowSpec } from '@brupop/shared/api/shadow';
 import { GROUP, grouped, pinned } from '@brupop/shared/testing/settings';
-import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import {
-  configured,
-  cutOff,
-  cutOffAtChange,
-  endWorlds,
-  IDLE,
-  MINUTE,
-  NEW,
-  type World,
-  world,
-} from './testing/world.ts';
+import { configured, cutOff, endWorlds, IDLE, MINUTE, NEW, type World, world } from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -320,120 +308,4 @@ it.each(
   expect([w.host.valueOf(MOTD), w.host.appliedOf(MOTD)]).toEqual([value, value]);
   expect(w.status?.observedGeneration).toBe(w.api.shadow?.generation);
   expect(w.status?.settings ?? {}).not.toHaveProperty('inFlight');
-});
-
-describe('a secret', () => {
-  const SECRET = 'settings.aws.credentials';
-  const OWN_SECRET = '"secret-of-a-user"';
-  const secretOf = (value: string, allow: Allowed = 'Live'): ShadowSpec =>
-    wanted({ aws: { credentials: value } }, allow);
-  const texts = (w: World): string => [...w.log, ...w.api.reports.map((one) => JSON.stringify(one))].join('\n');
-
-  async function withSecret(value: string): Promise<World> {
-    const w = await idleWorld();
-    w.host.setSettings(new Map([[SECRET, OWN_SECRET]]));
-    w.api.secrets = new Map([[SECRET, JSON.stringify(value)]]);
-    await w.spec(secretOf(value), 3000);
-    expect(w.host.valueOf(SECRET)).toBe(JSON.stringify(value));
-    return w;
-  }
-
-  it('is set, recorded by its hash, and gives way to what the host had before', async () => {
-    const w = await withSecret('secret-1');
-    const [record] = w.status?.settings?.records ?? [];
-    expect(record).toMatchObject({ key: SECRET, value: secretHash(SECRET, '"secret-1"') });
-    expect(record?.before).toBe(secretHash(SECRET, OWN_SECRET));
-    await w.spec(dropped, 3000);
-    expect(w.host.valueOf(SECRET)).toBe(OWN_SECRET);
-    expect(w.status).not.toHaveProperty('settings');
-    expect(texts(w)).not.toMatch(/secret-1|secret-of-a-user/u);
-  });
-
-  it('stays when it is dropped after a restart of the agent, which no longer has the former one', async () => {
-    const w = await withSecret('secret-1');
-    await w.killAgent();
-    w.startAgent();
-    await w.pass(MINUTE);
-    await w.spec(dropped, 3000);
-    expect(w.host.valueOf(SECRET)).toBe('"secret-1"');
-    expect(w.status).toMatchObject({ observedGeneration: 3, settings: { cannotUnset: [SECRET] } });
-  });
-
-  /** The spec with which the controller requests what was proved before a failed change. */
-  const proved = (value: string): ShadowSpec => {
-    const { leaves } = grouped({ motd: 'a', aws: { credentials: value } });
-    return { ...IDLE, settings: { leaves: leaves.map(({ secretKeyRef: _of, ...leaf }) => leaf), allow: 'Live' } };
-  };
-
-  it('from before a failed change is set again, although no Secret has it any more', async () => {
-    const w = await withSecret('secret-1');
-    w.api.secrets = new Map([[SECRET, '"secret-2"']]);
-    await w.spec(secretOf('secret-2'), MINUTE);
-    expect(w.host.valueOf(SECRET)).toBe('"secret-2"');
-    await w.spec(proved('secret-1'), MINUTE);
-    expect([w.host.valueOf(MOTD), w.host.valueOf(SECRET)]).toEqual(['"a"', '"secret-1"']);
-    expect(w.status?.settings).not.toHaveProperty('message');
-  });
-
-  it('from before a failed change that a new process does not have is named, and delays no other setting', async () => {
-    const w = await withSecret('secret-1');
-    w.api.secrets = new Map([[SECRET, '"secret-2"']]);
-    await w.spec(secretOf('secret-2'), MINUTE);
-    await w.killAgent();
-    w.startAgent();
-    await w.spec(proved('secret-1'), MINUTE);
-    expect([w.host.valueOf(MOTD), w.host.valueOf(SECRET)]).toEqual(['"a"', '"secret-2"']);
-    expect(w.status?.settings).toMatchObject({ cannotUnset: [SECRET] });
-    expect(w.status?.settings).not.toHaveProperty('inFlight');
-  });
-
-  it('of a user stays and is a conflict, without being shown', async () => {
-    const w = await withSecret('secret-1');
-    w.host.setSettings(new Map([[SECRET, '"secret-by-hand"']]));
-    await w.pass(20 * MINUTE);
-    expect(w.host.valueOf(SECRET)).toBe('"secret-by-hand"');
-    expect(w.status?.settings?.conflicts).toEqual([SECRET]);
-    expect(texts(w)).not.toContain('secret-by-hand');
-  });
-
-  it('that an apiserver has only after two minutes is no failure', async () => {
-    const w = await idleWorld();
-    const late = new ApiError('Unavailable', 'found another value; repeat');
-    w.api.fail('secretSettings', ...Array.from({ length: 200 }, () => late));
-    await w.spec(secretOf('secret-1'), 2 * MINUTE);
-    w.api.fail('secretSettings');
-    w.api.secrets = new Map([[SECRET, '"secret-1"']]);
-    await w.pass(MINUTE);
-    expect(w.host.valueOf(SECRET)).toBe('"secret-1"');
-    expect(w.api.reports.filter(({ settings }) => settings?.message !== undefined)).toEqual([]);
-  });
-
-  it('of before that is lost does not keep other settings from being put back', async () => {
-    const w = await withSecret('secret-1');
-    const both = wanted({ motd: 'a', aws: { credentials: 'secret-2' } });
-    w.api.secrets = new Map([[SECRET, '"secret-2"']]);
-    await cutOff(w, both);
-    await w.killAgent();
-    w.api.unreachable = false;
-    w.startAgent();
-    await cutOffAtChange(w);
-    await w.pass(5 * MINUTE);
-    expect([w.host.valueOf(MOTD), w.host.valueOf(SECRET)]).toEqual([OWN, '"secret-2"']);
-  });
-
-  it('is not set while the apiserver does not have it, and the status says why', async () => {
-    const w = await idleWorld();
-    w.api.fail(
-      'secretSettings',
-      ...Array.from({ length: 50 }, () => new ApiError('Unavailable', 'found none; repeat')),
-    );
-    await w.spec(secretOf('secret-1', 'None'), 10 * MINUTE);
-    expect(w.host.calls).toEqual([]);
-    expect(w.status?.settings?.message).toMatch(/^settings\.aws\.credentials: not in force: .*found none; repeat/u);
-    w.api.fail('secretSettings');
-    w.api.secrets = new Map([[SECRET, '"secret-1"']]);
-    await w.spec(secretOf('secret-1'), 10 * MINUTE);
-    expect(w.host.valueOf(SECRET)).toBe('"secret-1"');
-    expect(w.status?.settings).not.toHaveProperty('message');
-  });
 });

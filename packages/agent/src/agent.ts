@@ -12,7 +12,6 @@ import { ApiError } from './apiserver/messages.ts';
 import { ShadowSource } from './apiserver/shadow-source.ts';
 import { decide } from './decide/decide.ts';
 import { type Host, HostError, StaleDecisionError } from './host/host.ts';
-import { SecretHost } from './host/secret-host.ts';
 import { LIMITS } from './limits.ts';
 import { type Observation, observe } from './state/observe.ts';
 import { Tracker } from './state/tracker.ts';
@@ -36,7 +35,6 @@ const RECENT_LINES = 4;
 /** The agent's loop: observe, decide, perform one action, repeat. */
 export class Agent {
   readonly #options: AgentOptions;
-  readonly #host: SecretHost;
   readonly #tracker: Tracker;
   readonly #source: ShadowSource;
   readonly #loop: Loop;
@@ -54,7 +52,6 @@ export class Agent {
     const log = options.log.with(() => ({ attempt: this.attempt }));
     this.#options = { ...options, log };
     this.#problem = new RetriedProblem(clock);
-    this.#host = new SecretHost(options.host, (signal) => api.secretSettings(signal));
     this.#dueMs = clock.monotonic();
     this.#tracker = new Tracker(this.#dueMs, checkIntervalMs, random);
     this.#source = new ShadowSource({ api, clock, log, random, changed: () => this.#loop.wake() });
@@ -93,9 +90,9 @@ export class Agent {
   }
 
   async #step(signal: AbortSignal): Promise<number | undefined> {
-    const { clock } = this.#options;
+    const { host, clock } = this.#options;
     this.#dueMs = clock.monotonic() + LIMITS.hostCall * 3;
-    const seen = await observe(this.#host, clock, () => this.#source.view(), signal);
+    const seen = await observe(host, clock, () => this.#source.view(), signal);
     this.#seen = seen;
     this.#tracker.observe(seen);
     const action = decide(seen, this.#tracker);
@@ -122,9 +119,9 @@ export class Agent {
   }
 
   async #perform(action: RemoteAction, seen: Observation, signal: AbortSignal): Promise<void> {
-    const { api, clock, log } = this.#options;
+    const { host, api, clock, log } = this.#options;
     try {
-      const execution = { host: this.#host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
+      const execution = { host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
       const result = await rowOf(action).perform(action, execution);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
       this.#problem.ended();

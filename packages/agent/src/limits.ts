@@ -68,8 +68,6 @@ export const LIMITS = {
   settingsApply: 1.5 * SECOND,
   /** Settings after which the apiserver is not heard from for this time are put back. */
   settingsContact: 2 * MINUTE,
-  /** A secret that no apiserver has for this time is a failure: kubelets mount a changed Secret within 2 min. */
-  secretMounted: 3 * MINUTE,
   /** Pause between two looks at an idle host. */
   lookAgain: 5 * MINUTE,
   /** The loop is stuck when it is late by this time, beyond the limit of its current action. */
@@ -157,8 +155,6 @@ export const PAUSES = {
   settings: { baseMs: SECOND, capMs: 5 * MINUTE },
   /** Former values that no group replaces any more, after they had to be taken back. */
   restores: { baseMs: 15 * MINUTE, capMs: 60 * MINUTE },
-  /** A secret that the apiserver does not have yet. */
-  secrets: { baseMs: SECOND, capMs: 15 * SECOND },
   /** The stream, and the first read of the shadow. Reset by a stream that lasted 5 s. */
   stream: { baseMs: 200, capMs: 30 * SECOND },
 } as const satisfies Record<string, Pause>;

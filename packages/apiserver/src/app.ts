@@ -76,7 +76,6 @@ export function createApp(options: AppOptions): Express {
   handle('put', 'shadow', ANSWER_LIMIT_MS, (call) => routes.shadow(call));
   handle('get', 'shadow/stream', ANSWER_LIMIT_MS, (call) => routes.stream(call));
   handle('put', 'shadow/status', ANSWER_LIMIT_MS, (call) => routes.status(call));
-  handle('get', 'secret-settings', ANSWER_LIMIT_MS, (call) => routes.secretSettings(call));
   handle('post', 'load-balancer-exclusion', ANSWER_LIMIT_MS, (call) => routes.exclude(call));
   handle('post', 'drain', DRAIN_ANSWER_LIMIT_MS, (call) => routes.drain(call));
   handle('post', 'restore', RESTORE_ANSWER_LIMIT_MS, (call) => routes.restore(call));

@@ -22,7 +22,6 @@ describe('the environment of the apiserver', () => {
       healthPort: 8080,
       tlsCertFile: '/etc/brupop-tls/tls.crt',
       tlsKeyFile: '/etc/brupop-tls/tls.key',
-      settingsSecrets: '/etc/brupop-settings',
       serverName: 'brupop-apiserver.brupop.svc',
       maxConnections: 12_000,
       maxConnectionsPerAddress: 32,

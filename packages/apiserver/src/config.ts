@@ -13,8 +13,6 @@ export interface ApiserverConfig {
   readonly healthPort: number;
   readonly tlsCertFile: string;
   readonly tlsKeyFile: string;
-  /** Folder of the mounted Secrets with settings of hosts, one folder each. */
-  readonly settingsSecrets: string;
   /** DNS name that the certificate must carry. */
   readonly serverName: string;
   /** Connections at a time; more are closed at once. */
@@ -37,7 +35,6 @@ export function readConfig(env: Env): ApiserverConfig {
     healthPort: integer(env, 'HEALTH_PORT', { ...ports, fallback: 8080 }),
     tlsCertFile: text(env, 'TLS_CERT_FILE', '/etc/brupop-tls/tls.crt'),
     tlsKeyFile: text(env, 'TLS_KEY_FILE', '/etc/brupop-tls/tls.key'),
-    settingsSecrets: text(env, 'SETTINGS_SECRETS', '/etc/brupop-settings'),
     serverName: `${APISERVER}.${namespace}.svc`,
     maxConnections: integer(env, 'MAX_CONNECTIONS', { min: 10, max: 100_000, fallback: 12_000 }),
     maxConnectionsPerAddress: integer(env, 'MAX_CONNECTIONS_PER_ADDRESS', { min: 4, max: 100_000, fallback: 32 }),

@@ -189,7 +189,7 @@ function nodeLog({ log, config }: Parts, { shadows }: Pick<Caches, 'shadows'>): 
 
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
   const { config, client, clock, log, signal } = parts;
-  const { namespace, podName, settingsSecrets } = config;
+  const { namespace, podName } = config;
   const logOf = nodeLog(parts, caches);
   const nodes = new Nodes({ client, clock, logOf });
   const settings = new Settings(caches, log);
@@ -198,5 +198,5 @@ function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: Strea
   const shadows = new Shadows({ client, nodes, events, cache: caches.shadows, namespace, clock, logOf });
   const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
   const drainer = new Drainer(context, settings);
-  return new Routes({ nodes, shadows, settings, settingsSecrets, hub, drainer });
+  return new Routes({ nodes, shadows, settings, hub, drainer });
 }

@@ -11,7 +11,6 @@ import {
   type DrainResult,
   type ExclusionResult,
   type RestoreResult,
-  type SecretValues,
   specReference,
   type SpecReference,
   statusReport,
@@ -23,7 +22,6 @@ import type { Settings } from './drain/settings.ts';
 import { answer, readAs } from './http/call.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
-import { secretValues } from './shadows/secrets.ts';
 import type { Shadows } from './shadows/shadows.ts';
 import type { StreamHub } from './shadows/streams.ts';
 
@@ -43,8 +41,6 @@ export interface RoutesOptions {
   readonly nodes: Nodes;
   readonly drainer: Drainer;
   readonly settings: Settings;
-  /** Folder of the mounted Secrets with settings of hosts. */
-  readonly settingsSecrets: string;
 }
 
 export class Routes {
@@ -76,15 +72,6 @@ export class Routes {
     const report = readAs(statusReport, body);
     const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
     answer(response, 200, agentShadow(shadow));
-  }
-
-  /** GET secret-settings. Reads the spec live, as of a call that disturbs the node. */
-  async secretSettings({ identity, signal, response }: Call): Promise<void> {
-    const { shadows, settingsSecrets } = this.#options;
-    const shadow = await shadows.read(identity.node, signal);
-    requireOwn(shadow, identity);
-    const result: SecretValues = { values: secretValues(shadow, settingsSecrets) };
-    answer(response, 200, result);
   }
 
   /** POST load-balancer-exclusion */

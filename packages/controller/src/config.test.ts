@@ -29,7 +29,6 @@ test('defaults apply where nothing is set', () => {
     dependents: [],
     restoresDependents: false,
     recoveryNamespaces: [],
-    settingsSecrets: '/etc/brupop-settings',
     checks: {
       namespace: '',
       serviceAccount: 'default',

@@ -26,8 +26,6 @@ export interface ControllerConfig {
   readonly mayForce: boolean;
   /** In which this process may evict pods and read EndpointSlices (value recovery.namespaces of the chart). */
   readonly recoveryNamespaces: readonly string[];
-  /** Folder of the mounted Secrets with settings of hosts, one folder each. */
-  readonly settingsSecrets: string;
   /** Deployments and StatefulSets that this process has the right to scale (value dependents.targets of the chart). */
   readonly dependents: readonly TargetName[];
   /** It scales these back, and ends: the Job that runs before the operator is uninstalled. */
@@ -52,7 +50,6 @@ export function readConfig(env: Env): ControllerConfig {
     recoveryNamespaces: text(env, 'RECOVERY_NAMESPACES', '')
       .split(',')
       .filter((name) => name !== ''),
-    settingsSecrets: text(env, 'SETTINGS_SECRETS', '/etc/brupop-settings'),
     dependents: targets(env, 'DEPENDENTS'),
     restoresDependents: oneOf(env, 'RESTORE_DEPENDENTS', ['true', 'false'], 'false') === 'true',
     checks: {

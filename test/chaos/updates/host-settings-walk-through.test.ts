@@ -12,12 +12,8 @@ const PAGE = 'docs/node-groups.md';
 const SECTION = 'Settings of the hosts';
 const [MANIFEST = ''] = blocksOf(PAGE, SECTION, 'yaml');
 const [LABEL = '', ALLOW = '', APPLY = '', REMOVE = ''] = blocksOf(PAGE, SECTION, 'sh');
-const SECRETS = 'Secrets';
-const [SECRET_MANIFEST = ''] = blocksOf(PAGE, SECRETS, 'yaml');
-const [CREATE = '', MOUNT = '', LABEL_BUILD = '', APPLY_SECRET = ''] = blocksOf(PAGE, SECRETS, 'sh');
 /** The last two are in the group. */
 const NODES = fleetNodes(8).slice(4);
-const NODES_OF_SECRETS = fleetNodes(10).slice(6);
 const WELCOME = 'Welcome to Bottlerocket!';
 const SEARCH = 'Search. Ask before you touch anything.';
 const LIMIT_MS = 300_000;
@@ -60,24 +56,6 @@ it('the documented commands allow settings, show what they disrupt, set them, an
       expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, WELCOME, WELCOME]);
       expect(fleet.observer.mostUnavailable).toBe(0);
       for (const { host } of fleet.nodes.values()) expect(host.reboots).toBe(0);
-    });
-  });
-});
-
-it('the documented commands set the credentials of a registry from a Secret, and show a hash of them', async () => {
-  await withFile('build.yaml', SECRET_MANIFEST, async (file) => {
-    await withFleet({ nodes: NODES_OF_SECRETS, ...options }, async ({ cluster, fleet }) => {
-      await runCommands(cluster, LABEL_BUILD);
-      await runCommands(cluster, `PASSWORD=p4ssw0rd\n${CREATE}`);
-      await runCommands(cluster, MOUNT, LIMIT_MS);
-      await untilAllowed(cluster, file);
-      const shown = await runCommands(cluster, APPLY_SECRET.replaceAll('build.yaml', file), LIMIT_MS);
-      expect(shown).toMatch(/^settings\.container-registry\.credentials: "sha256:[0-9a-f]{32}"$/mu);
-      expect(shown).not.toContain('p4ssw0rd');
-      const credentials = [{ registry: 'registry.example.com', username: 'pull', password: 'p4ssw0rd' }];
-      const set = valuesOf(fleet, 'container-registry.credentials');
-      expect(set).toEqual([undefined, undefined, credentials, credentials]);
-      expect(fleet.observer.mostUnavailable).toBe(0);
     });
   });
 });

@@ -1,6 +1,6 @@
 /** Settings of a group, on a whole fleet: hosts change them in place, and no node is disrupted. */
 import { jest } from '@jest/globals';
-import type { V1Node, V1Pod } from '@kubernetes/client-node';
+import type { V1Node } from '@kubernetes/client-node';
 import type { SettingsStatus } from '../../../packages/shared/src/api/shadow.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { Evictions } from '../../framework/fleet/evictions.ts';
@@ -142,84 +142,3 @@ it('nodes are drained and rebooted once for settings that need it, one first, an
     expect(fleet.observer.mostUnavailable).toBe(1);
   });
 });
-
-it('secrets come from a Secret, are rotated with it, and are seen nowhere but on the hosts', async () => {
-  const options = {
-    nodes: fleetNodes(3),
-    values: {
-      'hostSettings.allowed': '{container-registry}',
-      'hostSettings.secrets[0].name': 'registry',
-      'hostSettings.secrets[0].keys': '{credentials.json}',
-    },
-    config: { versions: { pin: OLD }, concurrency: { maxUpdating: 2 } },
-    before: createPool,
-  };
-  await withFleet(options, async (context) => {
-    const { fleet, cluster } = context;
-    const { namespace } = fleet.operator;
-    const key = 'settings.container-registry.credentials';
-    const listWith = (auth: string): object[] => [{ registry: 'registry.example.com', auth }];
-    const secretWith = (auth: string): object => ({
-      stringData: { 'credentials.json': JSON.stringify(listWith(auth)) },
-    });
-    const setting = 'container-registry.credentials';
-    const secretSettings = [{ setting, secretKeyRef: { name: 'registry', key: 'credentials.json' } }];
-    const conditionOf = async (type: string): Promise<[string | undefined, string | undefined]> => {
-      const found = (await groupStatus(context, 'web')).conditions?.find((one) => one.type === type);
-      return [found?.reason, found?.message];
-    };
-
-    await applyGroup(context, 'web', { secretSettings });
-    await eventually(
-      async () =>
-        expect(await conditionOf('Ready')).toEqual([
-          'InvalidConfiguration',
-          expect.stringContaining('key credentials.json of the Secret registry'),
-        ]),
-      { limitMs: 120_000 },
-    );
-    const secrets = `/api/v1/namespaces/${namespace}/secrets`;
-    await cluster.api.create(secrets, {
-      kind: 'Secret',
-      apiVersion: 'v1',
-      metadata: { name: 'registry' },
-      ...secretWith('p4ssw0rd-1'),
-    });
-    await until(context, 'SettingsInForce');
-    expect(values(fleet, key)).toEqual([1, 2, 3].map(() => listWith('p4ssw0rd-1')));
-
-    await cluster.api.patch(`${secrets}/registry`, secretWith('p4ssw0rd-2'));
-    await eventually(() => expect(values(fleet, key)).toEqual([1, 2, 3].map(() => listWith('p4ssw0rd-2'))), {
-      limitMs: 240_000,
-    });
-    await until(context, 'SettingsInForce');
-    for (const name of NAMES) {
-      const commands = fleet.node(name).host.restarts.map(({ command }) => command);
-      expect(commands.filter((command) => command.includes('containerd'))).toHaveLength(2);
-    }
-
-    await applyGroup(context, 'web', {});
-    await until(context, 'CannotUnset');
-    expect(values(fleet, key)).toEqual([1, 2, 3].map(() => listWith('p4ssw0rd-2')));
-    await expectInPlace(context);
-    expect(await textsOf(context)).not.toContain('p4ssw0rd');
-  });
-});
-
-/** All that the operator has written and logged. */
-async function textsOf({ cluster, fleet }: FleetContext): Promise<string> {
-  const { namespace } = fleet.operator;
-  const group = '/apis/brupop.bottlerocket.aws';
-  const paths = [
-    `${group}/v2/namespaces/${namespace}/bottlerocketshadows`,
-    `${group}/v1alpha1/bottlerocketnodegroups`,
-    `${group}/v1alpha1/brupopconfigs`,
-    '/api/v1/nodes',
-    '/api/v1/events',
-  ];
-  const objects = await Promise.all(paths.map(async (path) => JSON.stringify(await cluster.api.get(path))));
-  const { items } = await cluster.api.get<{ items: V1Pod[] }>(`/api/v1/namespaces/${namespace}/pods`);
-  const logs = await Promise.all(items.map(async ({ metadata }) => fleet.kubelet.logs(metadata?.name ?? '')));
-  expect(objects.join('')).toContain('sha256:');
-  return [...objects, ...logs].join('\n');
-}

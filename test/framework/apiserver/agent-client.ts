@@ -45,7 +45,6 @@ const methods: Readonly<Record<AgentAction, string>> = {
   shadow: 'PUT',
   'shadow/stream': 'GET',
   'shadow/status': 'PUT',
-  'secret-settings': 'GET',
   'load-balancer-exclusion': 'POST',
   drain: 'POST',
   restore: 'POST',

@@ -128,7 +128,6 @@ function configFor({ access, healthPort, namespace, tls, settings }: Settings): 
     healthPort,
     tlsCertFile: tls.certFile,
     tlsKeyFile: tls.keyFile,
-    settingsSecrets: '',
     serverName: APISERVER,
     maxConnections: 1000,
     maxConnectionsPerAddress: 1000,

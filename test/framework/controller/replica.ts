@@ -47,7 +47,6 @@ export async function startReplica(
     checks: NO_CHECKS,
     mayForce: true,
     recoveryNamespaces: [],
-    settingsSecrets: '',
     dependents: [],
     restoresDependents: false,
     ...settings,

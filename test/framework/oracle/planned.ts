@@ -124,9 +124,7 @@ export class Planner {
       ]),
     );
     if (this.#groups?.of === of && this.#groups.fleet === fleet) return this.#groups.groups;
-    const groups = readNodeGroups(objects, fleet, () => {
-      throw new Error('there is no Secret');
-    });
+    const groups = readNodeGroups(objects, fleet);
     this.#groups = { of, fleet, groups };
     return groups;
   }

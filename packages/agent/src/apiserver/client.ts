@@ -11,7 +11,6 @@ import {
   type ExclusionResult,
   exclusionResult,
   restoreResult,
-  secretValues,
   type SpecReference,
   type StatusReport,
   type StreamMessage,
@@ -26,7 +25,6 @@ import {
 import { type HostCalls, hostCallsHeader } from '@brupop/shared/api/host-calls';
 import { AGENT_USER_AGENT } from '@brupop/shared/api/release';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
-import type { Leaves } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, bodyOf, exchange, responseOf } from '../http/exchange.ts';
@@ -46,8 +44,6 @@ export interface ApiserverClient {
   exclude(reference: SpecReference, signal: AbortSignal): Promise<ExclusionResult>;
   drain(reference: SpecReference, signal: AbortSignal): Promise<DrainResult>;
   restore(signal: AbortSignal): Promise<void>;
-  /** Returns the values, as JSON, of all secrets that the spec requests, by their settings. */
-  secretSettings(signal: AbortSignal): Promise<Leaves>;
   /** Milliseconds since the last answer that was not a rejection of the agent's identity. */
   unreachableMs(): number;
 }
@@ -120,16 +116,6 @@ export class HttpApiserverClient implements ApiserverClient {
 
   async restore(signal: AbortSignal): Promise<void> {
     await this.#call(restoreResult, { method: 'POST', action: 'restore', limitMs: RESTORE_CALL_LIMIT_MS, signal });
-  }
-
-  async secretSettings(signal: AbortSignal): Promise<Leaves> {
-    const call = { method: 'GET', action: 'secret-settings', signal } as const;
-    const { values } = await this.#call(secretValues, call).catch((error: ApiError) => {
-      if (error.code !== 'Unintelligible') throw error;
-      // The message would quote the answer.
-      throw new ApiError('Unintelligible', 'GET secret-settings: expected the values of secrets, found something else');
-    });
-    return new Map(Object.entries(values));
   }
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {

@@ -11,7 +11,7 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { sameStatus } from '../apiserver/messages.ts';
 import { LIMITS, type UpdateCommand } from '../limits.ts';
-import type { Observation, SettingsReading } from '../state/observe.ts';
+import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import { claimsOf, type Facts, type SettingsView, viewSettings } from './settings-view.ts';
 
@@ -46,14 +46,10 @@ export function contextOf(seen: Observation, tracker: TrackerView, shadow: Agent
   const { version: running, update, settings: reading } = host;
   const status = update.kind === 'status' ? update.status : undefined;
   const live = reading?.kind === 'read' ? reading.settings : undefined;
-  const facts = { ...common, running, update, status, live, lock: host.lock, lost: lostIn(reading) };
+  const facts = { ...common, running, update, status, live, lock: host.lock };
   const settings = reading === undefined ? UNMANAGED : viewSettings(facts);
   const base = baseOf(seen, shadow, { current_version: running, ...claimsOf(facts, settings) });
   return { ...facts, host: 'answered', settings, base };
-}
-
-function lostIn(reading: SettingsReading | undefined): readonly string[] {
-  return reading?.kind === 'read' ? (reading.lost ?? []) : [];
 }
 
 const MIN_BOOT_INTERVAL_MS = 1000;

@@ -36,8 +36,6 @@ export interface Facts {
   readonly live: Leaves | undefined;
   /** The version lock, if the spec and the records are not about it, and it was read. */
   readonly lock: string | undefined;
-  /** Secrets that cannot be set, by `changeKey`. */
-  readonly lost: readonly string[];
 }
 
 export type SettingsView =
@@ -49,12 +47,10 @@ export type SettingsView =
   | { readonly state: 'unsettled'; readonly plan: SettingsPlan | undefined; readonly givenUp: boolean };
 
 export function viewSettings(facts: Facts): SettingsView {
-  const { shadow, live, lost, tracker, seen } = facts;
+  const { shadow, live, tracker, seen } = facts;
   const { applied, classes } = tracker.settings;
   const plan =
-    live === undefined
-      ? undefined
-      : planSettings(shadow, { live, lost, classes, bootID: seen.bootID, isApplied: applied });
+    live === undefined ? undefined : planSettings(shadow, { live, classes, bootID: seen.bootID, isApplied: applied });
   if (plan !== undefined && !tracker.settings.mustPutBack && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;

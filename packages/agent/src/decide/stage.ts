@@ -11,7 +11,7 @@ import type { Action } from '../actions.ts';
 import { isOffered, isStaged } from '../host/host.ts';
 import { LIMITS } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
-import { changeKey, type SettingsPlan } from '../settings/plan.ts';
+import type { SettingsPlan } from '../settings/plan.ts';
 import { lockOf } from '../state/observe.ts';
 import { describeSettings, isConfirmed, requested, sameRecords, withoutEmpty } from './settings-view.ts';
 import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHost } from './steps.ts';
@@ -116,11 +116,10 @@ function changesOf({ tracker: { settings } }: AnsweredContext, { recorded, chang
 }
 
 /** What the host has before a change, or had when the change may be stored already. */
-function undoOf({ records }: SettingsPlan, changes: Leaves, { live, lost }: AnsweredContext): Leaves {
+function undoOf({ records }: SettingsPlan, changes: Leaves, { live }: AnsweredContext): Leaves {
   return new Map(
     records.flatMap(({ key, before }) => {
-      const known = lost.includes(changeKey(key, before ?? '')) ? undefined : before;
-      const former = changes.get(key) === live?.get(key) ? known : live?.get(key);
+      const former = changes.get(key) === live?.get(key) ? before : live?.get(key);
       const isUndone = changes.has(key) && former !== undefined && !UPDATER_SETTINGS.includes(key);
       return isUndone ? [[key, former] as const] : [];
     }),

@@ -94,7 +94,7 @@ export class HostSocket implements Host {
         return [key, classOf(key, known && services.filter(({ name }) => known.includes(name)))];
       }),
     );
-    // The host may repeat a value in its answer, and refused ones may be secret.
+    // A host that refuses one change refuses all: what is not set anyway is not sent.
     const allowed = new Map([...changes].filter(([key]) => classes.get(key)?.class !== 'Refused'));
     const refusal = allowed.size === 0 ? undefined : await this.#refusalOf(allowed, signal);
     return new Map([...classes].map(([key, found]) => [key, (allowed.has(key) && refusal) || found]));

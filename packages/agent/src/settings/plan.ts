@@ -73,8 +73,6 @@ export function changeKey(key: string, value: string): string {
 
 interface Host {
   readonly live: Leaves;
-  /** Secrets that neither the agent nor a Secret has, by {@link changeKey}. */
-  readonly lost?: readonly string[];
   readonly classes: Classes;
   readonly bootID: string;
   /** False: what is on record may be stored without being applied. */
@@ -82,15 +80,14 @@ interface Host {
 }
 
 export function planSettings({ spec, status }: AgentShadow, host: Host): SettingsPlan {
-  const { live, lost = [], classes, bootID } = host;
+  const { live, classes, bootID } = host;
   const wanted = new Map((spec.settings?.leaves ?? []).map((one) => [one.key, one]));
   const records = new Map((status?.settings?.records ?? []).map((one) => [one.key, one]));
   const keys = [...new Set([...wanted.keys(), ...records.keys()])].toSorted();
   const first = keys.map((key): [string, Step] => {
     const record = records.get(key);
     const origin = originOf(key, record, live.get(key));
-    const isLost = (value: string): boolean => lost.includes(changeKey(key, value));
-    return [key, stepOf(wanted.get(key), record, { live: live.get(key), origin, isLost })];
+    return [key, stepOf(wanted.get(key), record, { live: live.get(key), origin })];
   });
   const asked = first.filter(([key, { change }]) => change !== undefined && !UPDATER_SETTINGS.includes(key));
   const tooLong = refusalOf(first.flatMap(([, { record }]) => record ?? []));
@@ -214,15 +211,10 @@ function originOf(key: string, record: SettingRecord | undefined, live: string |
 interface Live {
   readonly live: string | undefined;
   readonly origin: Origin;
-  /** True for a secret that cannot be set. */
-  readonly isLost: (value: string) => boolean;
 }
 
 function stepOf(wanted: Setting | undefined, record: SettingRecord | undefined, found: Live): Step {
-  if (wanted !== undefined) {
-    const isUnknown = found.isLost(wanted.value) && found.live !== wanted.value;
-    return isUnknown ? stays(record, found) : wantedStep(wanted, record, found);
-  }
+  if (wanted !== undefined) return wantedStep(wanted, record, found);
   return record !== undefined && found.origin === 'agent' ? restored(record, found) : { record, target: found.live };
 }
 
@@ -240,13 +232,9 @@ function wantedStep(
   return isEqual ? { ...step, target: live } : { ...step, change: value, target: value };
 }
 
-function stays(record: SettingRecord | undefined, { live }: Live): Step {
-  return { record, kept: record, target: live, problem: 'cannotUnset' };
-}
-
-function restored(record: SettingRecord, found: Live): Step {
+function restored(record: SettingRecord, { live }: Live): Step {
   const { before } = record;
-  if (before === undefined || found.isLost(before)) return stays(record, found);
+  if (before === undefined) return { record, kept: record, target: live, problem: 'cannotUnset' };
   return { record, change: before, target: before };
 }
 

@@ -4,9 +4,7 @@ import type { ErrorCode } from '@brupop/shared/api/error-codes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../apiserver/shadow-source.ts';
-import { HostError, type UpdateStatus } from '../host/host.ts';
-import type { SecretHost } from '../host/secret-host.ts';
-import { changeKey } from '../settings/plan.ts';
+import { type Host, HostError, type UpdateStatus } from '../host/host.ts';
 
 export type UpdateView =
   | { readonly kind: 'status'; readonly status: UpdateStatus }
@@ -15,13 +13,7 @@ export type UpdateView =
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string };
 
 export type SettingsReading =
-  | {
-      readonly kind: 'read';
-      readonly keys: readonly string[];
-      readonly settings: Leaves;
-      /** Secrets that would be set, and are neither in memory nor in a Secret, by `changeKey`. */
-      readonly lost?: readonly string[];
-    }
+  | { readonly kind: 'read'; readonly keys: readonly string[]; readonly settings: Leaves }
   | /** The spec became about them after the host was asked. */ { readonly kind: 'unread' }
   | { readonly kind: 'failed'; readonly message: string };
 
@@ -56,7 +48,7 @@ export interface Observation extends ShadowView {
  * spec counts. Throws only when aborted, or when the boot ID cannot be read.
  */
 export async function observe(
-  host: SecretHost,
+  host: Host,
   clock: Clock,
   shadow: () => ShadowView,
   signal: AbortSignal,
@@ -70,12 +62,12 @@ export async function observe(
   return { ...seen, wallMs: clock.now(), startedMs, nowMs: clock.monotonic() };
 }
 
-async function viewHost(host: SecretHost, shadow: AgentShadow | undefined, signal: AbortSignal): Promise<HostView> {
+async function viewHost(host: Host, shadow: AgentShadow | undefined, signal: AbortSignal): Promise<HostView> {
   const keys = concernedSettings(shadow);
   try {
     const version = await host.version(signal);
     const update = await viewUpdate(host, signal);
-    const settings = keys.length === 0 ? undefined : await readSettings(host, keys, shadow, signal);
+    const settings = keys.length === 0 ? undefined : await readSettings(host, keys, signal);
     const isOwn = shadow?.spec.state === 'Idle' && !keys.includes(VERSION_LOCK);
     const lock = isOwn ? await readLock(host, signal) : undefined;
     return { kind: 'answered', version, update, settings, lock };
@@ -96,23 +88,9 @@ export function forShadow(view: HostView, shadow: AgentShadow | undefined): Host
   return { ...view, settings: isUnread ? { kind: 'unread' } : reading };
 }
 
-async function readSettings(
-  host: SecretHost,
-  keys: readonly string[],
-  shadow: AgentShadow | undefined,
-  signal: AbortSignal,
-): Promise<SettingsReading> {
+async function readSettings(host: Host, keys: readonly string[], signal: AbortSignal): Promise<SettingsReading> {
   try {
-    const settings = await host.settings(keys, signal);
-    const records = shadow?.status?.settings?.records ?? [];
-    const former = records.map(({ key, before }) => [key, before] as const);
-    // What was proved is requested without a Secret after a failure.
-    const proved = (shadow?.spec.settings?.leaves ?? []).filter((one) => one.secretKeyRef === undefined);
-    const values = [...former, ...proved.map(({ key, value }) => [key, value] as const)];
-    const lost = values.flatMap(([key, value]) =>
-      value === undefined || host.canSet(key, value) ? [] : [changeKey(key, value)],
-    );
-    return { kind: 'read', keys, settings, lost };
+    return { kind: 'read', keys, settings: await host.settings(keys, signal) };
   } catch (error) {
     if (!(error instanceof HostError)) throw error;
     return { kind: 'failed', message: messageOf(error) };
@@ -120,7 +98,7 @@ async function readSettings(
 }
 
 /** No update needs it, so a host without an API of settings is as good. */
-async function readLock(host: SecretHost, signal: AbortSignal): Promise<string | undefined> {
+async function readLock(host: Host, signal: AbortSignal): Promise<string | undefined> {
   try {
     return lockOf(await host.settings([VERSION_LOCK], signal));
   } catch (error) {
@@ -135,7 +113,7 @@ export function lockOf(leaves: Leaves | undefined): string | undefined {
   return value === undefined ? undefined : String(JSON.parse(value));
 }
 
-async function viewUpdate(host: SecretHost, signal: AbortSignal): Promise<UpdateView> {
+async function viewUpdate(host: Host, signal: AbortSignal): Promise<UpdateView> {
   try {
     return { kind: 'status', status: await host.updateStatus(signal) };
   } catch (error) {

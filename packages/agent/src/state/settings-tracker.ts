@@ -77,9 +77,6 @@ export class SettingsTracker {
   #known = false;
   #isReadable = true;
   readonly #retry: Retry;
-  /** Since when the apiserver does not have a secret. */
-  #missingSince: number | undefined;
-  readonly #secrets: Retry;
   readonly #restores: Retry;
   #restoresLeft = 0;
   #putBackUntil = Infinity;
@@ -87,11 +84,10 @@ export class SettingsTracker {
   constructor(random: () => number) {
     this.#retry = new Retry(PAUSES.settings, random);
     this.#restores = new Retry(PAUSES.restores, random);
-    this.#secrets = new Retry(PAUSES.secrets, random);
   }
 
   get notBefore(): number {
-    return this.isPutBack ? this.#putBackUntil : Math.max(this.#retry.notBefore, this.#secrets.notBefore);
+    return this.isPutBack ? this.#putBackUntil : this.#retry.notBefore;
   }
 
   isApplied(nowMs: number): boolean {
@@ -163,7 +159,6 @@ export class SettingsTracker {
   }
 
   classified(classes: ReadonlyMap<string, Classified>): void {
-    this.#secretFound();
     this.classes = new Map([...this.classes, ...classes]);
   }
 
@@ -194,19 +189,6 @@ export class SettingsTracker {
     this.isPutBack = true;
     this.#restores.fail(nowMs);
     this.#putBackUntil = Infinity;
-  }
-
-  /** Nothing was asked or stored, since the apiserver does not have a secret, or cannot be reached. */
-  secretMissing(nowMs: number, message: string): void {
-    this.#missingSince ??= nowMs;
-    if (nowMs - this.#missingSince > LIMITS.secretMounted) return this.#fail(nowMs, message);
-    this.error = message;
-    this.#secrets.fail(nowMs);
-  }
-
-  #secretFound(): void {
-    this.#missingSince = undefined;
-    this.#secrets.succeed();
   }
 
   /** Nothing was stored. */
@@ -248,7 +230,6 @@ export class SettingsTracker {
   }
 
   #reset(): void {
-    this.#secretFound();
     this.tries = 0;
     this.error = undefined;
     this.#retry.succeed();

@@ -163,9 +163,7 @@ export class Tracker {
 
   /** @param startedMs - when the action was decided */
   failed(action: RemoteAction, error: unknown, seen: Observation, startedMs = seen.nowMs): void {
-    const isSetting = action.do === 'configure' || action.do === 'classify';
-    if (isSetting && error instanceof ApiError) this.settings.secretMissing(seen.nowMs, messageOf(error));
-    else if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
+    if (action.do === 'configure') this.settings.changeFailed(seen.nowMs, messageOf(error));
     else if (action.do === 'classify') this.settings.classifyFailed(seen.nowMs, messageOf(error));
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (!(error instanceof HostError))

@@ -6,8 +6,6 @@ import {
   drainResult,
   exclusionResult,
   restoreResult,
-  type SecretValues,
-  secretValues,
   streamMessage,
   type StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
@@ -203,13 +201,6 @@ export class MalformedApi implements ApiserverClient {
   drain: ApiserverClient['drain'] = async (body, signal) => this.#or(() => this.#api.drain(body, signal), drainResult);
   restore: ApiserverClient['restore'] = async (signal) => {
     await this.#or(() => this.#api.restore(signal), restoreResult);
-  };
-
-  secretSettings: ApiserverClient['secretSettings'] = async (signal) => {
-    const found = await this.#or(() => this.#api.secretSettings(signal), secretValues);
-    if (found instanceof Map) return found;
-    const { values } = found as SecretValues;
-    return new Map(Object.entries(values));
   };
 
   async *stream(signal: AbortSignal): AsyncGenerator<StreamMessage> {

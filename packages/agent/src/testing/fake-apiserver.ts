@@ -6,13 +6,12 @@ import type {
   StatusReport,
   StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import type { Leaves } from '@brupop/shared/api/settings';
 import type { AgentStatus, ShadowSpec } from '@brupop/shared/api/shadow';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { ApiserverClient } from '../apiserver/client.ts';
 import { ApiError } from '../apiserver/messages.ts';
 
-export type ApiCall = 'read' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore' | 'secretSettings';
+export type ApiCall = 'read' | 'stream' | 'report' | 'exclude' | 'drain' | 'restore';
 
 const DRAINED: DrainResult = { done: true, evicted: 0, remaining: 0, blockedBy: [] };
 
@@ -27,8 +26,6 @@ export class FakeApiserver implements ApiserverClient {
   readonly reports: AgentStatus[] = [];
   /** While true no call is answered, and streams break. */
   unreachable = false;
-  /** The values that it has of the secrets that the spec requests. */
-  secrets: Leaves = new Map();
   readonly #clock: Clock;
   readonly #errors = new Map<ApiCall, ApiError[]>();
   readonly #listeners = new Set<(message: StreamMessage | Error) => void>();
@@ -131,11 +128,6 @@ export class FakeApiserver implements ApiserverClient {
 
   async restore(): Promise<void> {
     this.#observe('restore', 'restore');
-  }
-
-  async secretSettings(): Promise<Leaves> {
-    this.#observe('secretSettings', 'secretSettings');
-    return this.secrets;
   }
 
   *#deliver(queue: (StreamMessage | Error)[]): Generator<StreamMessage> {

@@ -40,7 +40,6 @@ import { NodeMemory } from './node-memory.ts';
 import { PodLookups } from './pods.ts';
 import { isGroupChange, isSpecChange, KEPT_PAUSED, Policies, rulesFor } from './policies.ts';
 import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
-import { SecretHashes } from './secret-hashes.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 import { SuspendedPolicies } from './suspended-policies.ts';
 import { UnchangedNodes } from './unchanged-nodes.ts';
@@ -75,7 +74,7 @@ export class Cluster {
   readonly #leases: Reflector<NodeLease>;
   readonly #guard = new ConnectivityGuard();
   readonly #cluster: ClusterProbe;
-  /** Called when Leases or Secrets may make a plan differ. */
+  /** Called when Leases may make a plan differ. */
   readonly #onProbe = new Set<() => void>();
   readonly #memory = new NodeMemory();
   readonly #policies: Policies;
@@ -108,7 +107,7 @@ export class Cluster {
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease);
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
-    this.#policies = new Policies(this.#configs, this.#groups, new SecretHashes(options.settingsSecrets));
+    this.#policies = new Policies(this.#configs, this.#groups);
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
     const shadowOf = (node: string): ShadowView | undefined => this.#shadowOf(node);
     const parts = { ...caches, guard: this.#guard, shadowOf };
@@ -263,11 +262,10 @@ export class Cluster {
     let wasClockWrong = false;
     await this.waitSynced(signal).catch(() => undefined);
     while (!signal.aborted) {
-      const isSecretChanged = this.#policies.refreshSecrets();
       const isWrong = isClockWrong(this.#options.client.clockSkewMs());
       const isClockChanged = isWrong !== wasClockWrong;
       wasClockWrong = isWrong;
-      if (this.#probeLeases() || isSecretChanged || isClockChanged) for (const listener of this.#onProbe) listener();
+      if (this.#probeLeases() || isClockChanged) for (const listener of this.#onProbe) listener();
       await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
     }
   }

@@ -14,8 +14,6 @@ export interface ClusterOptions {
   readonly checks: CheckLookups;
   /** Whether the API server of the operator has the right to delete pods. */
   readonly mayForce: boolean;
-  /** Folder of the mounted Secrets with settings of hosts. */
-  readonly settingsSecrets: string;
   /** What may be scaled to 0 while the cluster is lost. With none, nobody asks whether it is. */
   readonly dependents: readonly TargetName[];
   /** Called with the resource of a watch that has failed and is opened again. */

@@ -1,6 +1,6 @@
 /**
  * The policy of the fleet, and those of its groups, as the watch caches have them. They are read again when the
- * configuration, the spec of a group or a Secret with its settings changes, and not in each reconcile.
+ * configuration or the spec of a group changes, and not in each reconcile.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
@@ -10,7 +10,6 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { Reflector, ReflectorEvent } from '@brupop/shared/kube/reflector';
 import { groupOf, type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
-import type { SecretHashes } from './secret-hashes.ts';
 import { groupAtStart } from './shadow.ts';
 import { holdsGroup } from './state.ts';
 import type { ManagedNode } from './snapshot.ts';
@@ -20,14 +19,12 @@ export const KEPT_PAUSED = 'The BrupopConfig was deleted while it paused the fle
 
 export class Policies {
   readonly #groups: Pick<Reflector<BottlerocketNodeGroup>, 'list'>;
-  readonly #secrets: SecretHashes;
   #fleet: UpdatePolicy = readPolicy(undefined);
   #read: readonly NodeGroup[] | undefined;
   #isKnown = false;
 
-  constructor(configs: Reflector<BrupopConfig>, groups: Reflector<BottlerocketNodeGroup>, secrets: SecretHashes) {
+  constructor(configs: Reflector<BrupopConfig>, groups: Reflector<BottlerocketNodeGroup>) {
     this.#groups = groups;
-    this.#secrets = secrets;
     configs.subscribe((event) => this.#updateFleet(event));
     groups.subscribe((event) => {
       if (isGroupChange(event)) this.#read = undefined;
@@ -40,20 +37,8 @@ export class Policies {
 
   get groups(): readonly NodeGroup[] {
     const groups = this.#groups.list().filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-    this.#read ??= this.#readGroups(groups);
+    this.#read ??= readNodeGroups(groups, this.#fleet);
     return this.#read;
-  }
-
-  /** True if a Secret with settings of a group has changed: a new plan may differ. */
-  refreshSecrets(): boolean {
-    if (!this.#secrets.isOutdated()) return false;
-    this.#read = undefined;
-    return true;
-  }
-
-  #readGroups(groups: readonly BottlerocketNodeGroup[]): readonly NodeGroup[] {
-    this.#secrets.clear();
-    return readNodeGroups(groups, this.#fleet, (setting, ref) => this.#secrets.of(setting, ref));
   }
 
   #updateFleet({ type, object, old }: ReflectorEvent<BrupopConfig>): void {

@@ -94,7 +94,6 @@ const lastOperation = { ...typesOf(LAST_OPERATION), operation: text, state: text
 const leaf = object({
   key: text,
   value: v.string(),
-  secretKeyRef: ifReadable(object({ name: text, key: text })),
   owner: text,
   force: ifReadable(v.boolean()),
 });

@@ -2,14 +2,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
-import type { Setting } from '@brupop/shared/api/shadow';
-import { aGroup, aSnapshot, noSecret } from '../testing/objects.ts';
+import { aGroup, aSnapshot } from '../testing/objects.ts';
 import { groupOf, type NodeGroup, readNodeGroups } from './node-groups.ts';
-import type { SecretHashOf } from './settings.ts';
 
 const HOUR = 3_600_000;
 const read = (groups: readonly BottlerocketNodeGroup[], config: object = {}): NodeGroup[] =>
-  readNodeGroups(groups, aSnapshot([], config).policy, noSecret);
+  readNodeGroups(groups, aSnapshot([], config).policy);
 const one = (spec: object, config: object = {}): NodeGroup => {
   const [group] = read([aGroup('gpu', spec)], config);
   if (group === undefined) throw new Error('there is one');
@@ -187,6 +185,7 @@ it('the settings of a group are those that its status records for this generatio
 
 it.each([
   [{ updates: { 'version-lock': '1.2.3' } }, 'expected settings.updates.version-lock to be set by spec.versions'],
+  [{ aws: { credentials: 'p4ssw0rd' } }, 'found settings.aws.credentials; set it in the user data of the instance'],
   [{ 'a"b': 1 }, 'expected names of letters, digits'],
   [JSON.parse(`${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`) as object, 'expected names of letters, digits'],
   [{ motd: 'x'.repeat(2_048) }, 'expected at most 2048 characters, found more in settings.motd'],
@@ -197,41 +196,6 @@ it.each([
 ])('a group with a mistake in its settings requests none of them, and says why (%#)', (settings, problem) => {
   const [group] = read([aGroup('gpu', { settings: { motd: 'x', ...settings } })]);
   expect(group?.problem).toContain(problem);
+  expect(group?.problem).not.toContain('p4ssw0rd');
   expect(group?.policy.settings).toEqual([]);
-});
-
-describe('settings that hold secrets', () => {
-  const KEY = 'settings.aws.credentials';
-  const secretKeyRef = { name: 'aws', key: 'credentials' };
-  const secretSettings = [{ setting: 'aws.credentials', secretKeyRef }];
-  const policyOf = (spec: object, hashOf: SecretHashOf): [readonly Setting[] | undefined, string | undefined] => {
-    const [group] = readNodeGroups([aGroup('gpu', spec)], aSnapshot([]).policy, hashOf);
-    return [group?.policy.settings, group?.problem];
-  };
-
-  it('are requested by a hash and the Secret', () => {
-    const [settings, problem] = policyOf({ secretSettings }, () => '"sha256:1"');
-    expect(settings).toEqual([{ key: KEY, value: '"sha256:1"', secretKeyRef, owner: 'BottlerocketNodeGroup/gpu' }]);
-    expect(problem).toBeUndefined();
-  });
-
-  it('keep the group invalid, and request nothing, while the Secret cannot be used', () => {
-    const [settings, problem] = policyOf({ settings: { motd: 'x' }, secretSettings }, noSecret);
-    expect(settings).toEqual([]);
-    expect(problem).toBe('spec.secretSettings: expected the Secret aws for settings.aws.credentials, found none');
-  });
-
-  it.each<[object, string]>([
-    [{ settings: { aws: { credentials: 'p4ssw0rd' } } }, 'expected settings.aws.credentials, which holds a secret, in'],
-    [
-      { secretSettings: [{ setting: 'motd', secretKeyRef }] },
-      'spec.secretSettings[0].setting: expected one of aws.config',
-    ],
-    [{ secretSettings: [...secretSettings, ...secretSettings] }, 'expected each setting once'],
-    [{ secretSettings: [{ setting: 'aws.config', secretKeyRef: { name: '../x', key: 'y' } }] }, 'the name of a Secret'],
-  ])('are not taken in another way (%#)', (spec, expected) => {
-    const [settings, problem] = policyOf(spec, () => '"sha256:1"');
-    expect(problem).toContain(expected);
-    expect(JSON.stringify([settings, problem])).not.toContain('p4ssw0rd');
-  });
 });

@@ -17,10 +17,9 @@ import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } f
 import { isFields } from '@brupop/shared/api/schema';
 import type { Setting } from '@brupop/shared/api/shadow';
 import type { Difference } from '@brupop/shared/api/spec-schema';
-import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Concurrency, policyWith, type UpdatePolicy } from './policy.ts';
 import { pendingRendering, render, type Rendering } from './rendered.ts';
-import { problemOfSettings, type SecretHashOf, settingsOf } from './settings.ts';
+import { requestedSettings } from './settings.ts';
 
 /** Limits of one group; those that it does not set are those of the fleet alone. */
 export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { readonly maxUpdating?: NodeLimit };
@@ -44,12 +43,8 @@ export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' |
 }
 
 /** `config` is the policy of the BrupopConfig. */
-export function readNodeGroups(
-  groups: readonly BottlerocketNodeGroup[],
-  config: UpdatePolicy,
-  secretHash: SecretHashOf,
-): NodeGroup[] {
-  const read = groups.map((group) => readGroup(group, config, secretHash));
+export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config: UpdatePolicy): NodeGroup[] {
+  const read = groups.map((group) => readGroup(group, config));
   const byName = new Map(read.map((group) => [group.name, group]));
   const readers = readersOf(read, config);
   return read
@@ -68,7 +63,7 @@ export function groupOf(
   return groups.find(({ selector }) => selects(selector, labels));
 }
 
-function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy, secretHash: SecretHashOf): NodeGroup {
+function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGroup {
   const { spec, metadata } = object;
   const { value, problems } = readNodeGroupRules(object);
   const { nodeSelector, precedence, after, soakMs } = value;
@@ -76,7 +71,7 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy, secretHa
   const merged = policyWith(config, both);
   const policy = readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged);
   const found = renderingOf(object, render(value));
-  const settings = requestedSettings(metadata.name, value, found, secretHash);
+  const settings = requestedSettings(metadata.name, value, found.inForce);
   const missing =
     nodeSelector === undefined ? 'spec.nodeSelector: expected a selector of nodes, found none' : undefined;
   const group = {
@@ -104,29 +99,13 @@ function withSettings(policy: UpdatePolicy, own: readonly Setting[]): UpdatePoli
   return own.length === 0 ? policy : { ...policy, settings: [...policy.settings, ...own] };
 }
 
-/** With a mistake in one none is requested. */
-function requestedSettings(
-  group: string,
-  rules: NodeGroupRules,
-  { rendering, rendered, isRecorded }: ReturnType<typeof renderingOf>,
-  secretHash: SecretHashOf,
-): { readonly own: readonly Setting[]; readonly problem?: string } {
-  const problem = problemOfSettings(rules);
-  if (problem !== undefined) return { own: [], problem };
-  try {
-    return { own: settingsOf(group, isRecorded && rendered !== undefined ? rendered : rendering, rules, secretHash) };
-  } catch (error) {
-    return { own: [], problem: `spec.secretSettings: ${messageOf(error)}` };
-  }
-}
-
 function renderingOf(
   { metadata, status }: BottlerocketNodeGroup,
   rendering: Rendering,
-): Pick<NodeGroup, 'rendering' | 'rendered' | 'pendingChanges'> & { readonly isRecorded: boolean } {
+): Pick<NodeGroup, 'rendering' | 'rendered' | 'pendingChanges'> & { readonly inForce: Rendering } {
   const rendered = readRendered(status);
-  const isRecorded = rendered?.generation === metadata.generation;
-  return { rendering, rendered, isRecorded, pendingChanges: isRecorded ? pendingRendering(rendered, rendering) : [] };
+  const recorded = rendered?.generation === metadata.generation ? rendered : undefined;
+  return { rendering, rendered, inForce: recorded ?? rendering, pendingChanges: pendingRendering(recorded, rendering) };
 }
 
 /**

@@ -12,7 +12,7 @@ const spec: NodeMetadataSpec = {
   confirmNoExecute: false,
 };
 const renderingOf = (labels: Readonly<Record<string, string>>, motd = 'hello'): ReturnType<typeof render> =>
-  render({ nodeMetadata: { ...spec, labels }, settings: { motd }, secretSettings: [] });
+  render({ nodeMetadata: { ...spec, labels }, settings: { motd } });
 
 function record(
   generation: number,

@@ -9,30 +9,27 @@
  * The record also has the keys that the new rendering dropped. Nothing but recorded keys is ever removed from a Node, since a
  * kubelet may write on its own Node that a group owns other ones.
  */
-import { type Rendered, readRendered, taintId } from '@brupop/shared/api/node-metadata';
+import { type KeyValues, type Rendered, readRendered, taintId } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup, NodeGroupRules } from '@brupop/shared/api/node-group';
 import { leavesOf } from '@brupop/shared/api/settings';
 import { type Difference, differences } from '@brupop/shared/api/spec-schema';
 
-export type Rendering = Pick<Rendered, 'conflicts' | 'labels' | 'annotations' | 'taints' | 'settings' | 'secrets'>;
+export type Rendering = Pick<Rendered, 'conflicts' | 'labels' | 'annotations' | 'taints' | 'settings'>;
 
 export function render({
   nodeMetadata: { labels, annotations, taints, conflicts },
   settings,
-  secretSettings,
-}: Pick<NodeGroupRules, 'nodeMetadata' | 'settings' | 'secretSettings'>): Rendering {
-  const secrets = secretSettings.map(({ setting, secretKeyRef }) => [`settings.${setting}`, secretKeyRef] as const);
+}: Pick<NodeGroupRules, 'nodeMetadata' | 'settings'>): Rendering {
   return {
     conflicts,
     labels: sorted(labels),
     annotations: sorted(annotations),
     taints: taints.toSorted(byId),
     settings: sorted(Object.fromEntries(leavesOf(settings))),
-    ...(secrets.length > 0 && { secrets: sorted(Object.fromEntries(secrets)) }),
   };
 }
 
-function sorted<T>(values: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
+function sorted(values: KeyValues): KeyValues {
   return Object.fromEntries(Object.entries(values).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -93,11 +90,10 @@ export function isEmpty(
 /** What the next change of the spec also changes. */
 export function pendingRendering(recorded: Rendered | undefined, rendering: Rendering): Difference[] {
   if (recorded === undefined) return [];
-  const { settings, secrets = {}, ...metadata } = rendering;
+  const { settings, ...metadata } = rendering;
   const { conflicts, labels, annotations, taints } = recorded;
   return [
     ...differences({ conflicts, labels, annotations, taints }, metadata, 'nodeMetadata'),
     ...differences(recorded.settings, settings),
-    ...differences(recorded.secrets ?? {}, secrets),
   ];
 }

@@ -2,8 +2,8 @@
 import type { NodeGroupRules } from '@brupop/shared/api/node-group';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { is } from '@brupop/shared/api/schema';
-import { isSecret, type SecretKeyRef } from '@brupop/shared/api/secret-settings';
 import {
+  isSecret,
   leavesOf,
   MAX_LEAVES,
   MAX_SETTINGS,
@@ -14,31 +14,17 @@ import {
 import type { Setting } from '@brupop/shared/api/shadow';
 import type { Rendering } from './rendered.ts';
 
-/** Returns what stands for the value of a setting in a Secret. Throws an Error that says what is wrong with the Secret. */
-export type SecretHashOf = (setting: string, ref: SecretKeyRef) => string;
-
-/** Throws as `hashOf`. */
-export function settingsOf(
+/** None with a mistake in one. What the variant of a host does not know is refused by its agent. */
+export function requestedSettings(
   group: string,
-  { settings, secrets = {} }: Pick<Rendering, 'settings' | 'secrets'>,
-  { settingsConflicts }: Pick<NodeGroupRules, 'settingsConflicts'>,
-  hashOf: SecretHashOf,
-): Setting[] {
-  const by = { owner: `${NODE_GROUP_KIND}/${group}`, ...(settingsConflicts === 'Force' && { force: true }) };
-  return [
-    ...Object.entries(settings).map(([key, value]) => ({ key, value, ...by })),
-    ...Object.entries(secrets).map(([key, ref]) => ({ key, value: hashOf(key, ref), secretKeyRef: ref, ...by })),
-  ];
-}
-
-type Rules = Pick<NodeGroupRules, 'settings' | 'secretSettings'>;
-
-/** Returns the first mistake, or undefined. What the variant of a host does not know is refused by its agent. */
-export function problemOfSettings({ settings, secretSettings }: Rules): string | undefined {
-  const leaves = [...leavesOf(settings)];
-  // Those of spec.versions are added.
-  const most = MAX_LEAVES - UPDATER_SETTINGS.length - secretSettings.length;
-  return problemOfKeys(leaves.map(([key]) => key)) ?? problemOfLength(leaves, most);
+  rules: Pick<NodeGroupRules, 'settings' | 'settingsConflicts'>,
+  { settings }: Pick<Rendering, 'settings'>,
+): { readonly own: readonly Setting[]; readonly problem?: string } {
+  const leaves = [...leavesOf(rules.settings)];
+  const problem = problemOfKeys(leaves.map(([key]) => key)) ?? problemOfLength(leaves);
+  if (problem !== undefined) return { own: [], problem };
+  const by = { owner: `${NODE_GROUP_KIND}/${group}`, ...(rules.settingsConflicts === 'Force' && { force: true }) };
+  return { own: Object.entries(settings).map(([key, value]) => ({ key, value, ...by })) };
 }
 
 function problemOfKeys(keys: readonly string[]): string | undefined {
@@ -49,17 +35,20 @@ function problemOfKeys(keys: readonly string[]): string | undefined {
   if (reserved !== undefined) return `spec.settings: expected ${reserved} to be set by spec.versions, found it here`;
   const secret = keys.find((key) => isSecret(key));
   if (secret !== undefined)
-    return `spec.settings: expected ${secret}, which holds a secret, in spec.secretSettings, found it here`;
+    return `spec.settings: expected settings without secrets, since their values can be read here, found ${secret}; set it in the user data of the instance, or by a bootstrap container`;
   return undefined;
 }
 
-function problemOfLength(leaves: readonly (readonly [string, string])[], most: number): string | undefined {
+/** Those of spec.versions are added. */
+const MOST = MAX_LEAVES - UPDATER_SETTINGS.length;
+
+function problemOfLength(leaves: readonly (readonly [string, string])[]): string | undefined {
   const [long] = leaves.find(([, value]) => value.length > MAX_VALUE) ?? [];
   if (long !== undefined) return `spec.settings: expected at most ${MAX_VALUE} characters, found more in ${long}`;
   const length = leaves.reduce((sum, [, value]) => sum + value.length, 0);
-  if (leaves.length > most || length > MAX_SETTINGS) {
+  if (leaves.length > MOST || length > MAX_SETTINGS) {
     const found = `${leaves.length} with ${length} characters`;
-    return `spec.settings: expected at most ${most} settings with ${MAX_SETTINGS} characters together, found ${found}`;
+    return `spec.settings: expected at most ${MOST} settings with ${MAX_SETTINGS} characters together, found ${found}`;
   }
   return undefined;
 }

@@ -155,7 +155,7 @@ export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings)
 
 function describeFailed(failed: readonly string[], cannotUnset: readonly string[]): string {
   const isLost = failed.some((name) => cannotUnset.includes(name));
-  const lost = isLost ? ', except for what had no value before and for secrets that are no longer known' : '';
+  const lost = isLost ? ', except for what had no value before' : '';
   const next = 'change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
   return `The settings failed on ${namesOf(failed)}, of which the former ones are requested again${lost}; ${next}`;
 }

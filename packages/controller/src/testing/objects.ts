@@ -20,7 +20,6 @@ import { type ShadowView, shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/facts/drainability.ts';
 import { readNodeGroups } from '../policy/node-groups.ts';
-import type { SecretHashOf } from '../policy/settings.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 
 export const NOW = 1_800_000_000_000;
@@ -289,20 +288,12 @@ export function aGroup(name: string, spec: Partial<BottlerocketNodeGroup['spec']
   return { metadata, spec: { nodeSelector: { matchLabels: { pool: name } }, ...spec } };
 }
 
-export function withGroups(
-  snapshot: Snapshot,
-  groupObjects: readonly BottlerocketNodeGroup[],
-  secretHashOf: SecretHashOf = noSecret,
-): Snapshot {
-  const groups = readNodeGroups(groupObjects, snapshot.policy, secretHashOf);
+export function withGroups(snapshot: Snapshot, groupObjects: readonly BottlerocketNodeGroup[]): Snapshot {
+  const groups = readNodeGroups(groupObjects, snapshot.policy);
   const rules = { fleet: snapshot.policy, groups };
   const managedNodes = snapshot.managedNodes.map((one) => ({ ...one, ...rulesFor(one, rules) }));
   return { ...snapshot, groups, groupObjects, managedNodes };
 }
-
-export const noSecret: SecretHashOf = (setting, { name }) => {
-  throw new Error(`expected the Secret ${name} for ${setting}, found none`);
-};
 
 /** The policy holds for the fleet and for each node. */
 export function withPolicy(snapshot: Snapshot, policy: UpdatePolicy): Snapshot {

@@ -18,12 +18,11 @@ export type AgentAction =
   | 'shadow'
   | 'shadow/stream'
   | 'shadow/status'
-  | 'secret-settings'
   | 'load-balancer-exclusion'
   | 'drain'
   | 'restore';
 
-/** PUT shadow (returns it; the controller creates it) and shadow/status, GET shadow/stream and secret-settings, POST the others. */
+/** PUT shadow (returns it; the controller creates it) and shadow/status, GET shadow/stream, POST the others. */
 export function agentPath(node: string, action: AgentAction): string {
   return `/v1/nodes/${encodeURIComponent(node)}/${action}`;
 }
@@ -138,10 +137,6 @@ export const streamMessage = v.variant(
 );
 export type StreamMessage = s.Infer<typeof streamMessage>;
 
-/** Answer of secret-settings: the values, as JSON, of all secrets that the shadow of the node requests, by their settings. */
-export const secretValues = s.object({ values: v.record(v.string(), v.string('a text')) });
-export type SecretValues = s.Infer<typeof secretValues>;
-
 const shadowUID = s.textThat((value) => /^[0-9A-Za-z-]+$/u.test(value), 63, 'a UID');
 /** Body of PUT shadow/status. The UID tells the shadow from a later one of the same name. */
 export const statusReport = s.closedObject({ shadowUID, status: shadow.agentStatus });
@@ -202,7 +197,7 @@ export const API_ERROR_CODES = [
   'Conflict', // 409: another actor changed the object at the same time: repeat
   'TooLarge', // 413: body over the limit; 431: headers over the limit
   'TooManyRequests', // 429: over the rate of the node
-  'Unavailable', // 503: not ready, shutting down, without a requested Secret, or the Kubernetes API is out of reach: repeat
+  'Unavailable', // 503: not ready, shutting down, or the Kubernetes API is out of reach: repeat
   'Internal', // 500
 ] as const;
 export type ApiErrorCode = (typeof API_ERROR_CODES)[number];

@@ -9,20 +9,7 @@ import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
 import { nodeMetadata, renderedField } from './node-metadata.ts';
 import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
-import {
-  count,
-  count64,
-  described,
-  type Infer,
-  list,
-  object,
-  optional,
-  oneOf,
-  text,
-  textThat,
-  whole,
-} from './schema.ts';
-import { SECRET_SETTING, SECRET_SETTING_PATTERN, secretKeyRef } from './secret-settings.ts';
+import { count, count64, described, type Infer, list, object, optional, oneOf, text, whole } from './schema.ts';
 import { SETTING_CLASSES, settingKey } from './settings.ts';
 import { always, duration, field, fields, listOf, type Reading, readSpec } from './spec-schema.ts';
 
@@ -32,25 +19,6 @@ const groupName = v.pipe(
   v.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
   v.minLength(1, NAME),
   v.maxLength(63, NAME),
-);
-
-const isSecretSetting = (value: string): boolean => new RegExp(SECRET_SETTING_PATTERN, 'u').test(value);
-const secretSetting = fields({
-  setting: described(
-    textThat(isSecretSetting, 110, SECRET_SETTING, SECRET_SETTING_PATTERN),
-    `The setting: ${SECRET_SETTING}.`,
-  ),
-  secretKeyRef: described(
-    secretKeyRef,
-    'Where its value is. container-registry.credentials is a list as JSON; the others are texts, for most of which the host expects base64.',
-  ),
-});
-export type SecretSetting = Infer<typeof secretSetting>;
-
-const secretSettings = v.pipe(
-  listOf(secretSetting, 10),
-  v.check((all) => new Set(all.map(({ setting }) => setting)).size === all.length, 'each setting once'),
-  v.metadata({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['setting'] }),
 );
 
 const OWN = {
@@ -81,13 +49,8 @@ const OWN = {
     'Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back ' +
       'the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and ' +
       'container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. ' +
-      'Version lock and waves belong to versions, secrets to secretSettings.',
-  ),
-  secretSettings: field(
-    secretSettings,
-    'Settings of the hosts that hold secrets, and the Secrets with their values. The value `hostSettings.secrets` of the chart must name ' +
-      'these Secrets. A Secret that changes is rolled out as a setting that changes.',
-    { absent: [] },
+      'Version lock and waves belong to versions. Settings that hold secrets are refused, since their values could be read here: set them ' +
+      'in the user data of the instance, or by a bootstrap container.',
   ),
   settingsConflicts: field(
     oneOf(['Respect', 'Force']),
@@ -165,7 +128,6 @@ export interface BottlerocketNodeGroup extends KubernetesObject {
     readonly soak?: string;
     readonly nodeMetadata?: v.InferInput<typeof nodeMetadata>;
     readonly settings?: Readonly<Record<string, unknown>>;
-    readonly secretSettings?: readonly SecretSetting[];
     readonly settingsConflicts?: 'Respect' | 'Force';
   };
   readonly status?: NodeGroupStatus;

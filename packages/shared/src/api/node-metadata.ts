@@ -8,7 +8,6 @@
 import * as v from 'valibot';
 import { isLabelKey, isLabelValue, LABEL_KEY, LABEL_VALUE } from './label-selector.ts';
 import { count64, described, flag, type Infer, isFields, object, oneOf, optional } from './schema.ts';
-import { secretKeyRef } from './secret-settings.ts';
 import { always, field, fields, group, listOf } from './spec-schema.ts';
 
 export type KeyValues = Readonly<Record<string, string>>;
@@ -169,12 +168,6 @@ export const renderedSchema = object({
     { 'x-kubernetes-list-type': 'atomic' },
   ),
   settings: values('The settings of the hosts, by their keys, as JSON.'),
-  secrets: v.exactOptional(
-    described(
-      v.record(v.string(), secretKeyRef),
-      'Where the values of the other settings of the hosts are, by the keys of these settings.',
-    ),
-  ),
   dropped: described(
     object({
       labels: keys('Keys of labels.'),

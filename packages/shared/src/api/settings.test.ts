@@ -4,6 +4,7 @@ import {
   canonical,
   hashOf,
   IGNORE_WAVES,
+  isSecret,
   leavesOf,
   MAX_KEY,
   nestedOf,
@@ -142,3 +143,24 @@ it.each([
 ])('refuses to put %s and %s together', (...keys) => {
   expect(() => nestedOf(keys.map((key) => [key, '1']))).toThrow(/^settings\.motd.*: another setting has a value/u);
 });
+
+it.each([
+  'aws.config',
+  'aws.credentials',
+  'bootstrap-containers.x.user-data',
+  'container-registry.credentials',
+  'container-registry.credentials.x',
+  'host-containers."my.admin".user-data',
+  'host-containers.admin.user-data',
+  'kubernetes.bootstrap-token',
+  'kubernetes.server-key',
+])('%s holds a secret', (key) => {
+  expect(isSecret(`settings.${key}`)).toBe(true);
+});
+
+it.each(['aws.region', 'container-registry.mirrors', 'host-containers.admin.enabled', 'kubernetes.server-certificate'])(
+  '%s holds no secret',
+  (key) => {
+    expect(isSecret(`settings.${key}`)).toBe(false);
+  },
+);

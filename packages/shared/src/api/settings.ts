@@ -136,6 +136,22 @@ function namesIn(key: string): string[] {
   return [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
 }
 
+/** They are set in the user data of an instance, or by a bootstrap container: settings of groups are readable. */
+const SECRETS = [
+  'aws.config',
+  'aws.credentials',
+  'bootstrap-containers.*.user-data',
+  'container-registry.credentials',
+  'host-containers.*.user-data',
+  'kubernetes.bootstrap-token',
+  'kubernetes.server-key',
+];
+
+/** True for a key that no group may have, such as `settings.aws.credentials`. */
+export function isSecret(key: string): boolean {
+  return SECRETS.some((pattern) => isAtOrBelow(key, pattern));
+}
+
 /** A version lock may carry a `v`, and comes back as it was written. */
 export function sameValue(key: string, a: string | undefined, b: string | undefined): boolean {
   return a === b || (a !== undefined && b !== undefined && key === VERSION_LOCK && lockOf(a) === lockOf(b));

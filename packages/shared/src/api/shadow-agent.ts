@@ -4,7 +4,6 @@
  */
 import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
 import * as s from './schema.ts';
-import { secretKeyRef } from './secret-settings.ts';
 import { MAX_LEAVES, SETTING_CLASSES, settingKey, settingValue } from './settings.ts';
 import { version, versionLock } from './version.ts';
 
@@ -48,11 +47,7 @@ const setBy = s.described(s.text(80), 'Who asks for it: a BottlerocketNodeGroup,
 
 export const SETTING = {
   key: s.described(settingKey, 'Its key, such as settings.motd; parts with dots are in double quotes.'),
-  value: s.described(settingValue, 'Its value as compact JSON; of a secret a hash of it.'),
-  secretKeyRef: s.optional(
-    secretKeyRef,
-    'Where the value of a secret is. The API server gives it to the agent of the node.',
-  ),
+  value: s.described(settingValue, 'Its value as compact JSON.'),
   owner: setBy,
   force: s.optional(s.flag(), 'True: a value that a user has set on the host is replaced. Otherwise it stays.'),
 };
@@ -98,7 +93,7 @@ export type ShadowSpec = s.Infer<typeof shadowSpec>;
 
 const former = s.optional(
   settingValue,
-  'Value that the host had before; of a secret a hash of it. Absent: it had none, or had the requested value when the agent first saw it.',
+  'Value that the host had before. Absent: it had none, or had the requested value when the agent first saw it.',
 );
 const RECORD = {
   key: SETTING.key,
@@ -150,8 +145,7 @@ export const SETTINGS_STATUS = {
   conflicts: keys('Settings that a user has changed on the host. They stay as they are.'),
   cannotUnset: keys(
     'Settings that are no longer requested and stay on the host: they had no value before, and the host API cannot remove a setting; or what ' +
-      'they had before is not known, since the host had the requested value when the agent first saw it, or it is a secret that the agent no ' +
-      'longer has.',
+      'they had before is not known, since the host had the requested value when the agent first saw it.',
   ),
   hostLock: s.optional(
     versionLock,

@@ -1,5 +1,4 @@
 /** The settings of a host's updater, as tests write them. */
-import { isSecret, secretHash } from '../api/secret-settings.ts';
 import { IGNORE_WAVES, leavesOf, VERSION_LOCK } from '../api/settings.ts';
 import type { Allowed, SettingRecord, SettingsSpec } from '../api/shadow.ts';
 
@@ -35,18 +34,12 @@ export function pinned(pin: Pin | null): SettingsSpec | null {
   return leaves.length === 0 ? null : { leaves, allow: 'None' };
 }
 
-/** Of every secret. */
-const SECRET_REF = { name: 'registry', key: 'credentials' };
 export const GROUP = 'BottlerocketNodeGroup/web';
 
 /** The spec for settings that a group has, nested as the host has them. */
 export function grouped(nested: object, allow: Allowed = 'Live', force = false): SettingsSpec {
-  const leaves = [...leavesOf(nested)].map(([key, value]) => ({
-    key,
-    ...(isSecret(key) ? { value: secretHash(key, value), secretKeyRef: SECRET_REF } : { value }),
-    owner: GROUP,
-  }));
-  return { leaves: leaves.map((one) => (force ? { ...one, force } : one)), allow };
+  const by = { owner: GROUP, ...(force && { force }) };
+  return { leaves: [...leavesOf(nested)].map(([key, value]) => ({ key, value, ...by })), allow };
 }
 
 /** The record of a change from `before` to `pin`. */

@@ -99,7 +99,6 @@ export class AgentProcess {
       exclude: (reference) => this.#answered('exclude', () => cluster.exclude(reference)),
       drain: (request) => this.#answered('drain', () => cluster.drain(request)),
       restore: () => this.#answered('restore', () => cluster.restore()),
-      secretSettings: () => this.#answered('secretSettings', () => cluster.secrets),
       unreachableMs: () => clock.monotonic() - this.#answeredAt,
     };
   }

@@ -146,8 +146,6 @@ const byHand: fc.Arbitrary<Fault> = fc.record({
   kind: fc.constant('settings by hand'),
   settings: fc.oneof(fc.record({ versionLock: userLocks }), fc.record({ ignoreWaves: fc.boolean() })),
 });
-/** Secret values of the model begin with it. */
-export const SECRET = 'secret-of-a-test';
 /** Values of `settings.motd` that groups request. Users set others, since a value that is both has no known owner. */
 export const MOTDS: readonly string[] = ['a', 'b', 'c'];
 const settingsFault: fc.Arbitrary<Fault> = fc.oneof(

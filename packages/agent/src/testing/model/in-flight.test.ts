@@ -1,7 +1,7 @@
 /** A group requests another value and withdraws it, while the agent dies before and after each of its calls. */
 import type { SettingsStatus } from '@brupop/shared/api/shadow';
 import { grouped } from '@brupop/shared/testing/settings';
-import { type AtCall, type Fault, SECRET } from './faults.ts';
+import type { AtCall, Fault } from './faults.ts';
 import { type CallName, SimWorld } from './sim-world.ts';
 
 const MINUTE = 60_000;
@@ -102,38 +102,3 @@ it('sets, replaces and restores a value in as many calls as it takes when nothin
   expect(world.invariants.log.filter((line) => line.endsWith(' call classify'))).toHaveLength(3);
   expect(world.host.valueOf(MOTD)).toBe(OWN);
 });
-
-const CREDENTIALS = 'settings.aws.credentials';
-const [FORMER, LATER] = [`${SECRET}-1`, `${SECRET}-2`];
-
-/** The Secret has another value for a while. At a call it gets back the former one, and the agent is killed. */
-async function rotated(at: Omit<AtCall, 'fault' | 'later'>): Promise<boolean> {
-  const world = new SimWorld([{ at: 0, fault: { kind: 'paused', ms: 100 * MINUTE } }]);
-  world.cluster.wantSecret(FORMER);
-  await world.run(5 * MINUTE);
-  const { lastApplied: _time, ...known } = settingsOf(world);
-  const { length } = world.invariants.log;
-  world.add([{ ...at, later: 0, fault: { kind: 'kill' } }]);
-  world.cluster.wantSecret(LATER);
-  await world.run(2 * MINUTE);
-  const reached = world.invariants.log.slice(length).some((line) => line.includes('fault '));
-  world.cluster.wantSecret(FORMER);
-  world.heal(true);
-  await world.run(15 * MINUTE);
-  world.invariants.atRest();
-  world.killAgent();
-  const { lastApplied: _later, ...settings } = settingsOf(world);
-  expect({ at, violations: world.invariants.violations }).toEqual({ at, violations: [] });
-  expect([world.host.valueOf(CREDENTIALS), world.host.appliedOf(CREDENTIALS)]).toEqual(
-    [FORMER, FORMER].map((value) => JSON.stringify(value)),
-  );
-  expect(settings).toEqual(known);
-  return reached;
-}
-
-it('ends with the former value of a secret that was rotated for a while, reports no value and logs none, although the agent is killed at any call', async () => {
-  let reached = 0;
-  const ofSecret = [false, true].map((after) => ({ on: 'secretSettings', nth: 0, after }) as const);
-  for (const at of [...points, ...ofSecret]) if (await rotated(at)) reached += 1;
-  expect(reached).toBeGreaterThan(points.length / 2);
-}, 120_000);

@@ -7,7 +7,6 @@ import type {
   StatusReport,
   StreamMessage,
 } from '@brupop/shared/api/agent-protocol';
-import { type Leaves, leavesOf } from '@brupop/shared/api/settings';
 import type { SettingsSpec, ShadowSpec } from '@brupop/shared/api/shadow';
 import { grouped, type Pin, pinned } from '@brupop/shared/testing/settings';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -23,9 +22,8 @@ export class SimCluster {
   shadow: AgentShadow | undefined;
   /** Host settings that the controller requests with each spec. */
   wanted: Pin | null = null;
-  /** What a group requests as `settings.motd`, and the value of the Secret that it names for `settings.aws.credentials`. */
+  /** What a group requests as `settings.motd`. */
   motd: string | null = null;
-  #secret: string | null = null;
   #isGrouped = false;
   managed = true;
   cordoned = false;
@@ -80,24 +78,11 @@ export class SimCluster {
     this.onChange();
   }
 
-  wantSecret(secret: string | null): void {
-    this.#isGrouped = true;
-    this.#secret = secret;
-    this.onChange();
-  }
-
-  get secrets(): Leaves {
-    return leavesOf({ aws: { credentials: this.#secret } });
-  }
-
   /** What the next spec requests. */
   get settings(): SettingsSpec | null {
     const pin = pinned(this.wanted);
     if (!this.#isGrouped) return pin;
-    return {
-      leaves: [...(pin?.leaves ?? []), ...grouped({ motd: this.motd, aws: { credentials: this.#secret } }).leaves],
-      allow: 'Live',
-    };
+    return { leaves: [...(pin?.leaves ?? []), ...grouped({ motd: this.motd }).leaves], allow: 'Live' };
   }
 
   setSpec(spec: ShadowSpec): void {

@@ -5,9 +5,6 @@
  *     a change is granted      a setting that is to be set again to the recorded value is not in force: its record ends
  *     others are requested     a setting that no longer is, and that the host no longer has of the group: its record ends
  *     the change fails         the record is requested; for other settings of the group, the values from before the group
- *
- * A secret is recorded by its hash. The record names no Secret: after a failure the agent gets the value from the Secret of the
- * group if that still has it, or from its memory; otherwise the host keeps the value that it has.
  */
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { Setting } from '@brupop/shared/api/shadow';
@@ -32,10 +29,7 @@ export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy
 /** Of the group whose settings have failed; none if these settings were proved before. */
 function provedSettings(failed: readonly Setting[], { record }: ShadowView): readonly Setting[] {
   const owner = ownSettings(failed)[0]?.owner ?? '';
-  const found = (record.settingsProved ?? []).map(([key, value]): Setting => {
-    const ref = failed.find((one) => one.key === key && one.value === value)?.secretKeyRef;
-    return { key, value, ...(ref !== undefined && { secretKeyRef: ref }), owner };
-  });
+  const found = (record.settingsProved ?? []).map(([key, value]): Setting => ({ key, value, owner }));
   return hashOfSettings(found) === hashOfSettings(failed) ? [] : found;
 }
 

@@ -30,8 +30,8 @@ export function sameSettings(a: readonly Setting[], b: readonly Setting[]): bool
   return a.length === b.length && a.every((one) => texts.has(textOf(one)));
 }
 
-function textOf({ key, value, secretKeyRef: ref, owner, force = false }: Setting): string {
-  return JSON.stringify([key, value, ref?.name, ref?.key, owner, force]);
+function textOf({ key, value, owner, force = false }: Setting): string {
+  return JSON.stringify([key, value, owner, force]);
 }
 
 export function requestedOf({ spec }: Pick<ShadowView, 'spec'>): readonly Setting[] {
