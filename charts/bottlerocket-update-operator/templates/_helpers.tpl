@@ -203,31 +203,6 @@ metadata:
   {{- end }}
 {{- end -}}
 
-{{/* Secrets with settings of hosts, which controllers and API servers read as files: the value hostSettings.secrets. */}}
-{{- define "brupop.settingsVolume" -}}
-- name: settings
-  projected:
-    sources:
-      {{- range $secret := .Values.hostSettings.secrets }}
-      {{- if eq $secret.name $.Values.tls.secretName }}
-      {{- fail "hostSettings.secrets: expected Secrets with settings of hosts, found tls.secretName, which has the private key" }}
-      {{- end }}
-      - secret:
-          name: {{ $secret.name | quote }}
-          optional: true
-          items:
-            {{- range $key := $secret.keys }}
-            - { key: {{ $key | quote }}, path: {{ printf "%s/%s" $secret.name $key | quote }} }
-            {{- end }}
-      {{- end }}
-{{- end -}}
-
-{{- define "brupop.settingsMount" -}}
-- name: settings
-  mountPath: /etc/brupop-settings
-  readOnly: true
-{{- end -}}
-
 {{/* The value dependents.targets, as the controller reads it. */}}
 {{- define "brupop.dependents" -}}
 {{- range $i, $target := .Values.dependents.targets }}{{ if $i }},{{ end }}{{ printf "%s %s/%s" $target.kind $target.namespace $target.name }}{{ end }}

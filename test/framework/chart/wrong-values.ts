@@ -8,10 +8,6 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     '/nodeMetadata/domains/0',
   ],
   'a setting of hosts that is no name': ['hostSettings: { allowed: [kernel.sysctl] }', '/hostSettings/allowed/0'],
-  'the private key as a setting of hosts': [
-    'hostSettings: { secrets: [{ name: brupop-apiserver-tls, keys: [tls.key] }] }',
-    '/hostSettings/secrets/0/name',
-  ],
   'a dependent that is no Deployment': [
     'dependents: { targets: [{ kind: DaemonSet, namespace: kube-system, name: repair }] }',
     '/dependents/targets/0/kind',

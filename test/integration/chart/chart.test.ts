@@ -340,13 +340,6 @@ describe('the controller', () => {
     await expect(renderChart(cluster, ...targets([own]))).rejects.toThrow(/cannot scale itself back/u);
   });
 
-  it('refuses to mount the private key as a setting of hosts', async () => {
-    const set = 'tls.secretName=my-tls,hostSettings.secrets[0].name=my-tls,hostSettings.secrets[0].keys={tls.key}';
-    await expect(renderChart(cluster, '--set', set)).rejects.toThrow(
-      /found tls\.secretName, which has the private key/u,
-    );
-  });
-
   it('knows Prometheus and Alertmanager from the values, with the Secrets of their credentials', async () => {
     const urls = 'checks.prometheus.url=http://prometheus:9090,checks.alertmanager.url=https://alertmanager:9093';
     const rendered = await renderChart(cluster, '--set', `${urls},checks.prometheus.secretName=token`);
