@@ -30,8 +30,6 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
       'settings.kubernetes.static-pods.web.enabled',
       'settings.aws.region',
       'settings.oci-hooks.log4j-hotpatch-enabled',
-      'settings.aws.credentials',
-      'settings.host-containers.admin.user-data',
     ],
   ],
   [
@@ -54,7 +52,6 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
     /it restarts containerd$/,
     [
       'settings.container-registry.mirrors',
-      'settings.container-registry.credentials',
       'settings.container-runtime.max-concurrent-downloads',
       'settings.pki.my-ca.data',
       'settings.oci-defaults.capabilities.sys-admin',
@@ -69,12 +66,12 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
       'settings.boot.kernel-parameters.x',
       'settings.boot.reboot-to-reconcile',
       'settings.bootstrap-commands.x.commands',
-      'settings.bootstrap-containers."my.container".user-data',
       'settings.bootstrap-containers.x.mode',
       'settings.container-runtime.snapshotter',
     ],
   ],
   ['NeedsReboot', /only a boot undoes it/, ['settings.kernel.lockdown', 'settings.kernel.modules.sctp.allowed']],
+  ['Refused', /^it holds a secret/, ['settings.aws']],
   ['NeedsReboot', /partitions the GPUs/, ['settings.kubelet-device-plugins.nvidia.mig.profile."a100.40gb"']],
   [
     'NeedsReboot',
@@ -95,10 +92,20 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
   ],
   [
     'Refused',
+    /it holds a secret/,
+    [
+      'settings.aws.credentials',
+      'settings.host-containers.admin.user-data',
+      'settings.container-registry.credentials',
+      'settings.bootstrap-containers."my.container".user-data',
+      'settings."kubernetes".server-key',
+    ],
+  ],
+  [
+    'Refused',
     /identifies the node or its cluster/,
     [
       'settings.kubernetes.api-server',
-      'settings."kubernetes".server-key',
       'settings.kubernetes.hostname-override',
       'settings.kubernetes.provider-id',
       'settings.kubernetes.standalone-mode',

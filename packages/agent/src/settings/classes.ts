@@ -8,7 +8,7 @@
  * reference of settings on bottlerocket.dev for what a boot applies, and `kubernetes-tmpfiles.conf` of the
  * Kubernetes packages (bottlerocket-os/bottlerocket, later bottlerocket-core-kit) for what a boot removes.
  */
-import { type Classified, isAtOrBelow } from '@brupop/shared/api/settings';
+import { type Classified, isSecret, overlaps } from '@brupop/shared/api/settings';
 
 export interface Service {
   readonly name: string;
@@ -34,7 +34,6 @@ const REFUSED: readonly Rule[] = [
     'kubernetes.node-ip',
     'kubernetes.provider-id',
     'kubernetes.server-certificate',
-    'kubernetes.server-key',
     'kubernetes.server-tls-bootstrap',
     'kubernetes.standalone-mode',
     'network.hostname',
@@ -79,6 +78,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
 
 /** @param services - undefined when the host has no metadata for the key */
 export function classOf(key: string, services: readonly Service[] | undefined): Classified {
+  if (isSecret(key)) return { class: 'Refused', reason: 'it holds a secret, which the shadow would show' };
   const refused = reasonFor(key, REFUSED);
   if (refused !== undefined) return { class: 'Refused', reason: refused };
   const atBoot = reasonFor(key, NEEDS_REBOOT);
@@ -97,5 +97,5 @@ function classOfCommands(written: readonly string[]): Classified {
 }
 
 function reasonFor(key: string, rules: readonly Rule[]): string | undefined {
-  return rules.find(([, ...keys]) => keys.some((pattern) => isAtOrBelow(key, pattern)))?.[0];
+  return rules.find(([, ...keys]) => keys.some((pattern) => overlaps(key, pattern)))?.[0];
 }

@@ -185,7 +185,9 @@ it('the settings of a group are those that its status records for this generatio
 
 it.each([
   [{ updates: { 'version-lock': '1.2.3' } }, 'expected settings.updates.version-lock to be set by spec.versions'],
-  [{ aws: { credentials: 'p4ssw0rd' } }, 'found settings.aws.credentials; set it in the user data of the instance'],
+  [{ updates: ['latest'] }, 'expected settings.updates to be set by spec.versions'],
+  [{ aws: { credentials: 'p4ssw0rd' } }, 'found settings.aws.credentials: remove it here, replace the secret'],
+  [{ aws: [null, null, 'p4ssw0rd'] }, 'found settings.aws: remove it here'],
   [{ 'a"b': 1 }, 'expected names of letters, digits'],
   [JSON.parse(`${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`) as object, 'expected names of letters, digits'],
   [{ motd: 'x'.repeat(2_048) }, 'expected at most 2048 characters, found more in settings.motd'],

@@ -8,6 +8,7 @@ import {
   MAX_LEAVES,
   MAX_SETTINGS,
   MAX_VALUE,
+  overlaps,
   settingKey,
   UPDATER_SETTINGS,
 } from '@brupop/shared/api/settings';
@@ -31,11 +32,11 @@ function problemOfKeys(keys: readonly string[]): string | undefined {
   const badKey = keys.find((key) => !is(settingKey, key));
   if (badKey !== undefined)
     return `spec.settings: expected names of letters, digits, dots, slashes, dashes and underscores, found ${String(badKey)}`;
-  const reserved = keys.find((key) => UPDATER_SETTINGS.includes(key));
+  const reserved = keys.find((key) => UPDATER_SETTINGS.some((one) => overlaps(key, one.slice('settings.'.length))));
   if (reserved !== undefined) return `spec.settings: expected ${reserved} to be set by spec.versions, found it here`;
   const secret = keys.find((key) => isSecret(key));
   if (secret !== undefined)
-    return `spec.settings: expected settings without secrets, since their values can be read here, found ${secret}; set it in the user data of the instance, or by a bootstrap container`;
+    return `spec.settings: expected settings without secrets, since their values can be read here, found ${secret}: remove it here, replace the secret, and let a bootstrap container set it`;
   return undefined;
 }
 

@@ -49,8 +49,8 @@ const OWN = {
     'Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back ' +
       'the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and ' +
       'container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. ' +
-      'Version lock and waves belong to versions. Settings that hold secrets are refused, since their values could be read here: set them ' +
-      'in the user data of the instance, or by a bootstrap container.',
+      'Version lock and waves belong to versions. Settings that hold secrets are refused, since their values could be read here: let ' +
+      'a bootstrap container set them.',
   ),
   settingsConflicts: field(
     oneOf(['Respect', 'Force']),

@@ -150,6 +150,10 @@ it.each([
   'bootstrap-containers.x.user-data',
   'container-registry.credentials',
   'container-registry.credentials.x',
+  'container-registry.creds',
+  // A list in the place of an object.
+  'aws',
+  'host-containers.admin',
   'host-containers."my.admin".user-data',
   'host-containers.admin.user-data',
   'kubernetes.bootstrap-token',

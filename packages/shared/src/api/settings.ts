@@ -126,30 +126,40 @@ function empty(): Fields {
   return Object.create(null) as Fields;
 }
 
-/** @param pattern - keys below `settings`; `*` is one segment */
-export function isAtOrBelow(key: string, pattern: string): boolean {
+/**
+ * True for a key at or below the pattern, and for one above it: the host also takes a list of values for an object, in the
+ * order of its fields.
+ *
+ * @param pattern - keys below `settings`; `*` is one segment
+ */
+export function overlaps(key: string, pattern: string): boolean {
   const names = namesIn(key);
-  return `settings.${pattern}`.split('.').every((name, i) => name === names[i] || name === '*');
+  const expected = `settings.${pattern}`.split('.').slice(0, names.length);
+  return expected.every((name, i) => name === names[i] || name === '*');
 }
 
 function namesIn(key: string): string[] {
   return [...key.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? '');
 }
 
-/** They are set in the user data of an instance, or by a bootstrap container: settings of groups are readable. */
+/**
+ * Those that the host's models define as secret or free text for a container; `creds` is another name of `credentials`
+ * (settings-sdk of bottlerocket-os, container-registry).
+ */
 const SECRETS = [
   'aws.config',
   'aws.credentials',
   'bootstrap-containers.*.user-data',
   'container-registry.credentials',
+  'container-registry.creds',
   'host-containers.*.user-data',
   'kubernetes.bootstrap-token',
   'kubernetes.server-key',
 ];
 
-/** True for a key that no group may have, such as `settings.aws.credentials`. */
+/** True for a key that no group may have, such as `settings.aws.credentials`, since shadows show the values of settings. */
 export function isSecret(key: string): boolean {
-  return SECRETS.some((pattern) => isAtOrBelow(key, pattern));
+  return SECRETS.some((pattern) => overlaps(key, pattern));
 }
 
 /** A version lock may carry a `v`, and comes back as it was written. */
