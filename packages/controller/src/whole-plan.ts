@@ -5,7 +5,7 @@
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { lookUpsOf, timesOf } from './plan/look-ups.ts';
 import type { Assessment } from './plan/assess.ts';
-import { Kept } from './plan/facts/kept.ts';
+import { Kept } from './plan/facts/moment.ts';
 import type { NodeFacts } from './plan/fleet.ts';
 import { type KeptOfPlan, plan } from './plan/plan.ts';
 import { reportOf, type WholePlan } from './report/report.ts';

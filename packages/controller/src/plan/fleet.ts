@@ -36,8 +36,7 @@ import { Workloads } from './facts/workloads.ts';
 import type { Candidate, GateInput } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
-import { Moment } from './facts/moment.ts';
-import type { Kept } from './facts/kept.ts';
+import { type Kept, Moment } from './facts/moment.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;

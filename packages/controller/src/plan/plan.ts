@@ -31,7 +31,7 @@ import { type SpecChange, specChange } from './spec-change.ts';
 import { type Grants, grantsOf } from './settings-rollout.ts';
 import { MAX_LOOK_UPS } from './look-ups.ts';
 import { grant, startSpec } from './transition.ts';
-import type { Kept } from './facts/kept.ts';
+import type { Kept } from './facts/moment.ts';
 
 /** Which taints the Node is to have. */
 export interface TaintChange {

@@ -11,7 +11,7 @@ import { withoutEvictions } from './evicting-taints.ts';
 import { type LostNodes, lostNodesOf } from './lost-nodes.ts';
 import { type NewNodes, newNodesOf } from './new-nodes.ts';
 import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
-import type { Kept } from '../plan/facts/kept.ts';
+import type { Kept } from '../plan/facts/moment.ts';
 
 export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly cleanups: readonly Cleanup[];

@@ -1,9 +1,17 @@
 /**
- * The time of a plan, as the questions about one node ask it. It notes until when their answers hold, so that a later plan need
- * not ask again before:
+ * The time of a plan as the questions about one node ask it, and what was found at that time, kept for later plans. A
+ * {@link Moment} notes until when the answers hold, so that a later plan need not ask again before:
  *
  *     reached(time)    the answer changes at `time`, if that is still to come
  *     ms               the answer has the time itself in it, and holds for this plan only
+ *
+ * Another version of an object of a node makes another `ManagedNode`, so what depends on nothing but the node and the
+ * time is found once, and is then {@link Kept}:
+ *
+ *     kept     for this very object, from the time of the plan that found it until its Moment ends
+ *     found    otherwise, and what was made of it is found again as well
+ *
+ * A plan that keeps nothing finds the same.
  */
 export class Moment {
   readonly #ms: number;
@@ -34,5 +42,29 @@ export class Moment {
     if (this.#ms >= time) return true;
     if (time < this.#until) this.#until = time;
     return false;
+  }
+}
+
+interface Found<T> {
+  readonly value: T;
+  /** Epoch milliseconds, as `until`. */
+  readonly from: number;
+  readonly until: number;
+}
+
+export class Kept<K extends object, T> {
+  readonly #found = new WeakMap<K, Found<T>>();
+
+  /**
+   * @param of - what the value is made of, besides the time
+   * @param now - epoch milliseconds
+   */
+  of(of: K, now: number, find: (moment: Moment) => T): T {
+    const known = this.#found.get(of);
+    if (known !== undefined && known.from <= now && now < known.until) return known.value;
+    const moment = new Moment(now);
+    const value = find(moment);
+    this.#found.set(of, { value, from: now, until: moment.until });
+    return value;
   }
 }

@@ -1,5 +1,4 @@
-import { Kept } from './kept.ts';
-import type { Moment } from './moment.ts';
+import { Kept, type Moment } from './moment.ts';
 
 const NODE = {};
 
