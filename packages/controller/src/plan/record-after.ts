@@ -13,7 +13,7 @@ import { hasStarted, isSettled, isUnderWay } from '../cluster/state.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
-import { isTrying, oneMoreBlockedDrain } from './facts/blocked-drains.ts';
+import { isTrying, oneMoreBlockedDrain } from './facts/drainability.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
 import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';

@@ -25,8 +25,7 @@ import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../c
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { isOutdated, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
-import { isTrying, mayBeDrained } from './facts/blocked-drains.ts';
-import { type Drainable, isDrainBlocked } from './facts/drainability.ts';
+import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
 import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';

@@ -1,11 +1,28 @@
+/**
+ * Whether a node may be drained now, by the latest list of its pods and the disruption budgets.
+ *
+ *     drainable    the list is fresh, and no pod on it blocks the drain
+ *     blocked      a pod does, until the pods are listed again
+ *     tried        all that blocks it are budgets that the cordon of the node may open, and `spec.drain.blockedBudgets` is
+ *                  TryLast: the node is cordoned although they hold its pods
+ *
+ * The start of an attempt on a blocked node is recorded with it, so the wait until the next one holds whatever ends it. It
+ * is no failure.
+ */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type DrainPod, isTerminating, podsToEvict } from '@brupop/shared/drain/pods';
 import { preflight, type PreflightFacts } from '@brupop/shared/drain/preflight';
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import { delayAfter } from '@brupop/shared/runtime/backoff';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import { isUnderWay } from '../../cluster/state.ts';
 import { isWorkload } from './workloads.ts';
 
 /** The result of the preflight, by the latest list of the pods on the node. */
@@ -234,4 +251,32 @@ export function describeBlocks(blocks: readonly DrainBlock[]): string {
   const named = blocks.slice(0, MAX_NAMED).map(({ pod, message }) => `${pod} ${message}`);
   const more = blocks.length > MAX_NAMED ? [`${blocks.length - MAX_NAMED} more`] : [];
   return [...named, ...more].join('; ');
+}
+
+/** Between two attempts on a blocked node. */
+const WAITS = { baseMs: 60 * 60_000, capMs: 24 * 60 * 60_000 };
+
+/** The record with one more attempt, which started at `at`. */
+export function oneMoreBlockedDrain({ record }: ShadowView, at: string): NonNullable<NodeRecord['blockedDrains']> {
+  return { count: (record.blockedDrains?.count ?? 0) + 1, at };
+}
+
+/** When the node may be cordoned again, epoch milliseconds; 0: it was not yet. */
+export function nextTryAt({ record }: ShadowView, now: number): number {
+  const { count = 0, at: time } = record.blockedDrains ?? {};
+  const at = parseTime(time);
+  // A time in the future is of a clock that was wrong.
+  if (at === undefined || count === 0 || at > now + CLOCK_TOLERANCE_MS) return 0;
+  return at + delayAfter(count, WAITS);
+}
+
+/** True while the update under way was started although budgets hold pods. */
+export function isTrying(shadow: ShadowView): boolean {
+  const { blockedDrains, startedAt } = shadow.record;
+  return isUnderWay(shadow) && blockedDrains !== undefined && blockedDrains.at === startedAt;
+}
+
+/** True when nothing blocks the drain of the node but what its cordon may open, and it is tried. */
+export function mayBeDrained(drainable: Drainable, shadow: ShadowView): boolean {
+  return isDrainable(drainable) || (drainable.fresh && drainable.mayOpen && isTrying(shadow));
 }

@@ -10,8 +10,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isBeingRemoved, isSelected, skippedBy } from '../../cluster/node.ts';
 import { problemBefore, problemCondition } from '../facts/health.ts';
-import { nextTryAt } from '../facts/blocked-drains.ts';
-import { type Drainable, isDrainBlocked } from '../facts/drainability.ts';
+import { type Drainable, isDrainBlocked, nextTryAt } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 import { isRetryRequested } from './retry.ts';
 
