@@ -21,7 +21,7 @@ import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
-import { requestedOf, sameSettings } from '../plan/facts/requested-settings.ts';
+import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { lineOf } from './spec-lines.ts';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';

@@ -49,8 +49,16 @@ import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
-import { awaitsRestore, grantable, isChanging, isComplete, needsReboot, restoresSettings } from './facts/settings.ts';
-import { requestedOf, sameSettings } from './facts/requested-settings.ts';
+import {
+  awaitsRestore,
+  grantable,
+  isChanging,
+  isComplete,
+  needsReboot,
+  requestedOf,
+  restoresSettings,
+  sameSettings,
+} from './facts/settings.ts';
 import { CHANGING, whyNotInForce } from './settings-problem.ts';
 import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
 import type { Moment } from './facts/moment.ts';

@@ -27,9 +27,14 @@ import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from
 import { problemCondition } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
-import { restoresSettings, type SettingsFacts, settingsFacts } from './facts/settings.ts';
-import { ownSettings, requestedOf } from './facts/requested-settings.ts';
-import { withoutFailed } from './facts/proved-settings.ts';
+import {
+  ownSettings,
+  requestedOf,
+  restoresSettings,
+  type SettingsFacts,
+  settingsFacts,
+  withoutFailed,
+} from './facts/settings.ts';
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';

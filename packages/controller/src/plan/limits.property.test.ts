@@ -1,4 +1,4 @@
-import { lockOf } from './facts/requested-settings.ts';
+import { lockOf } from './facts/settings.ts';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
 import { ZONE_LABEL } from '@brupop/shared/api/names';

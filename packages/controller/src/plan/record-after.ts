@@ -15,8 +15,15 @@ import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/drainability.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import { provedAtChange, provedAtGrant, provedNow } from './facts/proved-settings.ts';
-import { hashOfSettings, lockOf, ownSettings, requestedOf } from './facts/requested-settings.ts';
+import {
+  hashOfSettings,
+  lockOf,
+  ownSettings,
+  provedAtChange,
+  provedAtGrant,
+  provedNow,
+  requestedOf,
+} from './facts/settings.ts';
 import { type Reason, traitsOf } from './gates/reasons.ts';
 import type { Transition } from './outcomes.ts';
 

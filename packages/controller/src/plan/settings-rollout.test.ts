@@ -20,7 +20,7 @@ import {
   withGroups,
 } from '../testing/objects.ts';
 import { CONDITIONS } from '../report/config-conditions.ts';
-import { hashOfSettings } from './facts/requested-settings.ts';
+import { hashOfSettings } from './facts/settings.ts';
 import { judgeSettings } from '../report/group-settings.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 

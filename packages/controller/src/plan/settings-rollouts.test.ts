@@ -3,7 +3,7 @@ import { hashOf, type SettingClass } from '@brupop/shared/api/settings';
 import type { Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { aGroup, ago, aManagedNode, aSnapshot, MINUTE, NOW, OLD, withGroups } from '../testing/objects.ts';
-import { hashOfSettings } from './facts/requested-settings.ts';
+import { hashOfSettings } from './facts/settings.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
 const KEY = 'settings.dns.name-servers';

@@ -7,8 +7,14 @@ import { isSettled, isUnderWay } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { deadlineOf, isAccepted } from './facts/deadlines.ts';
-import { hashOfSettings, ownSettings, requestedOf } from './facts/requested-settings.ts';
-import { allowedAtReboot, isChanging, type SettingsFacts } from './facts/settings.ts';
+import {
+  allowedAtReboot,
+  hashOfSettings,
+  isChanging,
+  ownSettings,
+  requestedOf,
+  type SettingsFacts,
+} from './facts/settings.ts';
 import type { Moment } from './facts/moment.ts';
 
 interface Rollout {

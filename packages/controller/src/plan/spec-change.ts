@@ -12,8 +12,7 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { recordAfter } from './record-after.ts';
-import { ownSettings, requestedOf, sameSettings } from './facts/requested-settings.ts';
-import { covers } from './facts/settings.ts';
+import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
 import type { Outcome, Transition } from './outcomes.ts';
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */

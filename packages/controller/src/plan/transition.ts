@@ -30,9 +30,16 @@ import type { Checks } from './facts/evaluations.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import { failedJob, recordsAtEnd } from './facts/jobs.ts';
-import { isProved, restoresSettings, type SettingsFacts } from './facts/settings.ts';
-import { ownSettings, requestedOf, sameSettings, specOf } from './facts/requested-settings.ts';
-import { restored } from './facts/proved-settings.ts';
+import {
+  isProved,
+  ownSettings,
+  requestedOf,
+  restored,
+  restoresSettings,
+  sameSettings,
+  type SettingsFacts,
+  specOf,
+} from './facts/settings.ts';
 import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, previousVersion, rollbackPolicy } from './facts/rollback.ts';

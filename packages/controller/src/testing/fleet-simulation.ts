@@ -1,5 +1,5 @@
 /** A fleet for property tests: what becomes of it by what happens, and by plans. */
-import { lockOf } from '../plan/facts/requested-settings.ts';
+import { lockOf } from '../plan/facts/settings.ts';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';

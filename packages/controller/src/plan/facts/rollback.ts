@@ -16,7 +16,7 @@ import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import type { Rollback, ShadowView } from '../../cluster/shadow.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
-import { ownSettings } from './requested-settings.ts';
+import { ownSettings } from './settings.ts';
 import { hasReached } from '../../cluster/state.ts';
 import type { Moment } from './moment.ts';
 

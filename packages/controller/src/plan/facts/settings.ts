@@ -1,5 +1,5 @@
 /**
- * The settings of one host: what its spec requests and what its agent reports. Settings of
+ * The settings of one host: what its spec requests, what its agent reports, and what it has proved. Settings of
  * `spec.versions` are always set, since no workload notices them; the others of a group go on in these
  * states. The class of each change comes from the agent, which asks its host, before anything is set.
  *
@@ -7,23 +7,37 @@
  *     classified   the agent has reported the classes, and waits for more than `allow` covers
  *     changing     `allow` covers some: the agent sets them, restarts services, and confirms
  *     proving      all is in force; the node must be Ready for a while, on the same boot
- *     inForce      nothing is left to do, but perhaps for the next reboot or for a user; `allow: None` is written again, so that
- *                  a later change, such as that of a user which the agent would replace, waits for a grant of its own
+ *     inForce      nothing is left to do, but perhaps for the next reboot or for a user; `allow: None` is written again,
+ *                  so that a later change, such as that of a user which the agent would replace, waits for a grant of
+ *                  its own
  *     failed       the change failed: what was in force before it is set again, once, and stays
  *
  * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets
  * `rollout.resume` later, end it. What needs a reboot is pending until the node has booted: for an update,
- * or for these settings alone, but only once, whatever its agent reports.
+ * or for these settings alone, but only once, whatever its agent reports. What a host has proved is recorded as well, and
+ * is set again when a later change fails:
+ *
+ *     all is proved            each setting that is requested and does not wait is recorded with its value
+ *     a change is granted      a setting that is to be set again to the recorded value is not in force: its record ends
+ *     others are requested     a setting that no longer is, and that the host no longer has of the group: its record ends
+ *     the change fails         the record is requested; for other settings of the group, the values from before the group
  */
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
-import type { Allowed, PendingSetting } from '@brupop/shared/api/shadow';
+import {
+  hashOf,
+  SETTING_CLASSES,
+  type SettingClass,
+  UPDATER_SETTINGS,
+  VERSION_LOCK,
+} from '@brupop/shared/api/settings';
+import type { Allowed, PendingSetting, Setting, SettingsSpec } from '@brupop/shared/api/shadow';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
-import { idleSince } from './deadlines.ts';
-import { restored } from './proved-settings.ts';
-import { failedAt, hashOfSettings, ownSettings, recordedAt, requestedOf, sameSettings } from './requested-settings.ts';
 import { answers } from '../../cluster/state.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { idleSince, isAccepted } from './deadlines.ts';
 import type { Moment } from './moment.ts';
 
 /** How long a node must be Ready with a change since that was seen in force, which is longer than a kubelet that ended counts as running. */
@@ -34,7 +48,7 @@ const CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
 /** What a host at rest may be allowed to set. */
 const AT_REST: ReadonlySet<SettingClass> = new Set(['Live', 'RestartsService']);
 
-export type SettingsState = 'none' | 'requested' | 'classified' | 'changing' | 'proving' | 'inForce' | 'failed';
+type SettingsState = 'none' | 'requested' | 'classified' | 'changing' | 'proving' | 'inForce' | 'failed';
 
 export interface SettingsFacts {
   readonly state: SettingsState;
@@ -243,4 +257,120 @@ export function allowedAtReboot({ pending }: SettingsFacts): Allowed {
 export function covers(allowed: Allowed | undefined, needed: SettingClass): boolean {
   if (allowed === undefined || allowed === 'None') return false;
   return SETTING_CLASSES.indexOf(allowed) >= SETTING_CLASSES.indexOf(needed);
+}
+
+/** The settings that no `spec.versions` asks for. */
+export function ownSettings(settings: readonly Setting[]): readonly Setting[] {
+  return settings.filter(({ key }) => !UPDATER_SETTINGS.includes(key));
+}
+
+function updaterSettings(settings: readonly Setting[]): readonly Setting[] {
+  return settings.filter(({ key }) => UPDATER_SETTINGS.includes(key));
+}
+
+/** Most nodes have none, and each plan asks for all nodes. */
+const HASH_OF_NONE = hashOf([]);
+
+export function hashOfSettings(settings: readonly Setting[]): string {
+  const own = ownSettings(settings);
+  return own.length === 0 ? HASH_OF_NONE : hashOf(own.map(({ key, value }) => [key, value]));
+}
+
+export function sameSettings(a: readonly Setting[], b: readonly Setting[]): boolean {
+  const texts = new Set(b.map(textOf));
+  return a.length === b.length && a.every((one) => texts.has(textOf(one)));
+}
+
+function textOf({ key, value, owner, force = false }: Setting): string {
+  return JSON.stringify([key, value, owner, force]);
+}
+
+export function requestedOf({ spec }: Pick<ShadowView, 'spec'>): readonly Setting[] {
+  return spec.settings?.leaves ?? [];
+}
+
+/** The spec for settings; null: none are requested, and none wait to be restored. */
+export function specOf(settings: readonly Setting[], allow: Allowed): SettingsSpec | null {
+  return settings.length === 0 && allow === 'None' ? null : { leaves: settings, allow };
+}
+
+/** The version that the host is locked to by its spec. */
+export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
+  const value = requestedOf(shadow).find(({ key }) => key === VERSION_LOCK)?.value;
+  return value === undefined ? undefined : String(JSON.parse(value));
+}
+
+/** Returns when settings with this hash failed on the node; undefined: they did not, or a user has accepted it. */
+function failedAt({ record }: ShadowView, hash: string, policy: UpdatePolicy, now: Moment): number | undefined {
+  return recordedAt(record.settingsFailed, hash, policy, now);
+}
+
+/** Returns the time of a record of these settings; undefined also when a user has accepted it. */
+function recordedAt(
+  record: NodeRecord['settingsFailed'],
+  hash: string,
+  policy: UpdatePolicy,
+  now: Moment,
+): number | undefined {
+  if (record?.hash !== hash) return undefined;
+  const at = parseTime(record.at);
+  return at === undefined || isAccepted(at, policy, now) ? undefined : at;
+}
+
+/** Settings that failed on this node are no longer requested of it. */
+export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: Moment): UpdatePolicy {
+  const { settings } = policy;
+  if (ownSettings(settings).length === 0) return policy;
+  const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;
+  return isFailed ? restored(policy, shadow) : policy;
+}
+
+/** The policy with what was in force before a change that has failed: what the host has last proved, if anything. */
+export function restored(policy: UpdatePolicy, shadow: ShadowView): UpdatePolicy {
+  return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow)] };
+}
+
+/** Of the group whose settings have failed; none if these settings were proved before. */
+function provedSettings(failed: readonly Setting[], { record }: ShadowView): readonly Setting[] {
+  const owner = ownSettings(failed)[0]?.owner ?? '';
+  const found = (record.settingsProved ?? []).map(([key, value]): Setting => ({ key, value, owner }));
+  return hashOfSettings(found) === hashOfSettings(failed) ? [] : found;
+}
+
+/** A record that is larger is not written: after a failure the host then gets what it had before the group. */
+const MAX_PROVED_CHARS = 16_384;
+
+type Proved = NodeRecord['settingsProved'];
+
+/** What is recorded when the settings of a host are proved. For settings that still wait, such as for a reboot, the former value is kept. */
+export function provedNow(shadow: ShadowView): Proved {
+  const waiting = waitingIn(shadow);
+  const before = shadow.record.settingsProved ?? [];
+  const proved = ownSettings(requestedOf(shadow)).map(({ key, value }): [string, string] => [key, value]);
+  return bounded([...proved.filter(([key]) => !waiting.has(key)), ...before.filter(([key]) => waiting.has(key))]);
+}
+
+/** The record when settings are about to be set. If the host has lost a setting, a failure restores what it has now. */
+export function provedAtGrant(shadow: ShadowView, settings: readonly Setting[]): Proved {
+  const waiting = waitingIn(shadow);
+  const before = shadow.record.settingsProved ?? [];
+  const isLost = ([key, value]: readonly [string, string]): boolean =>
+    waiting.has(key) && settings.some((one) => one.key === key && one.value === value);
+  return bounded(before.filter((one) => !isLost(one)));
+}
+
+/** The record when other settings are requested. What a user has replaced on the host since it was dropped is not restored. */
+export function provedAtChange(shadow: ShadowView): Proved {
+  const { records = [] } = shadow.status?.settings ?? {};
+  const known = new Set([...requestedOf(shadow), ...records].map(({ key }) => key));
+  return bounded((shadow.record.settingsProved ?? []).filter(([key]) => known.has(key)));
+}
+
+function waitingIn({ status }: ShadowView): ReadonlySet<string> {
+  const { pending = [], conflicts = [] } = status?.settings ?? {};
+  return new Set([...pending.map(({ key }) => key), ...conflicts]);
+}
+
+function bounded(leaves: NonNullable<Proved>): Proved {
+  return leaves.length === 0 || JSON.stringify(leaves).length > MAX_PROVED_CHARS ? undefined : leaves;
 }
