@@ -21,6 +21,7 @@ import {
   agentNotConnected,
   agentNotResponding,
   blockedDrain,
+  CHANGING,
   checkFailed,
   goingBack,
   hostLocked,
@@ -28,14 +29,15 @@ import {
   notConfigured,
   notDrained,
   overdue,
-  rebooting,
   type ProgressingCondition,
+  rebooting,
   runsHooks,
   staged,
   unchecked,
   updating,
   upToDate,
   waiting,
+  whyNotInForce,
 } from './condition.ts';
 import { estimateFor, expectedMs, failures } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
@@ -59,7 +61,6 @@ import {
   restoresSettings,
   sameSettings,
 } from './facts/settings.ts';
-import { CHANGING, whyNotInForce } from './settings-problem.ts';
 import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
 import type { Moment } from './facts/moment.ts';
 

@@ -1,15 +1,18 @@
+/**
+ * The words of the condition Progressing of a shadow: what its node does, or why it waits or has failed; among these, why
+ * a host does not have the settings that its group requests, or still has those of an earlier group. A message stays the
+ * same as long as what it says holds, since each other one is a write.
+ */
 import { type LastOperation, RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
-import type { EventSource } from '@brupop/shared/kube/events';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf, printable } from '@brupop/shared/runtime/errors';
-import type { NodePair } from '../cluster/snapshot.ts';
+import { hasReached } from '../cluster/state.ts';
 import { limitMs } from './facts/deadlines.ts';
 import { monitoringOf } from './facts/health.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
-import { eventOn } from './spec-change.ts';
 import type { TransitionInput } from './transition.ts';
-import { hasReached } from '../cluster/state.ts';
+import { allowedAtReboot, CHANGE_LIMIT, isChanging, isComplete, type SettingsFacts } from './facts/settings.ts';
 
 export interface ProgressingCondition {
   readonly status: 'True' | 'False';
@@ -180,16 +183,6 @@ function quoted(last: LastOperation | undefined): string {
   return message === '' || !isCurrent ? '' : `. The agent's latest message: ${message.slice(0, MAX_MESSAGE)}`;
 }
 
-/** Returns the Event of a deadline that was missed, once for each step. */
-export function deadlineEvent(
-  { node, shadow }: NodePair,
-  { reason, message }: ProgressingCondition,
-): EventSource | undefined {
-  const { state, state_transition_timestamp: since } = shadow.spec;
-  if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason) return undefined;
-  return eventOn(node, shadow, { reason, message, key: `${shadow.metadata.uid}/${state}/${since ?? ''}` });
-}
-
 function progressing(status: ProgressingCondition['status'], reason: Reason, message: string): ProgressingCondition {
   return {
     status,
@@ -205,4 +198,60 @@ export function transitionTime(
   now: number,
 ): string {
   return before?.status === status ? before.lastTransitionTime : rfc3339(now);
+}
+
+export const CHANGING: Blocked = {
+  reason: 'ChangingSettings',
+  message: 'Other settings of its host are being proved; see status.settings of its BottlerocketShadow',
+};
+
+/** Undefined: the host has the settings, or they were requested just now. */
+export function whyNotInForce(facts: SettingsFacts | undefined): Blocked | undefined {
+  if (facts === undefined || isComplete(facts) || facts.state === 'requested') return undefined;
+  if (isChanging(facts)) return CHANGING;
+  const [reason, message] = problemOf(facts);
+  return { reason, message };
+}
+
+function problemOf(facts: SettingsFacts): readonly [reason: Reason, message: string] {
+  const { state, isLate, conflicts } = facts;
+  const pending = keysOf(facts.pending);
+  const refused = facts.pending.find((one) => one.class === 'Refused');
+  if (state === 'failed') return ['HostSettingsNotApplied', FAILED];
+  if (isLate === true) return ['HostSettingsNotApplied', state === 'changing' ? NOT_RESTORED : NOT_READY];
+  if (refused !== undefined)
+    return [
+      'HostSettingsNotApplied',
+      `${refused.key} cannot be set, so no setting of its group is set: ${refused.reason}`,
+    ];
+  if (conflicts.length > 0)
+    return ['SettingsConflict', `A user has set other values on its host: ${named(conflicts)}; ${RESOLVE}`];
+  if (facts.isRebooted && allowedAtReboot(facts) === 'NeedsReboot')
+    return [
+      'HostSettingsNotApplied',
+      `The node was rebooted for settings that its host still reports as pending: ${pending}`,
+    ];
+  return ['ChangingSettings', `Its host has not set ${pending === '' ? 'its settings' : pending} yet; ${WAITS}`];
+}
+
+const FAILED =
+  'The settings of its group failed, and the former ones are requested of its host again; status.settings of its ' +
+  'BottlerocketShadow has what is still pending, and an Event SettingsFailed on the Node has the cause. ' +
+  'Change spec.settings of the group, or set spec.rollout.resume of the BrupopConfig to the current time to try again';
+const NOT_RESTORED =
+  `Its host has not restored the former values within ${CHANGE_LIMIT}, and its agent keeps retrying; ` +
+  'see status.settings of its BottlerocketShadow, and the log of the agent';
+const NOT_READY = `Its settings have changed, and the Node is not Ready ${CHANGE_LIMIT} later`;
+const RESOLVE = 'remove them there, or set spec.settingsConflicts of the group to Force';
+const WAITS = 'the condition SettingsApplied of its BottlerocketNodeGroup says what they wait for';
+
+const MAX_KEYS = 5;
+
+function keysOf(pending: SettingsFacts['pending']): string {
+  return named(pending.map(({ key }) => key));
+}
+
+function named(keys: readonly string[]): string {
+  const more = keys.length > MAX_KEYS ? [`${keys.length - MAX_KEYS} more`] : [];
+  return [...keys.slice(0, MAX_KEYS), ...more].join(', ');
 }

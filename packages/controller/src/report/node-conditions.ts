@@ -2,9 +2,10 @@
 import type { EventSource } from '@brupop/shared/kube/events';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { isPair, type Snapshot } from '../cluster/snapshot.ts';
+import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
-import { deadlineEvent, type ProgressingCondition } from '../plan/condition.ts';
+import type { ProgressingCondition } from '../plan/condition.ts';
+import { eventOn } from '../plan/spec-change.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { type Health, healthOf } from './reconciliation.ts';
 import { keptEvent, waitEvent } from './wait-events.ts';
@@ -44,6 +45,13 @@ function nodeCondition(
   const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
   const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
   return { shadow, node, progressing, health, event, group: group?.name ?? '' };
+}
+
+/** The Event of a deadline that was missed, once for each step. */
+function deadlineEvent({ node, shadow }: NodePair, { reason, message }: ProgressingCondition): EventSource | undefined {
+  const { state, state_transition_timestamp: since } = shadow.spec;
+  if (reason !== 'DeadlineExceeded' || shadow.progressing?.reason === reason) return undefined;
+  return eventOn(node, shadow, { reason, message, key: `${shadow.metadata.uid}/${state}/${since ?? ''}` });
 }
 
 /** The condition of a lost node says so, whether or not its deadline has passed, and a user has to look at the host. */
