@@ -7,7 +7,7 @@ import type { Decision } from '../plan/assess.ts';
 import { allowedAtReboot, type SettingsFacts } from '../plan/facts/settings.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { Blocked } from '../plan/gates/reasons.ts';
-import type { Grants } from '../plan/settings-rollout.ts';
+import type { Grants } from '../plan/plan.ts';
 
 export interface GroupSettings {
   /** The nodes to which each of these applies, by name. */

@@ -9,7 +9,7 @@ import type { AwaitedGroup } from '../plan/group-order.ts';
 import { type GroupMetadata, NO_METADATA, type NodeMetadataPlan } from '../upkeep/node-metadata.ts';
 import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
-import type { Grants } from '../plan/settings-rollout.ts';
+import type { Grants } from '../plan/plan.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
 export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
