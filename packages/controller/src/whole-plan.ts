@@ -3,7 +3,7 @@
  * same snapshot and time give the same result. `controller.ts` calls {@link wholePlan} in each reconcile, and `apply/` sends it.
  */
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
-import { lookUpsOf, timesOf } from './plan/look-ups.ts';
+import { checkWork, lookUpsOf, timesOf } from './plan/look-ups.ts';
 import type { Assessment } from './plan/assess.ts';
 import { Kept } from './plan/facts/moment.ts';
 import type { NodeFacts } from './plan/fleet.ts';
@@ -24,9 +24,10 @@ export class KeptFacts implements KeptOfPlan {
 /** @param kept - of this process; without it, everything is found anew */
 export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts()): WholePlan {
   const decided = plan(snapshot, now, kept);
+  const checks = checkWork(decided);
   const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.cleanups);
   const report = reportOf(decided, upkeep, snapshot);
-  const { specs, moreSpecs, taints, checks } = decided;
+  const { specs, moreSpecs, taints } = decided;
   const times = [
     ...timesOf(decided, snapshot),
     ...upkeepTimes,

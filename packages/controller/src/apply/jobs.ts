@@ -18,7 +18,7 @@ import type { NodeView } from '../cluster/node.ts';
 import { cronJobPath } from '../cluster/probes.ts';
 import { isRefusal } from '../cluster/refusals.ts';
 import { readShadow } from '../cluster/shadow.ts';
-import type { CheckWork, NodeJobs } from '../plan/check-work.ts';
+import type { CheckWork, NodeJobs } from '../plan/look-ups.ts';
 import type { JobRun, WrittenJobs } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 import { shadowPath } from './shadows.ts';

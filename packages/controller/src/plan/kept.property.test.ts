@@ -22,7 +22,7 @@ import {
 } from '../testing/objects.ts';
 import { badRelease, freeze, type Happening, story } from '../testing/stories.ts';
 import { KeptFacts, wholePlan as plan } from '../whole-plan.ts';
-import type { CheckWork } from './check-work.ts';
+import type { CheckWork } from './look-ups.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;

@@ -1,21 +1,36 @@
 /**
- * What a plan asks of Kubernetes, so that the next one knows more, and when the next one is due even if nothing changes.
+ * What a plan asks of Kubernetes, so that the next one knows more: which pods to list, which checks to evaluate, and for
+ * checks and hooks which Jobs to read, to record and to create; and when the next plan is due even if nothing changes.
  * Gates ask while they decide, so this is taken when all of them have been asked.
  */
+import type { EventSource } from '@brupop/shared/kube/events';
 import type { MembersWanted } from '../cluster/member-pods.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
+import { isPair, type NodePair, type Snapshot, staleCheckTimes } from '../cluster/snapshot.ts';
+import type { JobRef } from '../cluster/checks.ts';
+import type { Probe } from '../cluster/probes.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { isUnderWay } from '../cluster/state.ts';
 import type { Decision } from './assess.ts';
+import { MAX_LOOK_UPS } from './facts/drainability.ts';
 import type { FleetState } from './fleet.ts';
 import type { QuorumCount } from './facts/quorums.ts';
+import {
+  currentAttempt,
+  hasHooksLeft,
+  type JobProgress,
+  type JobRun,
+  recordsOf,
+  withoutHooks,
+  written,
+  type WrittenJobs,
+} from './facts/jobs.ts';
+import { eventOn } from './spec-change.ts';
 
 interface Decided {
   readonly decisions: readonly Decision[];
   readonly fleetState: FleetState;
 }
-
-/** Nodes whose pods are listed after one plan. */
-export const MAX_LOOK_UPS = 10;
 
 export interface LookUps {
   /** Nodes whose pods are to be listed, the longest unseen first. */
@@ -65,4 +80,63 @@ export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }:
     policy.rollout.resumeMs,
     ...staleCheckTimes(watchLags, now),
   ];
+}
+
+/** The Jobs of one node. */
+export interface NodeJobs {
+  readonly shadow: ShadowView;
+  readonly node: NodeView;
+  /** What is recorded; undefined: that stays. */
+  readonly records: WrittenJobs | undefined;
+  readonly event: EventSource | undefined;
+  /** Created once they are recorded. */
+  readonly start: readonly JobRun[];
+  /** Recorded, and not created yet. */
+  readonly create: readonly JobRun[];
+}
+
+export interface CheckWork {
+  readonly evaluate: readonly Probe[];
+  readonly read: readonly JobRef[];
+  readonly nodes: readonly NodeJobs[];
+  /** The attempts whose Jobs may still be needed. */
+  readonly attempts: ReadonlySet<string>;
+}
+
+export function checkWork({ decisions, fleetState }: Decided): CheckWork {
+  const { checks, policy } = fleetState;
+  const shadows = decisions.flatMap(({ managedNode: { shadow } }) => shadow ?? []);
+  const current = shadows.filter(
+    (shadow) => isUnderWay(shadow) || (shadow.record.jobs !== undefined && hasHooksLeft({ shadow, policy })),
+  );
+  return {
+    evaluate: checks.due,
+    read: decisions.flatMap(({ jobs }) => jobs?.read ?? []),
+    nodes: decisions.flatMap(nodeJobs),
+    attempts: new Set(current.map(currentAttempt)),
+  };
+}
+
+/** A spec that is written for the node comes first. */
+function nodeJobs({ managedNode, change, jobs }: Decision): NodeJobs[] {
+  if (jobs === undefined || change !== undefined || !isPair(managedNode)) return [];
+  const { shadow, node } = managedNode;
+  const { start, create } = jobs;
+  const records = recordsNow(jobs, shadow);
+  const isSame = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow)));
+  if (isSame && create.length === 0) return [];
+  return [{ shadow, node, records: isSame ? undefined : records, event: hookEvent(jobs, managedNode), start, create }];
+}
+
+/** The hooks after the update are over when nothing is left to run. */
+function recordsNow({ isDone, records, start }: JobProgress, shadow: ShadowView): WrittenJobs {
+  if (isDone && !isUnderWay(shadow)) return written(withoutHooks(records));
+  return written(new Map([...records, ...start.map(({ key }): [string, string] => [key, 'Started'])]));
+}
+
+/** What ends an update has an Event of its own. */
+function hookEvent({ failed }: JobProgress, { node, shadow }: NodePair): EventSource | undefined {
+  if (failed === undefined || isUnderWay(shadow)) return undefined;
+  const { run, message } = failed;
+  return eventOn(node, shadow, { reason: 'HookFailed', message, key: run.jobName });
 }

@@ -21,11 +21,10 @@
 import type { Allowed } from '@brupop/shared/api/shadow';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type Snapshot } from '../cluster/snapshot.ts';
-import { checkWork, type CheckWork } from './check-work.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
-import type { Drainable } from './facts/drainability.ts';
+import { type Drainable, MAX_LOOK_UPS } from './facts/drainability.ts';
 import { allowedAtReboot } from './facts/settings.ts';
 import {
   fleetInput,
@@ -41,7 +40,6 @@ import { whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/quorums.ts';
 import { type Blocked, type Candidate, firstOf, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
-import { MAX_LOOK_UPS } from './look-ups.ts';
 import { grant, startSpec } from './transition.ts';
 import type { Kept } from './facts/moment.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
@@ -62,7 +60,6 @@ export interface Plan extends Specs {
   /** The settings that hosts may be given now. */
   readonly grants: Grants;
   readonly taints: readonly TaintChange[];
-  readonly checks: CheckWork;
 }
 
 interface Specs {
@@ -99,7 +96,6 @@ export function plan(snapshot: Snapshot, now: number, kept: KeptOfPlan): Plan {
     grants,
     ...specsOf(decisions),
     taints: decisions.flatMap(taintChanges),
-    checks: checkWork(decisions, fleetState),
   };
 }
 

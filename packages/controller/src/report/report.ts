@@ -4,7 +4,7 @@ import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
 import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
-import type { LookUps } from '../plan/look-ups.ts';
+import type { CheckWork, LookUps } from '../plan/look-ups.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Upkeep } from '../upkeep/upkeep.ts';
 import { type Forecast, forecastOf } from './forecast.ts';
@@ -32,11 +32,8 @@ export interface Report extends Rollout {
 
 /** Everything that was decided of one snapshot, and what is reported of it. */
 export interface WholePlan
-  extends
-    Pick<Plan, 'specs' | 'moreSpecs' | 'taints' | 'checks'>,
-    Omit<Upkeep, 'asksFor' | 'upkeepTimes'>,
-    LookUps,
-    Report {
+  extends Pick<Plan, 'specs' | 'moreSpecs' | 'taints'>, Omit<Upkeep, 'asksFor' | 'upkeepTimes'>, LookUps, Report {
+  readonly checks: CheckWork;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
 }
