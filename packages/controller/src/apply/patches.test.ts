@@ -10,9 +10,8 @@ import { readRecord, recordText } from '@brupop/shared/api/record';
 import { RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
-import type { Transition } from '../plan/outcomes.ts';
+import { idle, startSpec, type Transition } from '../plan/transition.ts';
 import { type SpecChange, specChange } from '../plan/spec-change.ts';
-import { idle, startSpec } from '../plan/transition.ts';
 import {
   ago,
   aNode,

@@ -1,6 +1,5 @@
-import type { Outcome, Transition } from '../plan/outcomes.ts';
+import { idle, type Outcome, startSpec, type Transition } from '../plan/transition.ts';
 import { specChange } from '../plan/spec-change.ts';
-import { idle, startSpec } from '../plan/transition.ts';
 import { ago, aNode, aShadow, failure, MINUTE, NEW, NOW, OLD, POLICY, underWay } from '../testing/objects.ts';
 import { lineOf } from './spec-lines.ts';
 import { Moment } from '../plan/facts/moment.ts';

@@ -2,7 +2,7 @@
 import type { LogLevel } from '@brupop/shared/runtime/log';
 import { attemptIn } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
-import type { Outcome } from '../plan/outcomes.ts';
+import type { Outcome } from '../plan/transition.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { transitionOf } from '../plan/transition-facts.ts';
 

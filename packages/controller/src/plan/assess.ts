@@ -50,7 +50,7 @@ import { fleetInput, type FleetState, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/checks.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
-import type { Transition } from './outcomes.ts';
+import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
 import {
   awaitsRestore,
   grantable,
@@ -61,7 +61,6 @@ import {
   restoresSettings,
   sameSettings,
 } from './facts/settings.ts';
-import { idle, needsPods, transition, type TransitionInput } from './transition.ts';
 import type { Moment } from './facts/moment.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';

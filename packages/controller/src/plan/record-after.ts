@@ -25,7 +25,7 @@ import {
   requestedOf,
 } from './facts/settings.ts';
 import { type Reason, traitsOf } from './gates/reasons.ts';
-import type { Transition } from './outcomes.ts';
+import type { Transition } from './transition.ts';
 
 /** Fields with undefined are removed. */
 type Changes = Partial<NodeRecord>;

@@ -13,7 +13,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { recordAfter } from './record-after.ts';
 import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
-import type { Outcome, Transition } from './outcomes.ts';
+import type { Outcome, Transition } from './transition.ts';
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
 export const EVENT_REASONS = [

@@ -11,9 +11,8 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import type { Outcome, Transition } from './outcomes.ts';
+import { idle, type Outcome, startSpec, type Transition } from './transition.ts';
 import { specChange, type SpecChange } from './spec-change.ts';
-import { idle, startSpec } from './transition.ts';
 import { stepSeconds, transitionOf } from './transition-facts.ts';
 import { Moment } from './facts/moment.ts';
 

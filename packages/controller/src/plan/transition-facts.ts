@@ -11,7 +11,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { hasStarted, isUnderWay } from '../cluster/state.ts';
 import { failureAtEnd } from './facts/failed-nodes.ts';
-import type { Outcome } from './outcomes.ts';
+import type { Outcome } from './transition.ts';
 import type { SpecChange } from './spec-change.ts';
 
 interface TransitionFacts {

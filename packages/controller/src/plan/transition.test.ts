@@ -25,8 +25,7 @@ import { Checks } from './facts/evaluations.ts';
 import { Quorums } from './facts/quorums.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './gates/reasons.ts';
-import type { Transition } from './outcomes.ts';
-import { transition } from './transition.ts';
+import { type Transition, transition } from './transition.ts';
 import { Moment } from './facts/moment.ts';
 
 const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });
