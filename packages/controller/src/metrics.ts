@@ -13,8 +13,7 @@ import { METRICS } from './metrics-table.ts';
 import { budgetLeft, type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
 import type { WholePlan } from './whole-plan.ts';
 import type { Rollout } from './report/rollout.ts';
-import type { SpecChange } from './plan/spec-change.ts';
-import { stepSeconds, transitionOf } from './plan/transition-facts.ts';
+import { type SpecChange, stepSeconds, transitionOf } from './plan/spec-change.ts';
 
 const STEPS = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
 

@@ -3,8 +3,7 @@ import type { LogLevel } from '@brupop/shared/runtime/log';
 import { attemptIn } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import type { Outcome } from '../plan/transition.ts';
-import type { SpecChange } from '../plan/spec-change.ts';
-import { transitionOf } from '../plan/transition-facts.ts';
+import { type SpecChange, transitionOf } from '../plan/spec-change.ts';
 
 interface Line {
   readonly level: LogLevel;

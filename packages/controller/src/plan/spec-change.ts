@@ -1,19 +1,27 @@
 /**
- * A change of a spec with all that is written with it: the annotations, and the Event on the Node.
- * `transition.ts` and `plan.ts` decide on a {@link Transition}; `plan.ts` completes it to a
+ * A change of a spec with all that goes with it: the record, the Event on the Node, and what it says about its update, for
+ * the log and for metrics. `transition.ts` and `plan.ts` decide on a {@link Transition}; `plan.ts` completes it to a
  * {@link SpecChange}, which `apply/` only sends.
+ *
+ * An agent may report any version and any error code, so codes are only those of this release; `metrics.ts` bounds the
+ * versions. Which version the node ran before its reboot is in the record since the start, since a new leader could not
+ * know it and the agent reports the new one by then.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
-import { sameVersion } from '@brupop/shared/api/version';
+import { isVersion, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import type { NodeRecord } from '@brupop/shared/api/record';
-import type { PendingSetting, Setting } from '@brupop/shared/api/shadow';
+import type { PendingSetting, Setting, ShadowState } from '@brupop/shared/api/shadow';
+import { isErrorCode } from '@brupop/shared/api/error-codes';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
+import { hasStarted, isUnderWay } from '../cluster/state.ts';
 import { recordAfter } from './record-after.ts';
 import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
 import type { Outcome, Transition } from './transition.ts';
+import { failureAtEnd } from './facts/failed-nodes.ts';
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
 export const EVENT_REASONS = [
@@ -37,7 +45,7 @@ export const EVENT_REASONS = [
   'OutOfService',
   'OutOfServiceEnded',
 ] as const;
-export type EventReason = (typeof EVENT_REASONS)[number];
+type EventReason = (typeof EVENT_REASONS)[number];
 
 const WARNINGS: ReadonlySet<EventReason> = new Set([
   'UpdateFailed',
@@ -201,4 +209,60 @@ function pendingOf({ status }: ShadowView): readonly PendingSetting[] {
 function otherVersion(status: ShadowView['status']): string {
   const { target_version: offered = '', current_version: running } = status ?? {};
   return offered === '' || sameVersion(offered, running) ? 'no other version' : offered;
+}
+
+interface TransitionFacts {
+  /** The version that the node ran when the update started; empty: unknown, or the change concerns no update. */
+  readonly from: string;
+  readonly to: string;
+  /** The state that the spec goes to. */
+  readonly state: ShadowState;
+  readonly outcome: Outcome;
+  /** Why an update ended without a success: an error code or a reason. */
+  readonly code: string;
+}
+
+type Change = Pick<SpecChange, 'shadow' | 'node' | 'spec' | 'outcome' | 'because'>;
+
+export function transitionOf(change: Change): TransitionFacts {
+  const { shadow, spec, outcome } = change;
+  const { version } = outcome === 'Started' ? spec : shadow.spec;
+  const from = named(startedFrom(change));
+  return { from, to: named(version ?? ''), state: spec.state, outcome, code: CODES[outcome]?.(change) ?? '' };
+}
+
+function startedFrom({ shadow, outcome }: Change): string {
+  const { record, status } = shadow;
+  if (outcome === 'Started') return status?.current_version ?? '';
+  return isUnderWay(shadow) && hasStarted(shadow) ? (record.from ?? '') : '';
+}
+
+function named(version: string): string {
+  return isVersion(version) ? releaseOf(version) : '';
+}
+
+const CODES: Partial<Record<Outcome, (change: Change) => string>> = {
+  Failed: ({ shadow }) => reportedCode(shadow),
+  Cancelled: missed,
+  Reverting: missed,
+  CheckFailed: missed,
+  Deferred: ({ because }) => because?.reason ?? 'DrainBlocked',
+  Withdrawn: () => 'VersionNotOffered',
+};
+
+function missed({ shadow, node, because }: Change): string {
+  return failureAtEnd(shadow, node, because?.reason) ?? 'DeadlineExceeded';
+}
+
+function reportedCode({ status }: ShadowView): string {
+  const { errorCode = '' } = status?.lastOperation ?? {};
+  return errorCode === '' || isErrorCode(errorCode) ? errorCode : 'other';
+}
+
+/** How long the step took that this change completes, by the times that controllers wrote. */
+export function stepSeconds({ shadow, spec, outcome }: Change): number | undefined {
+  if (!isUnderWay(shadow) || (outcome !== 'Advanced' && outcome !== 'Succeeded')) return undefined;
+  const since = shadow.times.stateSince;
+  const end = parseTime(spec.state_transition_timestamp);
+  return since === undefined || end === undefined || end < since ? undefined : (end - since) / 1000;
 }

@@ -12,8 +12,7 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import { idle, type Outcome, startSpec, type Transition } from './transition.ts';
-import { specChange, type SpecChange } from './spec-change.ts';
-import { stepSeconds, transitionOf } from './transition-facts.ts';
+import { specChange, type SpecChange, stepSeconds, transitionOf } from './spec-change.ts';
 import { Moment } from './facts/moment.ts';
 
 const STARTED = { startedAt: ago(10 * MINUTE), from: OLD };
