@@ -16,7 +16,7 @@ import { type ChecksView, isResult, JOB_SLACK_MS, type JobRef, type JobResult } 
 import { nodeOf, type ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
-import { recordedMembers } from './quorum-records.ts';
+import { recordedMembers } from './quorum-members.ts';
 import type { Moment } from './moment.ts';
 
 /** A Job that an update needs. */

@@ -26,25 +26,23 @@ import { type NodeView, skippedBy } from '../../cluster/node.ts';
 import { isSettled, isStaging } from '../../cluster/state.ts';
 import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
 import {
+  type AskedNode,
   atRisk,
+  countsStaticPods,
   type CountWithout,
   describe,
-  type MemberWait,
-  notListed,
-  whyUncountable,
-  whoIs,
-  whyTooFew,
-} from './quorum-count.ts';
-import { QuorumLists } from './quorum-lists.ts';
-import {
-  type AskedNode,
-  countsStaticPods,
   isSelectedBy,
   type Member,
+  type MemberWait,
   type NodesByName,
+  notListed,
+  QuorumLists,
+  QuorumRecords,
+  whoIs,
   whyAway,
+  whyTooFew,
+  whyUncountable,
 } from './quorum-members.ts';
-import { QuorumRecords } from './quorum-records.ts';
 
 /** A check that has to pass before a node with a member goes. */
 export interface QuorumCheck {

@@ -8,7 +8,7 @@
  */
 import { type Checks, failedOf, probesOf, templatesOf } from '../facts/evaluations.ts';
 import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
-import { recordedMembers } from '../facts/quorum-records.ts';
+import { recordedMembers } from '../facts/quorum-members.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Blocked, Gate } from './reasons.ts';
