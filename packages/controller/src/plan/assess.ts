@@ -47,7 +47,7 @@ import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/healt
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { type Drainable, mayBeDrained } from './facts/drainability.ts';
 import { fleetInput, type FleetState, policyFor } from './fleet.ts';
-import { beforeDrain } from './gates/checks.ts';
+import { beforeDrain } from './gates/applications.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
 import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';

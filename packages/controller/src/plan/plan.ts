@@ -37,7 +37,7 @@ import {
 } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { whyNot } from './gates/index.ts';
-import { goesBeforeLast, quorumKeptOtherwise } from './gates/quorums.ts';
+import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';
 import { type Blocked, type Candidate, firstOf, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { grant, startSpec } from './transition.ts';

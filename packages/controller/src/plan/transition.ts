@@ -46,7 +46,7 @@ import {
 import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { isRollbackWanted, previousVersion, rollbackPolicy } from './facts/rollback.ts';
-import { beforeDrain } from './gates/checks.ts';
+import { beforeDrain } from './gates/applications.ts';
 import type { Moment } from './facts/moment.ts';
 
 export type Outcome =

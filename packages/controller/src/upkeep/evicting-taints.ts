@@ -23,7 +23,7 @@ import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';
 import { notSkipped } from '../plan/gates/node.ts';
-import { quorumKeptOtherwise } from '../plan/gates/quorums.ts';
+import { quorumKeptOtherwise } from '../plan/gates/applications.ts';
 import { firstOf } from '../plan/gates/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 

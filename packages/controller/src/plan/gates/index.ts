@@ -6,7 +6,7 @@
  * A rollback holds its slot, and what it goes back to was good: only what makes any disruption unsafe or impossible stops
  * it, at its start as before its drain.
  */
-import { checksPass } from './checks.ts';
+import { checksPass, quorumKept, quorumKeptByDrain, workloadsReady } from './applications.ts';
 import {
   capacity,
   clockRight,
@@ -38,10 +38,8 @@ import {
   validVersion,
   writable,
 } from './node.ts';
-import { quorumKept, quorumKeptByDrain } from './quorums.ts';
 import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
 import { backoff, notRolledBack } from './retry.ts';
-import { workloadsReady } from './workloads.ts';
 
 type Point = 'Start' | 'Drain' | 'StartOfRollback' | 'DrainOfRollback';
 

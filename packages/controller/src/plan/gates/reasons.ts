@@ -119,6 +119,10 @@ export function specRejected(writeRejection: string): Blocked {
   return { reason: 'SpecWriteRejected', message: `The spec could not be written: ${writeRejection}` };
 }
 
+export function failureReason(kind: 'check' | 'hook'): 'CheckFailed' | 'HookFailed' {
+  return kind === 'check' ? 'CheckFailed' : 'HookFailed';
+}
+
 /** A managed node that is to run another version than it does, or to reboot. */
 export interface Candidate extends NodePair {
   readonly status: ShadowStatus;

@@ -10,8 +10,7 @@ import { attempts, failures } from '../facts/attempts.ts';
 import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
-import { failureReason } from './checks.ts';
-import { type Blocked, type Candidate, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
+import { type Blocked, type Candidate, failureReason, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
 import type { Moment } from '../facts/moment.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */

@@ -1,0 +1,147 @@
+/**
+ * Gates about what runs on the nodes: workloads, checks, and the sets of `spec.quorums`.
+ *
+ * Workloads, off by default: those whose pods the drain of a node evicts must have all of their pods now. The next list
+ * of the pods answers it, which takes a moment.
+ *
+ * Checks before an update, and before its drain: a query or an alert keeps nodes from starting; a Job runs when the
+ * node is staged and everything else allows its drain:
+ *
+ *     queries, alerts and templates of Jobs -- all pass --> Jobs of checks -- all pass --> hooks, one by one --> drain
+ *
+ * Whatever does not pass defers the update. A query is asked again all the time, a Job has one chance in each attempt.
+ *
+ * Sets with a member on the node: a majority has to be left without it, and the checks of the set have to pass. Both
+ * are asked at the start and before the drain, also on the way back to the previous version.
+ */
+import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import type { Workloads } from '../facts/workloads.ts';
+import { type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/evaluations.ts';
+import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
+import { type AskedNode, atRisk, recordedMembers } from '../facts/quorum-members.ts';
+import type { Moment } from '../facts/moment.ts';
+import type { Drains } from '../facts/drainability.ts';
+import type { Quorums } from '../facts/quorums.ts';
+import { type Blocked, failureReason, type Gate, type GateInput, traitsOf } from './reasons.ts';
+import { podsUnknown } from './node.ts';
+
+const MAX_NAMED = 3;
+
+/** Another drain would take a pod more from them. A disruption budget, if there is one, is stricter. */
+export const workloadsReady: Gate = ({ node, policy, workloads, now }) => {
+  if (policy.health.workloads === 'Ignored') return undefined;
+  const found = workloads.belowDesired(node) ?? [];
+  if (found.length > 0) {
+    const which = `${found.slice(0, MAX_NAMED).join(', ')}${found.length > MAX_NAMED ? ' and others' : ''}`;
+    const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
+    return { reason: 'WorkloadsNotReady', message };
+  }
+  return workloads.counts ? undefined : notListed(workloads, now);
+};
+
+function notListed({ problem }: Workloads, now: number): Blocked {
+  if (problem === undefined)
+    return { reason: 'WorkloadsNotReady', message: 'The pods of the cluster are being listed', isUnknown: true };
+  const message = `The pods of the cluster cannot be listed: ${problem}`;
+  return { reason: 'PodListFailed', message, retryAt: now + RETRY_LIST_MS, keepsPosition: true };
+}
+
+interface CheckInput {
+  readonly shadow: ShadowView;
+  readonly policy: UpdatePolicy;
+  readonly checks: Checks;
+  readonly now: Moment;
+}
+
+export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) =>
+  notPassed(policy, checks, quorums.setsOn({ node, pods: drain().pods }));
+
+/** @param quorums - names of the sets with a member on the node */
+function notPassed(policy: UpdatePolicy, checks: Checks, quorums: ReadonlySet<string>): Blocked | undefined {
+  const probes = [...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)];
+  const answers = checks.all(probes);
+  const failed = failedOf(answers);
+  if (failed !== undefined) {
+    const { kind, check } = failed.probe;
+    const what = kind === 'cronJob' ? `The Job of ${check} cannot run` : `The check ${check} does not pass`;
+    return { reason: 'CheckNotPassed', message: `${what}: ${failed.found}` };
+  }
+  const unknown = answers.find(({ latest }) => latest === undefined);
+  if (unknown === undefined) return undefined;
+  return { reason: 'CheckNotPassed', message: `The check ${unknown.probe.check} is being evaluated`, isUnknown: true };
+}
+
+interface BeforeDrain {
+  /** Why the node must not be drained, if known. */
+  readonly blocked: Blocked | undefined;
+  readonly jobs: JobProgress;
+}
+
+/** Judges a staged node that everything else allows to be drained. */
+export function beforeDrain(input: CheckInput): BeforeDrain {
+  const jobs = progressOf(jobsBefore(input), input);
+  const { run, message = '' } = jobs.failed ?? {};
+  if (run === undefined) {
+    const quorums = new Set(recordedMembers(input.shadow).map(({ quorum }) => quorum));
+    return { blocked: notPassed(input.policy, input.checks, quorums), jobs };
+  }
+  return { blocked: { reason: failureReason(run.kind), message }, jobs };
+}
+
+export const quorumKept: Gate = (input) => {
+  const { quorums, isRollback } = input;
+  const asked = askedOf(input);
+  const last = isRollback ? undefined : quorums.whyNotLast(asked);
+  return quorums.whyNotStarted(asked) ?? last ?? quorumChecksPass(input, asked);
+};
+
+/** A member that came meanwhile has had no hook, and nothing would wait for it after the update. */
+export const quorumKeptByDrain: Gate = (input) => {
+  const { quorums, shadow } = input;
+  const asked = askedOf(input);
+  return quorums.whyNotDrained(asked) ?? quorums.records.whyUnrecorded(shadow, asked) ?? quorumChecksPass(input, asked);
+};
+
+interface KnownOfNodes {
+  readonly quorums: Quorums;
+  readonly drains: Drains;
+}
+
+/** For what disrupts a node without an update: its pods, which show whether it has a member, are listed just before. */
+export function quorumKeptOtherwise(known: KnownOfNodes, node: NodeView, policy: UpdatePolicy): Blocked | undefined {
+  if (!known.quorums.isUsed) return undefined;
+  const found = known.drains.of(node, policy);
+  return found.fresh ? known.quorums.whyNotStarted({ node, pods: found.pods }) : podsUnknown(found);
+}
+
+/** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
+export function goesBeforeLast({ quorums, node }: Pick<GateInput, 'quorums' | 'node'>, { reason }: Blocked): void {
+  const { passes, fleetWide, withoutTaint } = traitsOf(reason);
+  if (passes !== 'manual' && fleetWide !== true && withoutTaint !== true) quorums.goesFirst(node);
+}
+
+function askedOf({ node, drain }: GateInput): AskedNode {
+  return { node, pods: drain().pods };
+}
+
+/** Those of the fleet, as are the sets. */
+function quorumChecksPass({ quorums, checks, fleet }: GateInput, asked: AskedNode): Blocked | undefined {
+  const wanted = quorums.checksFor(asked);
+  const probes = probesNamed(
+    fleet,
+    wanted.map(({ check }) => check),
+  );
+  const answers = checks.all(probes);
+  const failed = failedOf(answers);
+  if (failed !== undefined) {
+    const { check } = failed.probe;
+    const { who = '' } = wanted.find((one) => one.check === check) ?? {};
+    return atRisk(`${who} waits for the check ${check}, which does not pass: ${failed.found}`);
+  }
+  const unknown = answers.find(({ latest }) => latest === undefined);
+  if (unknown === undefined) return undefined;
+  return { ...atRisk(`The check ${unknown.probe.check} is being evaluated`), isUnknown: true };
+}
