@@ -1,18 +1,29 @@
 /**
- * The limits of `spec.concurrency`. A {@link Capacity} counts the nodes that hold an update slot, and
- * those that are unavailable for other reasons, in the fleet or in one group, and in each zone of it.
- * {@link Limits} are those of the fleet and of its groups, which hold together. `fleet.ts` fills them;
- * `plan.ts` checks each candidate and reserves a slot for those that start, so that one plan never
- * starts more than the limits allow. Nodes may exceed a limit that was lowered: then no node starts,
- * and {@link nodesOverLimit} names the staged ones that are deferred.
+ * How many nodes may be disrupted at once: the limits of `spec.concurrency`. A {@link Capacity} counts the nodes that
+ * hold an update slot, and those that are unavailable for other reasons, in the fleet or in one group, and in each zone
+ * of it. {@link Limits} are those of the fleet and of its groups, which hold together. `fleet.ts` fills them; `plan.ts`
+ * checks each candidate and reserves a slot for those that start, so that one plan never starts more than the limits
+ * allow. Nodes may exceed a limit that was lowered: then no node starts, and {@link nodesOverLimit} names the staged
+ * ones that are deferred.
+ *
+ * The {@link ControlPlane} keeps its members from being disrupted together: the nodes that run kube-apiserver or etcd
+ * as static pods, which no disruption budget protects. They go one at a time, and only while every other one is well,
+ * whether or not the operator manages it:
+ *
+ *     at the start of an update      no other one holds an update slot, or is not Ready or being deleted
+ *     before the drain of a node     no other one is drained or rebooting, or is not Ready or being deleted
+ *
+ * One that is still cordoned for an update that was given up counts as updating in both. The labels that make a node
+ * such a member cannot be set by kubelets (admission plugin NodeRestriction).
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
-import { isDown, type NodeView, zoneOf } from '../cluster/node.ts';
-import { hasReached, isStaging } from '../cluster/state.ts';
+import { ownedByUs } from '@brupop/shared/node/ownership';
+import { isControlPlane, isDown, type NodeView, zoneOf } from '../cluster/node.ts';
+import { hasReached, isStaging, STATES } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { GroupConcurrency } from '../policy/node-groups.ts';
-import { nodesAtOnce } from '../policy/policy.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 interface Count {
@@ -196,4 +207,64 @@ function canStay({ node, shadow }: NodePair): boolean {
 
 function byProgress(a: NodePair, b: NodePair): number {
   return Number(hasReached(a.shadow)) - Number(hasReached(b.shadow)) || (a.name < b.name ? 1 : -1);
+}
+
+type Asked = { readonly node: NodeView; readonly policy: Pick<UpdatePolicy, 'concurrency'> };
+
+export class ControlPlane {
+  readonly #nodes: readonly NodeView[];
+  /** Names of those that hold an update slot, those that start in this plan included. */
+  readonly #updating: Set<string>;
+  /** Names of those whose drain has begun, those that begin it in this plan included. */
+  readonly #drained: Set<string>;
+
+  /**
+   * @param nodes - all nodes of the cluster
+   * @param slots - the nodes that hold an update slot
+   */
+  constructor(nodes: readonly NodeView[], slots: Iterable<ManagedNode>) {
+    const holders = [...slots];
+    this.#nodes = nodes.filter(isControlPlane);
+    const cordoned = this.#nodes.filter(ownedByUs).map(({ metadata: { name } }) => name);
+    this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
+    this.#drained = new Set([...holders.filter(isDisrupted).map(({ name }) => name), ...cordoned]);
+  }
+
+  /** Returns why this node must not start its update, or restart its services. */
+  whyNotStarted(asked: Asked): Blocked | undefined {
+    return this.#check(asked, this.#updating);
+  }
+
+  /** Returns why this node, which is staged, must not be drained. */
+  whyNotDrained(asked: Asked): Blocked | undefined {
+    return this.#check(asked, this.#drained);
+  }
+
+  starts({ metadata: { name } }: NodeView): void {
+    this.#updating.add(name);
+  }
+
+  drains({ metadata: { name } }: NodeView): void {
+    this.#drained.add(name);
+  }
+
+  #check({ node, policy }: Asked, busy: ReadonlySet<string>): Blocked | undefined {
+    if (policy.concurrency.controlPlane === 'Ignored' || !isControlPlane(node)) return undefined;
+    const others = this.#nodes.filter(({ metadata: { name } }) => name !== node.metadata.name);
+    const down = namesOf(others.filter(isDown).map(({ metadata: { name } }) => name));
+    if (down !== '') return blocked(`not Ready or being deleted: ${down}`);
+    const updating = namesOf(others.map(({ metadata: { name } }) => name).filter((name) => busy.has(name)));
+    return updating === '' ? undefined : blocked(`updating: ${updating}`);
+  }
+}
+
+function blocked(why: string): Blocked {
+  const message =
+    'Nodes of the control plane update one at a time, and only while all others are Ready ' +
+    `(spec.concurrency.controlPlane). Others of them are ${why}`;
+  return { reason: 'WaitingForControlPlane', message };
+}
+
+function isDisrupted({ shadow }: ManagedNode): boolean {
+  return shadow !== undefined && STATES[shadow.state].isDisrupted;
 }
