@@ -244,7 +244,7 @@ export function blockOf({
   return isDraining && endTime === undefined ? blockedBy[0] : undefined;
 }
 
-/** The latest return to a previous version; `plan/facts/rollback.ts` says what follows from it. */
+/** The latest return to a previous version; `plan/facts/attempts.ts` says what follows from it. */
 export interface Rollback {
   readonly failed: string;
   readonly previous: string;

@@ -39,10 +39,9 @@ import {
   waiting,
   whyNotInForce,
 } from './condition.ts';
-import { estimateFor, expectedMs, failures } from './facts/attempts.ts';
+import { estimateFor, expectedMs, failures, pendingRollback } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
-import { pendingRollback } from './facts/rollback.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { type Drainable, mayBeDrained } from './facts/drainability.ts';

@@ -28,7 +28,7 @@ import { isOverdue } from './facts/deadlines.ts';
 import { type Checks, probesOf, problemIn } from './facts/evaluations.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
-import { isPrevious } from './facts/rollback.ts';
+import { isPrevious } from './facts/attempts.ts';
 import { Moment } from './facts/moment.ts';
 
 export interface CompletedCanary {

@@ -18,14 +18,13 @@ import type { NodeGroup } from '../policy/node-groups.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
 import { Canaries } from './canaries.ts';
 import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
-import { type Estimate, estimateOf, failures } from './facts/attempts.ts';
+import { currentRollback, type Estimate, estimateOf, failures, rollbackPolicy } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
 import { Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
-import { currentRollback, rollbackPolicy } from './facts/rollback.ts';
 import {
   ownSettings,
   requestedOf,

@@ -10,7 +10,7 @@ import { badRelease, freeze, type Happening, NODES, story } from '../testing/sto
 import { brokenIn, type Invariants } from '../testing/invariants.ts';
 import { aGroup, aSnapshot } from '../testing/objects.ts';
 import { isUnderWay } from '../testing/world.ts';
-import { isPrevious } from './facts/rollback.ts';
+import { isPrevious } from './facts/attempts.ts';
 import type { SpecChange } from './spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so

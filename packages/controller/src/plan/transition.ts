@@ -27,7 +27,7 @@ import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../c
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
 import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
-import { isOutdated, withdrawn } from './facts/attempts.ts';
+import { isOutdated, isRollbackWanted, previousVersion, rollbackPolicy, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
 import type { Checks } from './facts/evaluations.ts';
@@ -45,7 +45,6 @@ import {
 } from './facts/settings.ts';
 import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
-import { isRollbackWanted, previousVersion, rollbackPolicy } from './facts/rollback.ts';
 import { beforeDrain } from './gates/applications.ts';
 import type { Moment } from './facts/moment.ts';
 

@@ -13,7 +13,7 @@ import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Decision } from '../plan/assess.ts';
 import type { FleetState } from '../plan/fleet.ts';
-import { isPrevious } from '../plan/facts/rollback.ts';
+import { isPrevious } from '../plan/facts/attempts.ts';
 import { isReason, type ReasonTraits, traitsOf } from '../plan/gates/reasons.ts';
 
 /** Times are epoch milliseconds. */

@@ -1,16 +1,33 @@
 /**
- * What the record of a node says about earlier attempts; `record-after.ts` writes it.
+ * What the record of a node says about earlier attempts, and about the way back from one that failed; `record-after.ts`
+ * writes it.
  *
- * It counts the attempts that failed or were cancelled, in total and with one version; a
- * success removes both counts. The agent also counts its failures (`status.crash_count`), but may
- * report anything, so its count can only increase the result. The duration of an update is measured
- * from its start to its success. If an update did not fit into its window, the time until it was
- * deferred is recorded.
+ * It counts the attempts that failed or were cancelled, in total and with one version; a success removes both counts.
+ * The agent also counts its failures (`status.crash_count`), but may report anything, so its count can only increase
+ * the result. The duration of an update is measured from its start to its success. If an update did not fit into its
+ * window, the time until it was deferred is recorded.
+ *
+ * A node goes back to its previous version when it was not healthy in time after its update (`spec.rollout.rollback:
+ * Automatic`). The host API has no route for that, so it is another update: the version lock of the host names the
+ * previous version, and the node is staged, drained and rebooted as for any other. `rollback` in the record of the node
+ * says how far it is:
+ *
+ *     pending       the node runs FAILED: it holds its update slot, and its policy has PREVIOUS as the pin
+ *     under way     an update to PREVIOUS
+ *     done          `isDone`: FAILED is not tried again on this node, whatever its agent reports
+ *     ended         nothing is on record: a user turned it off, accepted the failure with `rollout.resume` or
+ *                   pinned another version before the drain, or another update has started
+ *
+ * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import type { ShadowView } from '../../cluster/shadow.ts';
+import type { Rollback, ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
-import type { MaintenanceSettings } from '../../policy/policy.ts';
+import { type MaintenanceSettings, settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
+import { hasReached } from '../../cluster/state.ts';
+import { isAccepted } from './deadlines.ts';
+import { ownSettings } from './settings.ts';
+import type { Moment } from './moment.ts';
 
 /** How many attempts failed or were cancelled since the latest success, as counted by controllers. */
 export function unsuccessful(shadow: ShadowView): number {
@@ -89,4 +106,53 @@ const LONGEST_MS = 24 * 60 * 60_000;
 
 function durationMs(seconds: number | undefined): number | undefined {
   return seconds === undefined ? undefined : Math.min(seconds * 1000, LONGEST_MS);
+}
+
+/** How long the host may take to offer the previous version, until the node counts as stuck. */
+export const START_LIMIT_MS = 30 * 60_000;
+
+/** Returns the rollback of a node that still runs the version that failed. */
+export function pendingRollback(shadow: ShadowView, policy: UpdatePolicy, now: Moment): Rollback | undefined {
+  const rollback = shadow.rollback;
+  if (rollback === undefined || rollback.isDone || !isRollbackWanted(shadow, policy, now)) return undefined;
+  return sameVersion(shadow.status?.current_version, rollback.failed) ? rollback : undefined;
+}
+
+/** False when a user has turned rollbacks off, accepted the failure, or pinned another version. */
+export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: Moment): boolean {
+  const { failed, previous, since = now.ms } = shadow.rollback ?? {};
+  const { pin } = policy.versions;
+  const isPinned = pin !== undefined && !sameVersion(pin, failed) && !sameVersion(pin, previous);
+  return policy.rollout.rollback === 'Automatic' && !isPinned && !isAccepted(since, policy, now);
+}
+
+/** True when the record says that the node goes or went to `version` from one that failed. */
+export function isPrevious(shadow: ShadowView, version: string): boolean {
+  return sameVersion(shadow.rollback?.previous, version);
+}
+
+/** Returns the rollback that is pending or under way. */
+export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: Moment): Rollback | undefined {
+  return shadow.purpose === 'Rollback' ? shadow.rollback : pendingRollback(shadow, policy, now);
+}
+
+export function startDeadline({ since }: Rollback): number {
+  return since + START_LIMIT_MS;
+}
+
+/** Returns the version to go back to from a failed update, or undefined. */
+export function previousVersion(shadow: ShadowView, { rollout }: UpdatePolicy): string | undefined {
+  const { from: previous = '' } = shadow.record;
+  const { spec, status } = shadow;
+  const runsFailed = hasReached(shadow) && sameVersion(status?.current_version, spec.version);
+  if (rollout.rollback !== 'Automatic' || !runsFailed || shadow.purpose === 'Rollback') return undefined;
+  return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : undefined;
+}
+
+/** Only for this node: its host is locked to the previous version, whatever `spec.versions` says, and without checks. */
+export function rollbackPolicy(policy: UpdatePolicy, previous: string): UpdatePolicy {
+  const versions = { ...policy.versions, pin: previous, deny: [] };
+  const health = { ...policy.health, checks: [] };
+  const updater = settingsOfVersions({ pin: previous, ignoreWaves: true });
+  return { ...policy, versions, health, settings: [...updater, ...ownSettings(policy.settings)] };
 }

@@ -28,7 +28,7 @@ import { isPair, type ManagedNode, type NodePair } from '../../cluster/snapshot.
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
 import { failedCheckAt } from './failed-nodes.ts';
-import { pendingRollback, START_LIMIT_MS, startDeadline } from './rollback.ts';
+import { pendingRollback, START_LIMIT_MS, startDeadline } from './attempts.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
 import { awaitsRestore, covers, isChanging, type SettingsFacts } from './settings.ts';
 import type { Moment } from './moment.ts';
