@@ -1,7 +1,7 @@
 /**
- * The words of the condition Progressing of a shadow: what its node does, or why it waits or has failed; among these, why
- * a host does not have the settings that its group requests, or still has those of an earlier group. A message stays the
- * same as long as what it says holds, since each other one is a write.
+ * The words of the condition Progressing of a shadow: what its node does, or why it waits or has failed; among these,
+ * why a host does not have the settings that its group requests, or still has those of an earlier group. A message
+ * stays the same as long as what it says holds, since each other one is a write.
  */
 import { type LastOperation, RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';

@@ -1,7 +1,7 @@
 /**
- * What a plan asks of Kubernetes, so that the next one knows more: which pods to list, which checks to evaluate, and for
- * checks and hooks which Jobs to read, to record and to create; and when the next plan is due even if nothing changes.
- * Gates ask while they decide, so this is taken when all of them have been asked.
+ * What a plan asks of Kubernetes, so that the next one knows more: which pods to list, which checks to evaluate, and
+ * for checks and hooks which Jobs to read, to record and to create; and when the next plan is due even if nothing
+ * changes. Gates ask while they decide, so this is taken when all of them have been asked.
  */
 import type { EventSource } from '@brupop/shared/kube/events';
 import type { MembersWanted } from '../cluster/member-pods.ts';

@@ -1,7 +1,7 @@
 /**
- * A change of a spec with all that goes with it: the record, the Event on the Node, and what it says about its update, for
- * the log and for metrics. `transition.ts` and `plan.ts` decide on a {@link Transition}; `plan.ts` completes it to a
- * {@link SpecChange}, which `apply/` only sends.
+ * A change of a spec with all that goes with it: the record, the Event on the Node, and what it says about its update,
+ * for the log and for metrics. `transition.ts` and `plan.ts` decide on a {@link Transition}; `plan.ts` completes it to
+ * a {@link SpecChange}, which `apply/` only sends.
  *
  * An agent may report any version and any error code, so codes are only those of this release; `metrics.ts` bounds the
  * versions. Which version the node ran before its reboot is in the record since the start, since a new leader could not

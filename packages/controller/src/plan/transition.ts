@@ -1,7 +1,7 @@
 /**
- * Decides on the next spec of one node; `assess.ts` calls {@link transition} for each. `plan.ts` starts an update, which
- * goes through the states of `cluster/state.ts`. Each decision is a {@link Transition}, whose {@link Outcome} says how an
- * attempt goes on or ends. For each state, {@link STEPS} has what may follow:
+ * Decides on the next spec of one node; `assess.ts` calls {@link transition} for each. `plan.ts` starts an update,
+ * which goes through the states of `cluster/state.ts`. Each decision is a {@link Transition}, whose {@link Outcome}
+ * says how an attempt goes on or ends. For each state, {@link STEPS} has what may follow:
  *
  *     repair      a spec without a usable version or start time; in every state
  *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot

@@ -3,11 +3,11 @@
  *
  *     drainable    the list is fresh, and no pod on it blocks the drain
  *     blocked      a pod does, until the pods are listed again
- *     tried        all that blocks it are budgets that the cordon of the node may open, and `spec.drain.blockedBudgets` is
- *                  TryLast: the node is cordoned although they hold its pods
+ *     tried        all that blocks it are budgets that the cordon of the node may open, and `spec.drain.blockedBudgets`
+ *                  is TryLast: the node is cordoned although they hold its pods
  *
- * The start of an attempt on a blocked node is recorded with it, so the wait until the next one holds whatever ends it. It
- * is no failure.
+ * The start of an attempt on a blocked node is recorded with it, so the wait until the next one holds whatever ends it.
+ * It is no failure.
  */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock } from '@brupop/shared/api/shadow';

@@ -1,26 +1,28 @@
 /**
  * The settings of one host: what its spec requests, what its agent reports, and what it has proved. Settings of
- * `spec.versions` are always set, since no workload notices them; the others of a group go on in these
- * states. The class of each change comes from the agent, which asks its host, before anything is set.
+ * `spec.versions` are always set, since no workload notices them; the others of a group go on in these states. The
+ * class of each change comes from the agent, which asks its host, before anything is set.
  *
  *     requested    the spec is to be written, with `allow: None`
  *     classified   the agent has reported the classes, and waits for more than `allow` covers
  *     changing     `allow` covers some: the agent sets them, restarts services, and confirms
  *     proving      all is in force; the node must be Ready for a while, on the same boot
- *     inForce      nothing is left to do, but perhaps for the next reboot or for a user; `allow: None` is written again,
- *                  so that a later change, such as that of a user which the agent would replace, waits for a grant of
- *                  its own
+ *     inForce      nothing is left to do, but perhaps for the next reboot or for a user; `allow: None` is written
+ *                  again, so that a later change, such as that of a user which the agent would replace, waits for a
+ *                  grant of its own
  *     failed       the change failed: what was in force before it is set again, once, and stays
  *
- * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets
- * `rollout.resume` later, end it. What needs a reboot is pending until the node has booted: for an update,
- * or for these settings alone, but only once, whatever its agent reports. What a host has proved is recorded as well, and
- * is set again when a later change fails:
+ * A failure is recorded with a hash of the settings on the shadow. Other settings, or a user who sets `rollout.resume`
+ * later, end it. What needs a reboot is pending until the node has booted: for an update, or for these settings alone,
+ * but only once, whatever its agent reports. What a host has proved is recorded as well, and is set again when a later
+ * change fails:
  *
- *     all is proved            each setting that is requested and does not wait is recorded with its value
- *     a change is granted      a setting that is to be set again to the recorded value is not in force: its record ends
- *     others are requested     a setting that no longer is, and that the host no longer has of the group: its record ends
- *     the change fails         the record is requested; for other settings of the group, the values from before the group
+ *     all is proved           each setting that is requested and does not wait is recorded with its value
+ *     a change is granted     a setting that is to be set again to the recorded value is not in force: its record ends
+ *     others are requested    a setting that no longer is, and that the host no longer has of the group: its record
+ *                             ends
+ *     the change fails        the record is requested; for other settings of the group, the values from before the
+ *                             group
  */
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import {
