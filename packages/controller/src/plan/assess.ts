@@ -146,8 +146,7 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   const since = shadow.times.startedAt ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
   // The slot of a rollback is that of the update that failed.
-  const isOverLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback;
-  const overLimit = isOverLimit ? OVER_LIMIT : undefined;
+  const overLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, policy, fleetState.moment) ? LATE : undefined;
   const drain = (): Drainable => fleetState.drains.of(node, policy);
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
@@ -263,10 +262,9 @@ function stepCondition(
   const version = shadow.spec.version ?? '';
   if (state === 'Proving') return provingCondition(shadow, unhealthy);
   if (unhealthy !== undefined) return staged(version, unhealthy);
-  const purpose = shadow.purpose;
-  if (purpose === 'Rollback') return goingBack(version, shadow.rollback?.failed ?? '?');
+  if (shadow.purpose === 'Rollback') return goingBack(version, shadow.rollback?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
-  return purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
+  return shadow.purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Found {
