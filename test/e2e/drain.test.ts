@@ -112,14 +112,15 @@ describe('a node that the draining replica runs on', () => {
   });
 
   it.each([
-    [1, 1],
-    [3, 1],
-    [1, 2],
-  ])('is updated also if no other node has a replica: %i replicas on %i nodes', async (replicas, nodes) => {
+    [1, 1, false],
+    [3, 1, true],
+    [1, 2, false],
+  ])('is updated also if no other node has a replica: %i replicas on %i nodes', async (replicas, nodes, taint) => {
     const values = { ...HURRIED, 'apiserver.replicas': replicas };
+    const config = { drain: { startupTaint: taint } };
     const evictions = new Evictions();
     const before = async ({ fleet }: FleetContext): Promise<void> => evictions.follow(fleet);
-    await withFleet({ nodes: fleetNodes(nodes), values, before }, async ({ fleet }) => {
+    await withFleet({ nodes: fleetNodes(nodes), values, config, before }, async ({ fleet }) => {
       await fleet.untilAllRun(NEW);
       expect(await evictions.ofSelf(fleet)).toEqual([]);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual(Array(nodes).fill(1));

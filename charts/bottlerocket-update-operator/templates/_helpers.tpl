@@ -58,10 +58,10 @@ imagePullSecrets:
 {{- with .values.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
-{{- with .values.tolerations }}
+{{- /* The startup taint may be on the only node for a controller, which alone removes it. */}}
 tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- $starting := dict "key" "brupop.bottlerocket.aws/starting" "operator" "Exists" "effect" "NoSchedule" }}
+  {{- append (default list .values.tolerations) $starting | uniq | toYaml | nindent 2 }}
 {{- with .values.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}

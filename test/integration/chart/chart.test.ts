@@ -8,6 +8,7 @@ import {
   CONTROLLER,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
+  STARTUP_TAINT,
   TOKEN_AUDIENCE,
 } from '@brupop/shared/api/names';
 import { find, helm, podOf, releaseNamespace, renderChart, type Rendered } from '../../framework/chart.ts';
@@ -137,6 +138,17 @@ describe.each(components)('%s', (component, kind) => {
     expect([labels[COMPONENT_LABEL], selector]).toEqual([component, { matchLabels: { [COMPONENT_LABEL]: component } }]);
   });
 
+  it('may start on a node with the startup taint, which a controller removes, whatever the values tolerate', async () => {
+    const starting = { key: STARTUP_TAINT, operator: 'Exists', effect: 'NoSchedule' };
+    const other = { key: 'dedicated', operator: 'Exists' };
+    const tolerated = async (values: string): Promise<unknown> => {
+      const set = ['--set-json', `${component.replace('brupop-', '')}.tolerations=${values}`];
+      return podOf(find(await renderChart(cluster, ...set), kind, component)).pod.tolerations;
+    };
+    expect(await tolerated('null')).toEqual([starting]);
+    expect(await tolerated(JSON.stringify([starting, other]))).toEqual([starting, other]);
+  });
+
   it('has a service account of its own', () => {
     expect(podFor(component).pod.serviceAccountName).toBe(component);
     expect(find(objects, 'ServiceAccount', component)).toBeDefined();
@@ -214,7 +226,7 @@ describe('the agent', () => {
   it('runs on every managed Linux node, whatever its taints', () => {
     const { nodeSelector, tolerations } = podFor(AGENT).pod;
     expect(nodeSelector).toEqual({ [MANAGED_LABEL]: MANAGED_LABEL_VALUE, 'kubernetes.io/os': 'linux' });
-    expect(tolerations).toEqual([{ operator: 'Exists' }]);
+    expect(tolerations).toContainEqual({ operator: 'Exists' });
   });
 
   it('has one token, only for the apiserver', () => {
