@@ -362,9 +362,11 @@ describe('the controller', () => {
       { name: 'ALERTMANAGER_URL', value: 'https://alertmanager:9093' },
     ]);
     expect([pod.volumes, container.volumeMounts]).toEqual([
-      [{ name: 'prometheus', secret: { secretName: 'token' } }],
+      [{ name: 'prometheus', secret: { secretName: 'token', optional: true } }],
       [{ name: 'prometheus', mountPath: '/etc/brupop-checks/prometheus', readOnly: true }],
     ]);
+    const withoutUrl = await renderChart(cluster, '--set', 'checks.prometheus.secretName=token');
+    expect(find(withoutUrl, 'Deployment', CONTROLLER)).toEqual(find(objects, 'Deployment', CONTROLLER));
   });
 
   it.each([
