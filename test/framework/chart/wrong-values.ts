@@ -14,6 +14,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   ],
   'checks that are only a boolean': ['checks: true', '/checks'],
   'a namespace of checks that is none': ['checks: { namespace: Update_Checks }', '/checks/namespace'],
+  'the account of checks that Kubernetes creates': [
+    'checks: { serviceAccount: { name: default } }',
+    '/checks/serviceAccount',
+  ],
   'an address of Prometheus with a password': [
     'checks: { prometheus: { url: "http://scraper:secret@prometheus:9090" } }',
     '/checks/prometheus/url',
@@ -54,6 +58,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'an unknown issuer of certificates': ['tls: { mode: acme }', '/tls/mode'],
   'an empty name of the Secret': ["tls: { secretName: '' }", '/tls/secretName'],
   'the Secret of the authorities for the API servers': ['tls: { secretName: brupop-ca }', '/tls'],
+  'the Secret of the authorities of cert-manager for the API servers': [
+    'tls: { secretName: brupop-ca-cert-manager }',
+    '/tls',
+  ],
   'an interval that hammers the update repository': ['agent: { updateCheckIntervalSeconds: 1 }', 'Seconds'],
   'an interval with a unit': ['agent: { updateCheckIntervalSeconds: 30m }', '/agent/updateCheckIntervalSeconds'],
   'an SELinux type that may not open the socket': ['agent: { seLinuxType: container_t }', '/agent/seLinuxType'],
@@ -85,6 +93,10 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     '/controller/serviceAccountAnnotations',
   ],
   'a node selector that is a boolean': ['controller: { nodeSelector: { gpu: false } }', '/controller/nodeSelector/gpu'],
+  'the label of managed nodes, which the chart adds': [
+    "agent: { nodeSelector: { bottlerocket.aws/updater-interface-version: '2.0.0' } }",
+    'bottlerocket.aws/updater-interface-version',
+  ],
   'a toleration with an unknown effect': [
     'apiserver: { tolerations: [{ operator: Exists, effect: NoRun }] }',
     '/apiserver/tolerations/0/effect',
