@@ -110,6 +110,35 @@ it('takes an earlier spec with another status, which is in a live read: etcd was
   await end();
 });
 
+it('takes an earlier spec when a report was acknowledged between the restore of etcd and the relist', async () => {
+  const { api, clock, source, seen, end } = await follow({ ...shadow, generation: 10 });
+  const reported = { ...status, crash_count: 1 };
+  const restored = { ...shadow, generation: 8, status: reported };
+  api.shadow = restored;
+  source.acknowledged(restored, reported);
+  expect(seen()?.generation).toBe(10);
+  api.send({ type: 'shadow', shadow: restored });
+  await clock.advance(10_000);
+  api.send({ type: 'heartbeat' });
+  await clock.advance(1_000);
+  expect(seen()).toEqual(restored);
+  await end();
+});
+
+it('reads live once for each heartbeat at most while a replica shows an earlier spec', async () => {
+  const { api, clock, seen, end } = await follow({ ...shadow, generation: 2 });
+  const beats = 6;
+  for (let beat = 0; beat < beats; beat += 1) {
+    api.send({ type: 'shadow', shadow: { ...shadow, generation: 1 } });
+    await clock.advance(10_000);
+    api.send({ type: 'heartbeat' });
+    await clock.advance(1_000);
+  }
+  expect(seen()?.generation).toBe(2);
+  expect(api.calls.filter((call) => call === 'read')).toHaveLength(1 + beats);
+  await end();
+});
+
 it('keeps a report that the stream delivered before its acknowledgement', async () => {
   const { api, clock, source, end } = await follow(shadow);
   const reported = { ...status, crash_count: 1 };

@@ -5,7 +5,8 @@
  *
  * The spec comes from the stream, and never goes back to an earlier generation of the same shadow.
  * The status does not: what was read live at the start, and what was acknowledged since, is newer
- * than any watch. Only another actor's write to the status makes the two differ for long; then the
+ * than any watch. Only another actor's write to the status makes the two differ for long, and only a
+ * restore of etcd from a backup, or a watch that lags, shows an earlier generation for long; then the
  * shadow is read again. A deleted shadow is read until the controller has created another one.
  *
  * The agent's loop reads `view` for each observation, passes each acknowledged report, and calls
@@ -44,8 +45,8 @@ interface ShadowSourceOptions {
 const RECONNECT_SPREAD_MS = 2_000;
 /** A stream that lasted this long resets the backoff. */
 const GOOD_STREAM_MS = 5_000;
-/** A watch that shows another status for this time shows what another actor has written. */
-const FOREIGN_STATUS_MS = 5_000;
+/** A watch that shows another status, or an earlier spec, for this time may be right. */
+const DIFFERS_LIMIT_MS = 5_000;
 
 /** A restart of the apiserver does not end these. */
 const REJECTIONS: ReadonlySet<ApiError['code']> = new Set([
@@ -63,7 +64,7 @@ export class ShadowSource {
   /** When the connected stream last sent a message; undefined while none is connected. */
   #receivedAt: number | undefined;
   #connection = new AbortController();
-  #streamed: { readonly status: ShadowStatus | undefined; readonly atMs: number } | undefined;
+  #streamed: { readonly shadow: AgentShadow; readonly atMs: number } | undefined;
   #mustReadLive = false;
   readonly #problem: RetriedProblem;
   #error: string | undefined;
@@ -162,7 +163,7 @@ export class ShadowSource {
     switch (message.type) {
       case 'shadow':
         this.#take(message.shadow);
-        this.#streamed = { status: message.shadow.status, atMs: this.#options.clock.monotonic() };
+        this.#streamed = { shadow: message.shadow, atMs: this.#options.clock.monotonic() };
         return true;
       case 'deleted':
         this.#shadow = undefined;
@@ -172,19 +173,18 @@ export class ShadowSource {
         this.#options.log.debug('the apiserver ended the stream', { reason: message.reason });
         return false;
       default:
-        return !this.#isForeign();
+        return !this.#differsForLong();
     }
   }
 
-  /** True when the streamed status differs for too long to be an earlier report of this agent. */
-  #isForeign(): boolean {
+  /** True when the stream has shown another status, or an earlier spec, for too long to be only late. */
+  #differsForLong(): boolean {
     const { clock, log } = this.#options;
     if (this.#streamed === undefined) return false;
-    const { status, atMs } = this.#streamed;
-    const known = this.#shadow?.status;
-    const isSame = status === undefined || known === undefined ? status === known : sameStatus(status, known);
-    if (isSame || clock.monotonic() - Math.max(atMs, this.#reportedAt) < FOREIGN_STATUS_MS) return false;
-    log.info('the status was changed by another actor, reading it live');
+    const { shadow, atMs } = this.#streamed;
+    const isSame = !this.#isOlder(shadow) && hasStatus(shadow, this.#shadow?.status);
+    if (isSame || clock.monotonic() - Math.max(atMs, this.#reportedAt) < DIFFERS_LIMIT_MS) return false;
+    log.info('the stream shows another status or an earlier spec, reading the shadow live');
     this.#mustReadLive = true;
     return true;
   }
@@ -201,4 +201,8 @@ export class ShadowSource {
   #isOlder({ uid, generation }: AgentShadow): boolean {
     return this.#shadow?.uid === uid && generation < this.#shadow.generation;
   }
+}
+
+function hasStatus({ status }: AgentShadow, known: ShadowStatus | undefined): boolean {
+  return status === undefined || known === undefined ? status === known : sameStatus(status, known);
 }
