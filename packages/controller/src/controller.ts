@@ -4,8 +4,14 @@
  * so that no other write delays an update. Pods are listed last, so that the lists are fresh for the
  * next plan even if the writes take long.
  */
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CONTROLLER } from '@brupop/shared/api/names';
+import { isTransient, kindOf } from '@brupop/shared/kube/error';
 import { Events } from '@brupop/shared/kube/events';
+import { retryDelayMs } from '@brupop/shared/kube/reflector';
+import { backoff } from '@brupop/shared/runtime/backoff';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { RetriedProblem } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigWriter } from './apply/brupop-config.ts';
 import { CheckJobs } from './apply/jobs.ts';
@@ -37,6 +43,8 @@ interface StatusWriters {
 const MIN_GAP_MS = 50;
 /** Longer than any single request may take. */
 const HANG_LIMIT_MS = 120_000;
+/** Of the first lists. */
+const CATCH_UP_RETRY = { baseMs: 250, capMs: 30_000 };
 
 export class Controller {
   readonly #options: ControllerOptions;
@@ -74,10 +82,11 @@ export class Controller {
     return this.#running && stalled(this.#running.loop.runningForMs, this.#running.writer.sinceWriteMs());
   }
 
-  /** Runs until `signal` aborts. Throws KubeError when the first lists fail. */
+  /** Runs until `signal` aborts. Nothing is planned before the first lists have succeeded. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, cluster, metrics } = this.#options;
-    const config = await cluster.catchUp(signal);
+    const config = await this.#catchUp(signal);
+    if (signal.aborted) return;
     const { assumeCache, logOf } = cluster;
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache, logOf };
@@ -110,6 +119,28 @@ export class Controller {
       cluster.allPods.clear();
       cluster.members.clear();
     }
+  }
+
+  /** Tries until it succeeds or `signal` aborts: another leader would meet the same failure. */
+  async #catchUp(signal: AbortSignal): Promise<BrupopConfig | undefined> {
+    const { clock, log, cluster } = this.#options;
+    const retry = backoff(CATCH_UP_RETRY);
+    const problem = new RetriedProblem(clock);
+    while (!signal.aborted) {
+      try {
+        const config = await cluster.catchUp(signal);
+        if (problem.ended()) log.info('the new leader has read the shadows and the configuration');
+        return config;
+      } catch (error) {
+        if (signal.aborted) break;
+        const retryInMs = retryDelayMs(error, retry.next(), 'list');
+        const level = problem.levelOf(kindOf(error), { isLasting: !isTransient(error) });
+        const fields = { error: messageOf(error), retryInMs };
+        log[level]('the new leader cannot read the shadows and the configuration, retrying', fields);
+        await clock.sleep(retryInMs, signal).catch(() => undefined);
+      }
+    }
+    return undefined;
   }
 
   /** Returns after how many milliseconds the next reconcile is due, or undefined. */
