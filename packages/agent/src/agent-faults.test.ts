@@ -1,7 +1,7 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { ApiError } from './apiserver/messages.ts';
 import { HostError } from './host/host.ts';
-import { endWorlds, MINUTE, OLD, REBOOT, STAGE, world } from './testing/world.ts';
+import { endWorlds, MINUTE, OLD, REBOOT, STAGE, world, type World } from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -126,6 +126,37 @@ it('deactivates the update before it restores the Node when the host rejects the
   await w.spec(REBOOT, 10 * MINUTE);
   expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'RebootRefused' } });
   expect(order).toEqual(['activate', 'deactivate', 'restore']);
+});
+
+/** The repository goes out of reach when the node is drained, and the host needs it to activate what it has staged. */
+async function drainedWithoutRepository(): Promise<World> {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(STAGE, MINUTE);
+  w.host.repositoryGone = true;
+  w.host.calls.length = 0;
+  w.api.calls.length = 0;
+  await w.spec(REBOOT, MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Activate', state: 'Processing' });
+  return w;
+}
+
+it('continues the update of a drained node when the repository was out of reach for a minute', async () => {
+  const w = await drainedWithoutRepository();
+  w.host.repositoryGone = false;
+  await w.pass(2 * MINUTE);
+  expect([w.host.rebootAsked, w.status?.crash_count]).toEqual([true, 0]);
+  expect(w.host.calls.filter((call) => call !== 'activate')).toEqual(['reboot']);
+  expect(w.api.calls).not.toContain('restore');
+});
+
+it('returns a drained node to service when the repository remains out of reach', async () => {
+  const w = await drainedWithoutRepository();
+  await w.pass(5 * MINUTE);
+  expect(w.host.calls).toEqual(Array.from({ length: 7 }, () => 'activate'));
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'ActivateFailed' } });
+  expect(w.status?.lastOperation?.message).toContain('Failed to fetch');
+  expect(w.api.calls).toContain('restore');
 });
 
 it('restores the Node when the host rejects the deactivation, and retries the deactivation', async () => {

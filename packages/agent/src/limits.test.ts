@@ -24,6 +24,7 @@ it('gives a prepare a third of a longer limit, so that it can be repeated, and n
   expect(commandLimit('prepare', { ...reboot, timeoutSeconds: 7200 })).toBe(15 * MINUTE);
   expect(commandLimit('prepare', undefined)).toBe(15 * MINUTE);
   expect(commandLimit('refresh', { ...stage, timeoutSeconds: 7200 })).toBe(3 * MINUTE);
+  expect(commandLimit('activate', { ...reboot, timeoutSeconds: 7200 })).toBe(3 * MINUTE);
 });
 
 it('waits for a lock longer than for any command of the agent', () => {

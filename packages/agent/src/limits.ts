@@ -81,8 +81,9 @@ export type UpdateCommand = (typeof UPDATE_COMMANDS)[number];
 const COMMAND_LIMITS: Readonly<Record<UpdateCommand, number>> = {
   refresh: 3 * MINUTE,
   prepare: 15 * MINUTE,
-  activate: MINUTE,
-  deactivate: MINUTE,
+  /** The updater loads its repository first, and one that is silent takes up to 150 s. */
+  activate: 3 * MINUTE,
+  deactivate: 3 * MINUTE,
 };
 
 export const TIMEOUT_CODES: Readonly<Partial<Record<Operation, ErrorCode>>> = {
@@ -125,6 +126,8 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   RefreshFailed: 5,
   PrepareFailed: 3,
   WrongVersionStaged: 3,
+  /** The pauses between them are longer than a minute: the repository may be away for a moment. */
+  ActivateFailed: 7,
   RebootRefused: 5,
 };
 

@@ -105,6 +105,8 @@ export interface FaultValues {
   noInPlaceUpdates?: boolean;
   /** The update program cannot be started: commands end without a record. */
   updogMissing?: boolean;
+  /** The update repository is out of reach, which each command of the update program loads before anything else. */
+  repositoryGone?: boolean;
   /** The dispatcher's configuration file is missing, or its lock is unusable. */
   dispatcherConfig?: 'missing' | 'unusable';
   unreadablePartitionTable?: boolean;

@@ -30,6 +30,24 @@ function statusOf(model: UpdateModel): UpdateStatus {
   return status;
 }
 
+it('fails each command while the update repository is out of reach, and changes nothing', () => {
+  const model = modelWith('1.27.0');
+  run(model, 'refresh', 'prepare');
+  faults = { repositoryGone: true };
+  run(model, 'activate');
+  const message = expect.stringContaining('Metadata error: Failed to fetch') as string;
+  const failed = { cmd_type: 'activate', cmd_status: 'Failed', exit_status: 1, stderr: message };
+  expect(statusOf(model)).toMatchObject({ update_state: 'Staged', most_recent_command: failed });
+  run(model, 'prepare', 'refresh');
+  faults = {};
+  run(model, 'activate');
+  faults = { repositoryGone: true };
+  run(model, 'deactivate');
+  expect(statusOf(model)).toMatchObject({ update_state: 'Ready', staging_partition: { next_to_boot: true } });
+  model.boot();
+  expect(model.partitions.running).toBe('1.27.0');
+});
+
 describe('a boot of the host', () => {
   it('starts the activated version, and keeps the old one on the other set', () => {
     const model = modelWith('1.27.0');

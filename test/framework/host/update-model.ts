@@ -37,6 +37,8 @@ const ALLOWED: Record<CommandType, readonly string[]> = {
   activate: ['Staged'],
   deactivate: ['Ready'],
 };
+const NO_REPOSITORY =
+  "Metadata error: Failed to fetch 'http://localhost/metadata/timestamp.json': error sending request for url\n";
 const NOT_VALID =
   'Could not mark inactive partition for boot: Inactive partition /dev/nvme0n1 has not been marked valid for upgrade\n';
 
@@ -195,7 +197,8 @@ export class UpdateModel {
   }
 
   #startPrepare(fault: CommandFault): string | undefined {
-    if (this.#options.faults().updogMissing === true) return undefined;
+    const { updogMissing, repositoryGone } = this.#options.faults();
+    if (updogMissing === true || repositoryGone === true) return undefined;
     const version = fault.writes === undefined ? this.#choose() : fault.writes || undefined;
     const fails = (fault.exit ?? 0) !== 0 || fault.signal !== undefined;
     const stopsEarly = fails && fault.failAt === 'migrations';
@@ -204,6 +207,7 @@ export class UpdateModel {
   }
 
   #work(job: Job): { exit: number; stderr: string } {
+    if (this.#options.faults().repositoryGone === true) return { exit: 1, stderr: NO_REPOSITORY };
     const exit = job.fault.exit ?? job.fault.signal ?? 0;
     const stderr = job.fault.stderr ?? '';
     if (job.command === 'prepare') return this.#workPrepare(job, exit, stderr);

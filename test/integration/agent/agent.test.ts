@@ -175,6 +175,20 @@ describe('an agent', () => {
     expect(host.reboots).toBe(1);
   });
 
+  it('continues the update of its drained node when the update repository comes back', async () => {
+    await reached({ current_state: 'Idle', target_version: NEW });
+    await setSpec('StagedAndPerformedUpdate');
+    await reached({ current_state: 'StagedAndPerformedUpdate' });
+    await host.faults.set({ repositoryGone: true });
+    await setSpec('RebootedIntoUpdate');
+    const activations = (): number => host.history.filter(({ path }) => path === '/actions/activate-update').length;
+    await eventually(() => expect(activations()).toBeGreaterThan(1));
+    expect((await node()).spec.unschedulable).toBe(true);
+    await host.faults.set({ repositoryGone: undefined });
+    await reached({ current_state: 'RebootedIntoUpdate', current_version: NEW, crash_count: 0 });
+    expect(host.reboots).toBe(1);
+  });
+
   /** The controller requests host settings and nothing else. */
   const request = async (settings: SettingsSpec | null): Promise<void> => {
     await cluster.api.patch(shadowPath(), { spec: { state: 'Idle', version: null, settings } });

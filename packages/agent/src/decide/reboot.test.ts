@@ -48,6 +48,12 @@ const held = {
     { pod: 'shop/web-1', reason: 'DisruptionBudget', message: 'the budget web needs 3 healthy pods and has 3' },
   ],
 } as const;
+
+const NOT_ACTIVATED = update('Staged', record('activate', 'Metadata error', false));
+function notActivated(times: number): NonNullable<Case['attempt']> {
+  return { ...empty, error: error('ActivateFailed'), counts: { ActivateFailed: times } };
+}
+
 const cases: Cases = {
   'reboot: the drain is recorded before anything is evicted': [
     { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
@@ -206,14 +212,26 @@ const cases: Cases = {
     },
     'report ErrorReset, Reboot Failed RebootRefused',
   ],
-  'reboot: a failed activation fails the step': [
+  'reboot: a failed activation is repeated': [
+    { ...reboot, update: NOT_ACTIVATED, last: step('Activate'), attempt: notActivated(6) },
+    'activate',
+  ],
+  'reboot: and fails the step in the end': [
+    { ...reboot, update: NOT_ACTIVATED, last: step('Activate'), attempt: notActivated(7) },
+    'report ErrorReset, Activate Failed ActivateFailed',
+  ],
+  'reboot: what another actor has staged after a failed activation is not activated': [
     {
       ...reboot,
-      update: update('Staged', record('activate', 'not marked valid', false)),
+      update: update('Staged', record('prepare', 'Starting update to 1.28.0')),
       last: step('Activate'),
-      attempt: { ...empty, error: error('ActivateFailed'), counts: { ActivateFailed: 1 } },
+      attempt: notActivated(1),
     },
-    'report ErrorReset, Activate Failed ActivateFailed',
+    'report ErrorReset, Activate Failed StagedImageLost',
+  ],
+  'reboot: an activation of another actor that has failed hides what is staged': [
+    { ...reboot, update: NOT_ACTIVATED, last: step('Activate'), attempt: empty },
+    'report ErrorReset, Activate Failed StagedImageLost',
   ],
   'reboot: nothing is evicted for an image that is not staged': [
     { ...reboot, update: AVAILABLE, last: step('Stage', { state: 'Succeeded' }) },

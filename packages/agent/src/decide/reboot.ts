@@ -140,9 +140,21 @@ function requireImage(c: AnsweredContext, version: string, step: LastOperation |
   if (update.kind === 'locked' || update.kind === 'failed')
     return step === undefined ? startDrain(c, version) : undefined;
   if (status === undefined) return imageLost(c, version, 'no update status');
-  if (isStaged(status, version) || (mayBeActive(step) && isActivated(status, version))) return undefined;
+  if (isVerified(c, status, version, step)) return undefined;
   if (!mayBeWritten(c, status, version)) return imageLost(c, version, describeStatus(status));
   return step === undefined ? startDrain(c, version) : writeAgain(c, version);
+}
+
+function isVerified(c: AnsweredContext, status: UpdateStatus, version: string, step?: LastOperation): boolean {
+  const isInUse = mayBeActive(step) && isActivated(status, version);
+  return isInUse || isStaged(status, version) || mayBeActivatedAgain(c, status, version);
+}
+
+/** True after an activation of a verified image has failed, which changed nothing and hides the record of the prepare. */
+function mayBeActivatedAgain({ tracker }: AnsweredContext, status: UpdateStatus, version: string): boolean {
+  const { state, staged, latestCommand } = status;
+  const isThere = state === 'Staged' && sameVersion(staged?.version, version);
+  return isThere && latestCommand?.type === 'activate' && tracker.attempt.error?.code === 'ActivateFailed';
 }
 
 /** Not during the drain, whose time would go on meanwhile. */

@@ -13,6 +13,11 @@ const written: CommandCall & { readonly status: UpdateStatus | undefined } = {
   status: parse({}),
   version: '1.27.0',
 };
+function activated(record: object): UpdateStatus {
+  const staging = { ...STATUS.staging_partition, next_to_boot: true };
+  const command = { ...STATUS.most_recent_command, ...record };
+  return parse({ update_state: 'Ready', staging_partition: staging, most_recent_command: command });
+}
 const failedRefresh = {
   ...STATUS.most_recent_command,
   cmd_type: 'refresh',
@@ -34,6 +39,21 @@ it.each<readonly [string, Partial<typeof written>, RegExp]>([
     'a refresh that failed',
     { command: 'refresh', status: parse({ most_recent_command: failedRefresh }) },
     /RefreshFailed.*exit status 1: Metadata error/,
+  ],
+  [
+    'an activation whose record a refresh of another actor hides',
+    { command: 'activate', status: activated({ cmd_type: 'refresh', stderr: '' }) },
+    /^success$/,
+  ],
+  [
+    'an activation that a refresh hides, of another version',
+    { command: 'activate', version: '1.28.0', status: activated({ cmd_type: 'refresh', stderr: '' }) },
+    /ActivateFailed.*found that of refresh/,
+  ],
+  [
+    'an activation after which another version boots next',
+    { command: 'activate', version: '1.28.0', status: activated({ cmd_type: 'activate', stderr: '' }) },
+    /ActivateFailed.*expected 1.28.0 to boot next/,
   ],
   ['a prepare that wrote another version', { version: '1.28.0' }, /WrongVersionStaged.*Starting update to 1.27.0/],
 ])('returns the result of %s', (_name, changes, expected) => {

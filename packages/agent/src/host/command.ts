@@ -113,10 +113,9 @@ function commandError(command: UpdateCommand, message: string): OperationError {
 }
 
 /** @param status - the first one after the command that was not 423, undefined when there is none */
-export function commandResult(
-  { command, before, version, lock }: CommandCall,
-  status: UpdateStatus | undefined,
-): OperationError | undefined {
+export function commandResult(call: CommandCall, status: UpdateStatus | undefined): OperationError | undefined {
+  const { command, before } = call;
+  if (hasActivated(call, status)) return undefined;
   const record = status?.latestCommand;
   if (status === undefined || record === undefined || record.timestamp === before) {
     return commandError(command, 'ended without a record: its process died');
@@ -124,8 +123,21 @@ export function commandResult(
   if (record.type !== command) return commandError(command, `expected its record, found that of ${record.type}`);
   if (!record.succeeded)
     return commandError(command, `exit status ${record.exitStatus ?? 'unknown'}: ${record.stderr}`);
+  return effectOf(call, status, record);
+}
+
+function effectOf(
+  { command, version, lock }: CommandCall,
+  status: UpdateStatus,
+  record: CommandRecord,
+): OperationError | undefined {
   if (lock !== undefined) return lockResult(status, lock);
   return version === undefined ? undefined : EFFECTS[command](status, record, version);
+}
+
+/** Whatever the latest record is: a refresh of another actor may hide that of the activation. */
+function hasActivated({ command, version }: CommandCall, status: UpdateStatus | undefined): boolean {
+  return command === 'activate' && version !== undefined && status !== undefined && isActivated(status, version);
 }
 
 /** Only the offer shows whether the host has applied its settings. */
@@ -153,8 +165,6 @@ const EFFECTS: Readonly<Record<UpdateCommand, Effect>> = {
           `expected prepare to write ${version}, found "${shorten(record.stderr, 200)}" (${describeStatus(status)})`,
         ),
   activate: (status, _record, version) =>
-    isActivated(status, version)
-      ? undefined
-      : commandError('activate', `expected ${version} to boot next, found ${describeStatus(status)}`),
+    commandError('activate', `expected ${version} to boot next, found ${describeStatus(status)}`),
   deactivate: () => undefined,
 };

@@ -77,6 +77,11 @@ export class FakeHost implements Host {
     this.#ends.set(command, ends);
   }
 
+  /** Whether the update repository is out of reach. */
+  set repositoryGone(repositoryGone: boolean) {
+    this.#model.faults = { repositoryGone };
+  }
+
   /** Boots what was activated, or, when that rolls back, the version that ran before. */
   boot({ rollsBack = false } = {}): void {
     this.#model.faults = { boot: { rollsBack } };
