@@ -97,6 +97,8 @@ export interface FaultValues {
   settings?: ApplyFault;
   /** A host that is too old for the settings routes: 404 with an empty body. */
   noSettings?: boolean;
+  /** The data store is not there, as in lockdown: settings read by their keys are empty, and none is taken. */
+  datastoreMissing?: boolean;
   /** No socket file: ENOENT. */
   socketGone?: boolean;
   /** A socket file without a listener: ECONNREFUSED. */

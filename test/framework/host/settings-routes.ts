@@ -29,6 +29,17 @@ function keysOf(keys: string): string[] | Answer {
   return wanted.map(badKey).find((answer) => answer !== undefined) ?? wanted;
 }
 
+const DATASTORE = '/var/lib/bottlerocket/datastore/current';
+
+/** Core kit 11.0.0: a key whose file is not there is not set, and everything else needs the folder. */
+function withoutDatastore({ method, path, query }: RequestHead): Answer {
+  if (method === 'GET' && query.has('keys')) return json({});
+  return text(
+    500,
+    `Data store error during ${path}: Data store integrity violation at ${DATASTORE}/live: Live datastore missing`,
+  );
+}
+
 function getSettings({ live }: Settings, { query }: RequestHead): Answer {
   const keys = query.get('keys');
   const prefix = query.get('prefix');
@@ -123,7 +134,11 @@ export function settingsRoutes(context: RouteContext): [string, Route][] {
 
 /** A route that the host lacks answers as any unknown path. */
 function unlessMissing({ faults }: RouteContext, route: Route): Route {
-  return (head, body) => (faults.values.noSettings === true ? text(404) : route(head, body));
+  return (head, body) => {
+    const { noSettings, datastoreMissing } = faults.values;
+    if (noSettings === true) return text(404);
+    return datastoreMissing === true ? withoutDatastore(head) : route(head, body);
+  };
 }
 
 function routesOf(context: RouteContext): [string, Route][] {

@@ -296,12 +296,20 @@ describe('the settings of the host', () => {
     expect(host.history.every(({ method }) => method !== 'PATCH')).toBe(true);
   });
 
-  it('are the defaults when none is stored, and missing on an old host', async () => {
-    host.settings.live.clear();
+  it('are the defaults when none of them is stored, and missing on an old host', async () => {
+    for (const key of UPDATER_SETTINGS) host.settings.live.delete(key);
     expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
     await host.faults.set({ noSettings: true });
     expect(await kindOf(read())).toBe('unsupported');
     expect(await kindOf(change({ versionLock: OLD }))).toBe('unsupported');
+  });
+
+  it('are neither read nor refused on a host in lockdown, which answers that it has none', async () => {
+    await host.faults.set({ datastoreMissing: true });
+    await expect(read()).rejects.toThrow(/expected settings.updates.metadata-base-url.*as in lockdown/);
+    await expect(client.classify(new Map([['settings.motd', '"hi"']]), signal)).rejects.toThrow('PATCH /settings: 500');
+    await expect(change({ versionLock: OLD })).rejects.toThrow('PATCH /settings: 500');
+    expect(await client.version(signal)).toBe(OLD);
   });
 
   it('are not read from a malformed response, nor from one that never arrives', async () => {

@@ -9,6 +9,7 @@ import { shorten, describe, messageOf } from '@brupop/shared/runtime/errors';
 import { type Answer, exchange } from '../http/exchange.ts';
 import { LIMITS, type UpdateCommand } from '../limits.ts';
 import {
+  ALWAYS_SET,
   type Guard,
   type Host,
   HostError,
@@ -72,13 +73,8 @@ export class HostSocket implements Host {
   }
 
   async settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
-    try {
-      const query = queryOf('keys', keys);
-      return parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), keys);
-    } catch (error) {
-      if (error instanceof HostError && error.kind === 'unset') return parseSettings('{}', keys);
-      throw error;
-    }
+    const query = queryOf('keys', [...keys, ALWAYS_SET]);
+    return parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), keys);
   }
 
   /** Stages the changes in a transaction of its own and deletes it: the host checks them like that. */

@@ -122,12 +122,23 @@ it.each([
 });
 
 it.each([
-  ['both', '{"updates":{"version-lock":"v1.27.0","ignore-waves":true}}', { versionLock: 'v1.27.0', ignoreWaves: true }],
-  ['a lock alone', '{"updates":{"version-lock":"1.27.0"}}', { versionLock: '1.27.0', ignoreWaves: false }],
-  ['none of them', '{}', { versionLock: 'latest', ignoreWaves: false }],
-])('reads %s, and uses the values of a new host for the rest', (_name, text, expected) => {
+  ['both', { 'version-lock': 'v1.27.0', 'ignore-waves': true }, { versionLock: 'v1.27.0', ignoreWaves: true }],
+  ['a lock alone', { 'version-lock': '1.27.0' }, { versionLock: '1.27.0', ignoreWaves: false }],
+  ['none of them', {}, { versionLock: 'latest', ignoreWaves: false }],
+])('reads %s, and uses the values of a new host for the rest', (_name, stored, expected) => {
+  const text = JSON.stringify({ updates: { 'metadata-base-url': 'https://updates', ...stored } });
   expect(updaterSettings(parseSettings(text, UPDATER_SETTINGS))).toEqual(expected);
 });
+
+it.each(['{}', '{"updates":{}}', '{"updates":{"version-lock":"latest"}}'])(
+  'refuses %j, which lacks what each host has: its settings cannot be read',
+  (text) => {
+    expect(kindThrown(() => parseSettings(text, UPDATER_SETTINGS))).toBe('answer');
+    expect(() => parseSettings(text, UPDATER_SETTINGS)).toThrow(
+      /expected settings.updates.metadata-base-url.*lockdown/,
+    );
+  },
+);
 
 it.each([
   ['no JSON', '<html>', /expected JSON/],
