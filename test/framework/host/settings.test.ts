@@ -16,6 +16,20 @@ describe('the settings of the stand-in host', () => {
     expect(committed(new Settings(), stored)).toEqual(stored);
   });
 
+  it('stores a map of mirrors as a list', () => {
+    const mirrors = { 'docker.io': ['https://a'], 'b.io': ['https://b'] };
+    const stored = [
+      { registry: 'docker.io', endpoint: ['https://a'] },
+      { registry: 'b.io', endpoint: ['https://b'] },
+    ];
+    expect(committed(new Settings(), { 'container-registry': { mirrors } })).toEqual({
+      'container-registry': { mirrors: stored },
+    });
+    expect(committed(new Settings(), { 'container-registry': { mirrors: stored } })).toEqual({
+      'container-registry': { mirrors: stored },
+    });
+  });
+
   it('merges maps by their leaves, replaces lists, and takes null for nothing', () => {
     const first = { kernel: { sysctl: { 'a.b': '1', c: '1' } }, ntp: { 'time-servers': ['x', 'y'] } };
     const second = { kernel: { sysctl: { c: '2', 'a.b': null } }, ntp: { 'time-servers': ['z'] } };

@@ -63,12 +63,25 @@ function flatten(value: Nested | SettingValue, path: readonly string[], into: Ma
   }
 }
 
-/** The settings of a request by the names under which they are stored. */
+/** The settings of a request as they are stored: some have another name in it, and mirrors may be a map. */
 function stored(settings: Nested): Nested {
-  const { boot } = settings;
-  if (!isNested(boot)) return settings;
-  const renamed = Object.entries(boot).map(([name, value]) => [ALIASES.get(name) ?? name, value]);
-  return { ...settings, boot: Object.fromEntries(renamed) as Nested };
+  const { boot, 'container-registry': registry } = settings;
+  return {
+    ...settings,
+    ...(isNested(boot) && { boot: renamed(boot) }),
+    ...(isNested(registry) && { 'container-registry': withMirrors(registry) }),
+  };
+}
+
+function renamed(boot: Nested): Nested {
+  return Object.fromEntries(Object.entries(boot).map(([name, value]) => [ALIASES.get(name) ?? name, value]));
+}
+
+/** `deserialize_mirrors` of the settings SDK: a map of registries to their endpoints is stored as a list. */
+function withMirrors(registry: Nested): Nested {
+  const { mirrors } = registry;
+  if (!isNested(mirrors)) return registry;
+  return { ...registry, mirrors: Object.entries(mirrors).map(([name, endpoint]) => ({ registry: name, endpoint })) };
 }
 
 /**

@@ -233,6 +233,22 @@ describe('the settings of the host', () => {
     expect(host.settings.transactions).toEqual([]);
   });
 
+  it('are refused when the host stores them under another key', async () => {
+    const mirrors = 'settings.container-registry.mirrors';
+    const found = await client.classify(new Map([[`${mirrors}."docker.io"`, '["https://a"]']]), signal);
+    const reason = `the host stores ${mirrors}."docker.io" as ${mirrors}: write it so`;
+    expect([...found.values()]).toEqual([{ class: 'Refused', reason }]);
+    const list = '[{"endpoint":["https://a"],"registry":"docker.io"}]';
+    const written = new Map([
+      [mirrors, list],
+      ['settings.boot.kernel.quiet', '[]'],
+      ['settings.updates.version-lock', '"v1.27.0"'],
+    ]);
+    const classes = [...(await client.classify(written, signal)).values()].map(({ class: name }) => name);
+    expect(classes).toEqual(['RestartsService', 'NeedsReboot', 'Live']);
+    expect(host.settings.transactions).toEqual([]);
+  });
+
   it('are not refused by a host that cannot store them just now, such as on a full disk', async () => {
     const change = new Map([['settings.motd', '"hi"']]);
     await host.faults.set({ api: { answer: 'error', path: '/settings', times: 1 } });

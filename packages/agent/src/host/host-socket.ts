@@ -16,11 +16,12 @@ import {
   type HostErrorKind,
   StaleDecisionError,
   type UpdateStatus,
+  parsePending,
+  parseSettings,
   parseUpdateStatus,
   parseVersion,
-  parseSettings,
 } from './host.ts';
-import { classOf, type Service } from '../settings/classes.ts';
+import { classOf, differenceOf, type Service } from '../settings/classes.ts';
 import { parseAffectedServices, parseServices } from './metadata.ts';
 
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
@@ -102,16 +103,19 @@ export class HostSocket implements Host {
   }
 
   async #refusalOf(changes: Leaves, signal: AbortSignal): Promise<Classified | undefined> {
+    let pending = '';
     try {
       await this.#inTransaction(signal, async (of) => {
         await this.#call({ ...of, method: 'PATCH', path: '/settings', body: bodyOf(changes) });
+        pending = await this.#call({ ...of, method: 'GET', path: '/tx' });
         await this.#call({ ...of, method: 'DELETE', path: '/tx' });
       });
-      return undefined;
     } catch (error) {
       if (!(error instanceof HostError) || !refusesValue(error)) throw error;
-      return { class: 'Refused', reason: shorten(error.message, 250) };
+      return refused(error.message);
     }
+    const difference = differenceOf(changes, parsePending(pending));
+    return difference === undefined ? undefined : refused(difference);
   }
 
   async changeSettings(changes: Leaves, signal: AbortSignal, guard?: Guard): Promise<void> {
@@ -186,6 +190,10 @@ function bodyOf(changes: Leaves): string {
   } catch (error) {
     throw new HostError('answer', messageOf(error), { cause: error });
   }
+}
+
+function refused(reason: string): Classified {
+  return { class: 'Refused', reason: shorten(reason, 250) };
 }
 
 /** A server error, as of a full disk or a data store in lockdown, says nothing about the value. */

@@ -175,6 +175,12 @@ export function parseSettings(text: string, keys: readonly string[]): Leaves {
   );
 }
 
+/** The settings in an answer of `GET /tx`. Throws HostError `answer`. */
+export function parsePending(text: string): Leaves {
+  read(s.object({}), text, 'GET /tx', 'answer');
+  return leavesOf(JSON.parse(text));
+}
+
 /** Each call throws HostError, and StaleDecisionError when its guard does. */
 export interface Host {
   /** Returns the running version. */

@@ -1,7 +1,7 @@
 import { Metadata } from '../../../../test/framework/host/metadata.ts';
 import { parseAffectedServices, parseServices } from '../host/metadata.ts';
 import type { SettingClass } from '@brupop/shared/api/settings';
-import { classOf, type Service } from './classes.ts';
+import { classOf, differenceOf, type Service } from './classes.ts';
 
 /** The services of a real host that a setting affects, as they come through the host API. */
 function servicesOf(key: string): Service[] | undefined {
@@ -146,4 +146,33 @@ it('takes a pattern for whole segments', () => {
 
 it('shortens a command that it does not know', () => {
   expect(classOf('settings.some', serviceWith('x'.repeat(5000))).reason.length).toBeLessThan(150);
+});
+
+describe('what the host stores', () => {
+  const MIRRORS = 'settings.container-registry.mirrors';
+  const LOCK = 'settings.updates.version-lock';
+  it.each<readonly [string, Record<string, string>, Record<string, string>, string | undefined]>([
+    ['the same', { [MIRRORS]: '[]', 'settings.motd': '"a"' }, { 'settings.motd': '"a"', [MIRRORS]: '[]' }, undefined],
+    ['a version without its v', { [LOCK]: '"v1.27.0"' }, { [LOCK]: '"1.27.0"' }, undefined],
+    [
+      'a list under another key',
+      { 'settings.motd': '"a"', [`${MIRRORS}."docker.io"`]: '["https://a"]' },
+      { 'settings.motd': '"a"', [MIRRORS]: '[{"endpoint":["https://a"],"registry":"docker.io"}]' },
+      `the host stores ${MIRRORS}."docker.io" as ${MIRRORS}: write it so`,
+    ],
+    [
+      'another value',
+      { 'settings.ntp.options': '[1]' },
+      { 'settings.ntp.options': '["1"]' },
+      'the host stores settings.ntp.options as ["1"]: write it so',
+    ],
+    [
+      'more than was written',
+      { 'settings.motd': '"a"' },
+      { 'settings.motd': '"a"', 'settings.ntp.options': '[]' },
+      'the host also stores settings.ntp.options: write that, too',
+    ],
+  ])('may be %s', (_what, changes, stored, expected) => {
+    expect(differenceOf(new Map(Object.entries(changes)), new Map(Object.entries(stored)))).toBe(expected);
+  });
 });

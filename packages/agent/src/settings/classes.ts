@@ -8,7 +8,7 @@
  * reference of settings on bottlerocket.dev for what a boot applies, and `kubernetes-tmpfiles.conf` of the
  * Kubernetes packages (bottlerocket-os/bottlerocket, later bottlerocket-core-kit) for what a boot removes.
  */
-import { type Classified, isSecret, overlaps } from '@brupop/shared/api/settings';
+import { type Classified, isSecret, type Leaves, overlaps, sameValue } from '@brupop/shared/api/settings';
 
 export interface Service {
   readonly name: string;
@@ -98,4 +98,15 @@ function classOfCommands(written: readonly string[]): Classified {
 
 function reasonFor(key: string, rules: readonly Rule[]): string | undefined {
   return rules.find(([, ...keys]) => keys.some((pattern) => overlaps(key, pattern)))?.[0];
+}
+
+/**
+ * Returns why changes are not set that the host stores otherwise than they are written, such as a map of mirrors as a
+ * list: under another key, or as another value, they can neither be compared with the host's nor put back.
+ */
+export function differenceOf(changes: Leaves, stored: Leaves): string | undefined {
+  const written = [...changes.keys()].find((key) => !sameValue(key, changes.get(key), stored.get(key)));
+  const added = [...stored.keys()].filter((key) => !changes.has(key)).join(', ');
+  if (written !== undefined) return `the host stores ${written} as ${stored.get(written) ?? added}: write it so`;
+  return added === '' ? undefined : `the host also stores ${added}: write that, too`;
 }

@@ -17,6 +17,7 @@ export const HOST_ROUTES = [
   'POST /actions/reboot',
   'GET /settings',
   'PATCH /settings',
+  'GET /tx',
   'DELETE /tx',
   'POST /tx/commit_and_apply',
   'GET /metadata/affected-services',
