@@ -64,6 +64,8 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   try {
     await serveHealth({ host, port, signal, live, ready, metrics: metricsOf(registry) });
     await Promise.all([cluster.run(signal), lead()]);
+    // The Lease is released by now.
+    await recovery.settled();
   } finally {
     await client.close();
   }

@@ -18,6 +18,7 @@ async function run(
   mayEvict: () => boolean,
   onRequest: (clock: FakeClock) => Promise<void>,
   pods: readonly Eviction[] = crashing,
+  signal = never,
 ) {
   const clock = new FakeClock();
   const requests: KubeRequest[] = [];
@@ -37,8 +38,8 @@ async function run(
   });
   const open = recovered(CLOSED, scope, 300_000, clock.now());
   const { state, evictions } = choose(open, pods, 10, instantOf(clock));
-  const after = await evictor.evict(state, evictions, mayEvict, never);
-  return { requests, lines, after, recorded: recordedIn(after), now: clock.now() };
+  const after = await evictor.evict(state, evictions, mayEvict, signal);
+  return { evictor, requests, lines, after, recorded: recordedIn(after), now: clock.now() };
 }
 
 const recordedIn = ({ recoveries: [one] }: RecoveryState): string[] => [...(one?.pods.keys() ?? [])];
@@ -109,4 +110,26 @@ it('a pod whose eviction got no response stays on record', async () => {
     },
   );
   expect(recorded).toEqual(['a', 'b', 'c']);
+});
+
+it('a leader that stops does not wait for the response to an eviction, whose request goes on', async () => {
+  const stop = new AbortController();
+  const response = Promise.withResolvers<void>();
+  const running = run(
+    () => true,
+    async () => await response.promise,
+    crashing,
+    stop.signal,
+  );
+  stop.abort(new Error('received SIGTERM'));
+  const { evictor, requests, lines, recorded } = await running;
+  expect(requests.map(({ signal }) => signal)).toEqual([undefined]);
+  expect(recorded).toEqual(['a', 'b', 'c']);
+  let isSettled = false;
+  const settled = evictor.settled().then(() => (isSettled = true));
+  await new Promise(setImmediate);
+  expect([isSettled, lines]).toEqual([false, []]);
+  response.resolve();
+  await settled;
+  expect(lines).toHaveLength(1);
 });

@@ -1,4 +1,5 @@
 /** Requests the evictions that are on record. When to request one is up to `decide.ts`. */
+import { addAbortListener } from 'node:events';
 import { type EvictionOutcome, requestEviction } from '@brupop/shared/drain/evictions';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
@@ -23,13 +24,21 @@ export interface EvictorOptions {
 
 export class RecoveryEvictor {
   readonly #options: EvictorOptions;
+  /** The latest one. */
+  #request: Promise<unknown> = Promise.resolve();
 
   constructor(options: EvictorOptions) {
     this.#options = options;
   }
 
+  /** Resolves when no request is in flight. */
+  async settled(): Promise<void> {
+    await this.#request;
+  }
+
   /**
-   * Returns the state without the pods whose eviction was refused, or not requested.
+   * Returns the state without the pods whose eviction was refused, or not requested. When `signal` aborts, returns at once
+   * and leaves the request in flight: one that is cut off blocks a disruption budget for two minutes.
    * @param mayEvict - asked right before each request
    */
   async evict(
@@ -43,27 +52,31 @@ export class RecoveryEvictor {
     for (const eviction of evictions) {
       if (signal.aborted) return state;
       const isDue = clock.monotonic() - eviction.listedAt <= FRESH_MS && mayEvict(eviction.pod);
-      state = isDue ? await this.#evictOne(state, eviction) : forget(state, eviction);
+      state = isDue ? await this.#evictOne(state, eviction, signal) : forget(state, eviction);
     }
     return state;
   }
 
-  async #evictOne(state: RecoveryState, eviction: Eviction): Promise<RecoveryState> {
-    const { client, clock, log, metrics } = this.#options;
+  async #evictOne(state: RecoveryState, eviction: Eviction, signal: AbortSignal): Promise<RecoveryState> {
+    const request = this.#send(eviction, state.refused.has(eviction.pod.uid) ? 'debug' : 'info');
+    this.#request = request;
+    const outcome = await unlessAborted(request, signal);
+    if (outcome?.kind === 'accepted') return accept(state, eviction);
+    if (outcome?.kind !== 'blocked' || outcome.isUnknown === true) return state;
+    const next = refuse(state, eviction, outcome.retryAfterMs, this.#options.clock.now());
+    return outcome.block.reason === 'Forbidden' ? forbid(next, eviction, outcome.block.message) : next;
+  }
+
+  async #send(eviction: Eviction, level: 'debug' | 'info'): Promise<EvictionOutcome> {
+    const { client, log, metrics } = this.#options;
     const { uid, name, namespace, node } = eviction.pod;
     const outcome = await requestEviction(client, { metadata: { uid, name, namespace, resourceVersion: '' } });
     const { result, message } = described(outcome);
     metrics.recoveryEvictions.inc({ result });
-    const level = state.refused.has(uid) ? 'debug' : 'info';
     const [pod, after] = [`${namespace}/${name}`, keyOf(eviction.scope)];
     log[level]('requested the eviction of a pod in CrashLoopBackOff', { node, pod, after, result, message });
-    if (outcome.kind === 'accepted') {
-      this.#recordEvent(eviction, after);
-      return accept(state, eviction);
-    }
-    if (outcome.kind !== 'blocked' || outcome.isUnknown === true) return state;
-    const next = refuse(state, eviction, outcome.retryAfterMs, clock.now());
-    return outcome.block.reason === 'Forbidden' ? forbid(next, eviction, outcome.block.message) : next;
+    if (outcome.kind === 'accepted') this.#recordEvent(eviction, after);
+    return outcome;
   }
 
   #recordEvent({ pod: { uid, name, namespace } }: Eviction, after: string): void {
@@ -77,4 +90,11 @@ function described(outcome: EvictionOutcome): { readonly result: string; readonl
   if (outcome.kind !== 'blocked') return { result: outcome.kind };
   const { reason, message } = outcome.block;
   return { result: outcome.isUnknown === true ? 'unknown' : reason, message };
+}
+
+/** Undefined if `signal` aborts first. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
+  const listener = addAbortListener(signal, () => resolve(undefined));
+  return await Promise.race([promise, aborted]).finally(() => listener[Symbol.dispose]());
 }

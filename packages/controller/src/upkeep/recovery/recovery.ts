@@ -131,6 +131,11 @@ export class Recovery {
     metrics.recoveries.reset();
   }
 
+  /** Resolves when no eviction is in flight, which may be after `run` has ended. */
+  async settled(): Promise<void> {
+    await this.#evictor.settled();
+  }
+
   get #restartsNodes(): boolean {
     const { upkeep, recoveryNamespaces } = this.#options;
     return upkeep.policy.recovery.updatedNodes === 'Restart' && recoveryNamespaces.length > 0;
