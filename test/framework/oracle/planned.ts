@@ -170,13 +170,15 @@ export class Planner {
       if (shadow === undefined && (node === undefined || (!isManaged(node) && !bearsOwnership(node)))) return [];
       const writeRejection = objects.rejections.get(name);
       const memory = this.#memory.of(name, now);
+      const own = rulesFor({ node, shadow }, rules);
       const rejected = writeRejection === undefined ? {} : { writeRejection };
       return [
         {
           name,
           node,
           shadow,
-          ...rulesFor({ node, shadow }, rules),
+          ...own,
+          evictedSince: this.#memory.evictedSince({ node, ...own }, now),
           leaseExpired: node?.isUnreachable,
           ...memory,
           ...rejected,

@@ -300,11 +300,13 @@ export class Cluster {
       ...orphans,
     ].map(({ node, shadow }) => {
       const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
+      const rules = rulesFor({ node, shadow }, this.#policies);
       return {
         name,
         node,
         shadow,
-        ...rulesFor({ node, shadow }, this.#policies),
+        ...rules,
+        evictedSince: this.#memory.evictedSince({ node, ...rules }, now),
         leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
         ...this.#memory.of(name, now),
         ...failureOf(name, shadow),

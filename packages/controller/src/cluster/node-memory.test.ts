@@ -1,7 +1,8 @@
-import { CORDONED_ANNOTATION, GROUP_TAINTS_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { Instant } from '@brupop/shared/runtime/clock';
-import { ago, aNode, aShadow, instantAt, MINUTE, NOW } from '../testing/objects.ts';
-import { taintsRecord } from './group-metadata.ts';
+import { ago, aGroup, aNode, aShadow, instantAt, MINUTE, NOW } from '../testing/objects.ts';
+import { readNodeGroups } from '../policy/node-groups.ts';
+import { readPolicy } from '../policy/policy.ts';
 import { zoneOf } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
 
@@ -103,13 +104,17 @@ describe('a clock that is hours ahead at the start of the process, and is set ba
   const early: Instant = { wall: NOW + AHEAD, monotonic: 0 };
   const corrected: Instant = { wall: NOW + MINUTE, monotonic: MINUTE };
   const taint = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoExecute' } as const;
-  const record = { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'gpu', ...taint }]) ?? '' };
+  const dropped = { labels: [], annotations: [], taints: [] };
+  const rendered = { generation: 1, conflicts: 'Respect', labels: {}, annotations: {}, settings: {}, dropped } as const;
+  const made = { ...aGroup('gpu'), status: { rendered: { ...rendered, taints: [taint] } } };
+  const [group] = readNodeGroups([made], readPolicy(undefined));
 
   it('changes neither since when a node is cordoned, nor since when it has a taint', () => {
     const memory = new NodeMemory();
-    const node = { ...aNode({ name: 'a', unschedulable: true, annotations: record }), taints: [taint] };
+    const node = { ...aNode({ name: 'a', unschedulable: true }), taints: [taint] };
     memory.node('a', node, young, early);
-    expect(memory.of('a', corrected)).toMatchObject({ cordonedSince: NOW, evictedSince: NOW });
+    expect(memory.of('a', corrected)).toMatchObject({ cordonedSince: NOW });
+    expect(memory.evictedSince({ node, group }, corrected)).toBe(NOW);
   });
 
   it('changes nothing of since when a shadow is missing', () => {

@@ -8,8 +8,7 @@
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { type Instant, wallTimeOf } from '@brupop/shared/runtime/clock';
-import { taintId } from '@brupop/shared/api/node-metadata';
-import { readTaintsRecord } from './group-metadata.ts';
+import type { NodeTaint } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
 import { asSighted, type Sightings, sightingsOf } from './sightings.ts';
 import type { ShadowView } from './shadow.ts';
@@ -32,7 +31,7 @@ interface Cordon {
   readonly endedAt: number;
 }
 
-type Remembered = Pick<ManagedNode, 'former' | 'missingSince' | 'cordonedSince' | 'evictedSince' | 'settingsSince'>;
+type Remembered = Pick<ManagedNode, 'former' | 'missingSince' | 'cordonedSince' | 'settingsSince'>;
 
 export class NodeMemory {
   /** `slotUntil` is on the monotonic clock. */
@@ -40,8 +39,8 @@ export class NodeMemory {
   /** When the Node or the shadow of a pair was deleted while the other one stayed, on the monotonic clock. */
   readonly #missing = new Map<string, number>();
   readonly #cordons = new Map<string, Cordon>();
-  /** By name, the taints of groups that evict pods; `since` is on the monotonic clock. */
-  readonly #evicting = new Map<string, { readonly taints: readonly string[]; readonly since: number }>();
+  /** By UID: since when the Node has each of its taints that evict pods, on the monotonic clock. */
+  readonly #evicting = new Map<string, ReadonlyMap<string, number>>();
   /** By name, what the agent has reported of the settings of its host; `since` is on the monotonic clock. */
   readonly #settings = new Map<string, { readonly mark: string; readonly since: number }>();
   /** By UID: a zone never changes. */
@@ -55,9 +54,9 @@ export class NodeMemory {
   node(name: string, node: NodeView | undefined, shadow: ShadowView | undefined, now: Instant): void {
     const ours = node !== undefined && ownedByUs(node) && shadow !== undefined && isUnderWay(shadow);
     this.#cordon(name, node?.unschedulable === true && !ours, now.monotonic);
-    this.#evict(name, node === undefined ? [] : evictingTaints(node), now.monotonic);
     if (node === undefined) return;
     const { uid } = node.metadata;
+    this.#evict(node, now.monotonic);
     if (zoneOf(node) !== '' && !this.#zones.has(uid)) remember(this.#zones, uid, zoneOf(node));
     remember(this.#sightings, uid, sightingsOf(node, this.#sightings.get(uid), now.wall));
   }
@@ -70,6 +69,7 @@ export class NodeMemory {
 
   forget({ metadata: { uid } }: NodeView): void {
     this.#zones.delete(uid);
+    this.#evicting.delete(uid);
     this.#sightings.delete(uid);
   }
 
@@ -96,15 +96,23 @@ export class NodeMemory {
 
   /** Times are epoch milliseconds. */
   of(name: string, now: Instant): Remembered {
-    const [former, cordon, evicting] = [this.#former.get(name), this.#cordons.get(name), this.#evicting.get(name)];
-    const settings = this.#settings.get(name);
+    const [former, cordon, settings] = [this.#former.get(name), this.#cordons.get(name), this.#settings.get(name)];
     return {
       former: former && { ...former, slotUntil: wallTimeOf(former.slotUntil, now) },
       missingSince: wallTimeOf(this.#missing.get(name) ?? PROCESS_START, now),
       cordonedSince: cordon?.isOn === true ? wallTimeOf(cordon.since, now) : undefined,
-      evictedSince: evicting && wallTimeOf(evicting.since, now),
       settingsSince: settings && wallTimeOf(settings.since, now),
     };
+  }
+
+  /**
+   * When the Node got the latest of those taints that its group gives and that evict pods, epoch milliseconds. A kubelet cannot
+   * change taints, so nothing that it writes counts.
+   */
+  evictedSince({ node, group }: Pick<ManagedNode, 'node' | 'group'>, now: Instant): number | undefined {
+    const seen = this.#evicting.get(node?.metadata.uid ?? '');
+    const times = (group?.rendered?.taints ?? []).flatMap((taint) => seen?.get(nameOf(taint)) ?? []);
+    return times.length === 0 ? undefined : wallTimeOf(Math.max(...times), now);
   }
 
   /** Returns the Node with the zone in which it was first observed, and with the times of {@link Sightings}. */
@@ -125,11 +133,11 @@ export class NodeMemory {
   }
 
   /** A new process takes the time at which it first sees them. */
-  #evict(name: string, taints: readonly string[], now: number): void {
-    const before = this.#evicting.get(name);
-    const isMore = taints.some((taint) => before?.taints.includes(taint) !== true);
-    if (taints.length === 0) this.#evicting.delete(name);
-    else remember(this.#evicting, name, { taints, since: isMore ? now : (before?.since ?? now) });
+  #evict({ taints, metadata: { uid } }: NodeView, now: number): void {
+    const before = this.#evicting.get(uid);
+    const names = taints.filter(({ effect }) => effect === 'NoExecute').map(nameOf);
+    if (names.length === 0) this.#evicting.delete(uid);
+    else remember(this.#evicting, uid, new Map(names.map((name) => [name, before?.get(name) ?? now])));
   }
 
   #cordon(name: string, isOn: boolean, now: number): void {
@@ -142,11 +150,8 @@ export class NodeMemory {
   }
 }
 
-/** Those that the record of groups on the Node names. */
-function evictingTaints({ taints, metadata: { annotations = {} } }: NodeView): string[] {
-  const given = new Set(readTaintsRecord(annotations).map(taintId));
-  const own = taints.filter((taint) => taint.effect === 'NoExecute' && given.has(taintId(taint)));
-  return own.map(({ key, value = '' }) => `${key}=${value}`);
+function nameOf({ key, value = '', effect }: NodeTaint): string {
+  return `${key}=${value}:${effect}`;
 }
 
 /** Removes the oldest name when there are too many. */

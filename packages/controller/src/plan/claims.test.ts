@@ -1,5 +1,8 @@
 /** Reports of an agent and writes of a kubelet to its own Node cannot hold a slot indefinitely. */
 import { pinned } from '@brupop/shared/testing/settings';
+import { GROUP_TAINTS_ANNOTATION } from '@brupop/shared/api/names';
+import { taintsRecord } from '../cluster/group-metadata.ts';
+import { NodeMemory } from '../cluster/node-memory.ts';
 import type { ManagedNode, PodsOfNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -8,6 +11,7 @@ import {
   aSnapshot,
   cordoned,
   failure,
+  instantAt,
   MINUTE,
   NEW,
   OLD,
@@ -158,6 +162,25 @@ describe('a kubelet that changes the labels of its Node while a version is pinne
     const change = made.specs.find(({ node }) => node.metadata.name === 'b');
     expect(change?.record.rebootRequestedAt).toBeUndefined();
   });
+});
+
+it('a kubelet that names a taint of Kubernetes as one of a group, again and again, holds no slot', () => {
+  const taint = { key: 'node.kubernetes.io/not-ready', value: '', effect: 'NoExecute' } as const;
+  const claims = { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'db', ...taint }]) ?? '' };
+  const b = aManagedNode('b', { ready: false, annotations: claims });
+  if (b.node === undefined) throw new Error('there is a Node');
+  const node = { ...b.node, taints: [taint] };
+  const withoutClaim = { ...node, metadata: { ...node.metadata, annotations: {} } };
+  const memory = new NodeMemory();
+  for (const [view, at] of [
+    [node, NOW - MINUTE],
+    [withoutClaim, NOW - 1_000],
+    [node, NOW],
+  ] as const)
+    memory.node('b', view, b.shadow, instantAt(at));
+  const seen = { ...memory.of('b', instantAt(NOW)), evictedSince: memory.evictedSince({ ...b, node }, instantAt(NOW)) };
+  const spec = { concurrency: { maxUnavailable: 2 } };
+  expect(started(planOf([aManagedNode('a'), { ...b, ...seen, node }], spec))).toEqual(['a']);
 });
 
 test.each(Object.entries(starts))('%s', (_, [made, expected]) => expect(started(made)).toEqual(expected));

@@ -190,14 +190,33 @@ it('a node that has just got it holds a slot, so no update starts meanwhile', ()
   expect([started(1_000), started(MINUTE)]).toEqual([0, 1]);
 });
 
-it('this process remembers since when a node has them', () => {
-  const memory = new NodeMemory();
-  const node = { ...aNode({ name: 'a', annotations: { [GROUP_TAINTS_ANNOTATION]: RECORD } }), taints: [TAINT] };
-  memory.node('a', { ...node, taints: [] }, undefined, instantAt(NOW));
-  expect(memory.of('a', instantAt(NOW + MINUTE)).evictedSince).toBeUndefined();
-  memory.node('a', node, undefined, instantAt(NOW + 1));
-  memory.node('a', node, undefined, instantAt(NOW + 2));
-  expect(memory.of('a', instantAt(NOW + MINUTE)).evictedSince).toBe(NOW + 1);
-  memory.node('a', { ...node, taints: [] }, undefined, instantAt(NOW + 3));
-  expect(memory.of('a', instantAt(NOW + MINUTE)).evictedSince).toBeUndefined();
+describe('since when a node has them', () => {
+  const [made] = withGroups(aSnapshot([waiting('a')]), [groupWith()]).managedNodes;
+  const { group } = made ?? {};
+  const node = { ...aNode({ name: 'a' }), taints: [TAINT] };
+  const at = (ms: number) => instantAt(NOW + ms);
+  const since = (memory: NodeMemory): number | undefined => memory.evictedSince({ node, group }, at(MINUTE));
+
+  it('is when this process saw it, until the Node has them no more', () => {
+    const memory = new NodeMemory();
+    memory.node('a', { ...node, taints: [] }, undefined, at(0));
+    expect(since(memory)).toBeUndefined();
+    memory.node('a', node, undefined, at(1));
+    memory.node('a', node, undefined, at(2));
+    expect(since(memory)).toBe(NOW + 1);
+    memory.node('a', { ...node, taints: [] }, undefined, at(3));
+    expect(since(memory)).toBeUndefined();
+  });
+
+  it('does not change with the labels and annotations that a kubelet writes, and concerns no taint of another writer', () => {
+    const memory = new NodeMemory();
+    memory.node('a', node, undefined, at(1));
+    memory.node('a', { ...node, metadata: { ...node.metadata, labels: {} } }, undefined, at(2));
+    expect(memory.evictedSince({ node, group: undefined }, at(MINUTE))).toBeUndefined();
+    const more = [{ key: 'node.kubernetes.io/not-ready', effect: 'NoExecute' }, TAINT];
+    memory.node('a', { ...node, taints: more }, undefined, at(3));
+    expect(since(memory)).toBe(NOW + 1);
+    memory.node('a', { ...node, taints: [{ ...TAINT, value: 'web' }] }, undefined, at(4));
+    expect(since(memory)).toBeUndefined();
+  });
 });
