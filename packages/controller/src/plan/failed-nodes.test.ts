@@ -14,6 +14,7 @@ import {
   NEW,
   NOW,
   OLD,
+  podsOf,
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
@@ -251,6 +252,17 @@ describe('a failure that counts against its version', () => {
     expect(made.failed).toMatchObject([{ name: 'a', code: 'NotHealthy' }]);
     expect(made.specs).toMatchObject([{ outcome: 'Cancelled' }]);
     expect(made.specs[0]?.record.failed).toMatchObject({ version: NEW, code: 'NotHealthy' });
+  });
+
+  it('is no node whose pods cannot be listed: two of them freeze no version', () => {
+    const proving = (name: string): ManagedNode =>
+      aManagedNode(name, {}, { spec: underWay('MonitoringUpdate', 3 * HOUR), status: { current_version: NEW } });
+    const snapshot = aSnapshot([proving('a'), proving('b'), waiting('c')], { rollout: { failureBudget: 1 } });
+    const unlisted = snapshot.managedNodes.flatMap(({ name, node }) =>
+      node === undefined ? [] : [[name, { ...podsOf(node), seenAt: undefined, problem: 'timed out' }] as const],
+    );
+    const made = plan({ ...snapshot, pods: new Map(unlisted) }, NOW);
+    expect([made.failed, made.frozen, made.specs]).toEqual([[], [], []]);
   });
 
   it('is no longer counted after a success', () => {

@@ -20,10 +20,10 @@ import { Canaries } from './canaries.ts';
 import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { currentRollback, type Estimate, estimateOf, failures, rollbackPolicy } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
-import { Drains } from './facts/drainability.ts';
+import { type Drainable, Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
-import { problemCondition } from './facts/health.ts';
+import { monitoringOf, problemCondition } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import {
   ownSettings,
@@ -106,12 +106,12 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
   const selected = managedNodes.filter(hasNode).filter(({ node }) => isSelected(node, policy));
   const limitsOf = limitsBy(snapshot, selected, stuck, now);
   const versions = versionsOf(selected);
-  const failed = failedNodes(snapshot, selected, versions, moment);
   const offeredSince = (version: string): number | undefined =>
     agesSince(version, versions, config?.status?.versions ?? [], now);
-  const checks = new Checks(snapshot.checks, now);
-  const drained = managedNodes.filter((one) => isDrained(one, snapshot.allPods.asOf, moment)).map(({ name }) => name);
   const stale = staleResources(snapshot.watchLags);
+  const asked = askedOf(snapshot, slots.keys(), moment, now);
+  const isHealthUnknown = (pair: NodePair): boolean => isUnknown(pair, asked, moment);
+  const failed = failedNodes(snapshot, { selected, versions, isHealthUnknown, now: moment });
   return {
     policy,
     facts,
@@ -121,9 +121,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     stale,
     connectivity: snapshot.connectivity,
     clockSkewMs: snapshot.clockSkewMs,
-    drains: new Drains(snapshot, now),
-    checks,
-    workloads: new Workloads(snapshot.allPods, drained, now),
+    ...asked,
     versions,
     offeredSince,
     estimate: estimateOf(managedNodes, policy.maintenance),
@@ -136,13 +134,32 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
     nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings), limitsOf(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
-    quorums: new Quorums(snapshot, slots.keys(), now),
     capacity: limitsOf(slots),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
-    canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks }, now),
+    canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks: asked.checks }, now),
     now,
     moment,
   };
+}
+
+type Asked = Pick<FleetState, 'drains' | 'checks' | 'workloads' | 'quorums'>;
+
+/** What asks for look-ups when it is asked. */
+function askedOf(snapshot: Snapshot, slots: Iterable<ManagedNode>, moment: Moment, now: number): Asked {
+  const { managedNodes, allPods } = snapshot;
+  const drained = managedNodes.filter((one) => isDrained(one, allPods.asOf, moment)).map(({ name }) => name);
+  return {
+    drains: new Drains(snapshot, now),
+    checks: new Checks(snapshot.checks, now),
+    workloads: new Workloads(allPods, drained, now),
+    quorums: new Quorums(snapshot, slots, now),
+  };
+}
+
+/** True while nobody can tell whether the node is healthy after its update. */
+function isUnknown(pair: NodePair, asked: Asked, now: Moment): boolean {
+  const drain = (): Drainable => asked.drains.of(pair.node, pair.policy);
+  return monitoringOf({ ...pair, ...asked, drain, now }).isUnknown === true;
 }
 
 function byNode(facts: FleetState['facts']): {

@@ -269,6 +269,27 @@ describe('the update of a node', () => {
     expect(lookUps(planOf(updated(30 * MINUTE), { pods: [broken('cni')], listedMsAgo: 61 * SECOND }))).toEqual(['a']);
   });
 
+  it.each<[string, readonly DrainPod[], number | null]>([
+    ['were never listed', [], null],
+    ['were last listed when all were Ready', [daemonPod('cni')], 20 * MINUTE],
+    ['were last listed when one was not Ready', [broken('cni')], 20 * MINUTE],
+  ])('has not failed while its pods cannot be listed, and %s', (_, pods, listedMsAgo) => {
+    const made = planOf(updated(30 * MINUTE), { pods, listedMsAgo, listProblem: 'timed out' });
+    expect([made.failed, outcomes(made), lookUps(made)]).toEqual([[], [], ['a']]);
+    expect(made.conditions[0]?.progressing).toMatchObject({
+      reason: 'DeadlineExceeded',
+      message:
+        'Nobody can tell whether the node is healthy after its update to 1.21.0: the pods on the node cannot be listed: ' +
+        'timed out. It holds its update slot until that is known',
+    });
+  });
+
+  it('has failed in time although its pods cannot be listed, if something else is wrong with it', () => {
+    const notReady = updated(30 * MINUTE, { ready: false });
+    const made = planOf(notReady, { listedMsAgo: null, listProblem: 'timed out' });
+    expect(made.failed).toMatchObject([{ code: 'NotHealthy' }]);
+  });
+
   it('waits until they have been Ready for the monitoring time', () => {
     const spec = { monitoring: { healthyFor: '30s' } };
     const pods = [daemonPod('cni', { readyChanged: NOW - 10 * SECOND })];

@@ -11,7 +11,8 @@
  *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it, until all run the version
  *
  * An agent's word is not enough: the API server has recorded that the node was drained, and its Node shows
- * another boot ID, where the code says that it booted.
+ * another boot ID, where the code says that it booted. While nobody can tell whether a node is healthy after
+ * its update, it does not count.
  *
  * A version is frozen when more nodes count than `rollout.failureBudget` allows, and remains so if they
  * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
@@ -140,13 +141,13 @@ export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string 
 
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
-  { managedNodes, policy, config, checks }: Snapshot,
-  selected: readonly ManagedNode[],
-  versions: readonly VersionCount[],
-  now: Moment,
+  { managedNodes, policy, config, checks: view }: Snapshot,
+  { selected, versions, isHealthUnknown, now }: Pick<FleetFacts, 'selected' | 'versions'> & AskedOfNode,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const current = managedNodes.flatMap((one) => failureOf(one, known, { policy: one.policy, view: checks, now }) ?? []);
+  const current = managedNodes.flatMap(
+    (one) => failureOf(one, known, { policy: one.policy, view, isHealthUnknown, now }) ?? [],
+  );
   const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
@@ -214,32 +215,35 @@ function failureOf(
   return { ...found, since };
 }
 
-interface FailureInput {
-  readonly policy: UpdatePolicy;
-  readonly view: ChecksView;
+interface AskedOfNode {
+  /** Nobody can tell whether a node is healthy after its update, such as while its pods cannot be listed. */
+  readonly isHealthUnknown: (pair: NodePair) => boolean;
   readonly now: Moment;
 }
 
-function currentFailure(
-  { shadow, node }: NodePair,
-  { policy, view, now }: FailureInput,
-): Pick<FailedNode, 'code' | 'since'> | undefined {
+interface FailureInput extends AskedOfNode {
+  readonly policy: UpdatePolicy;
+  readonly view: ChecksView;
+}
+
+function currentFailure(pair: NodePair, input: FailureInput): Pick<FailedNode, 'code' | 'since'> | undefined {
+  const { shadow, node } = pair;
+  const { policy, view, now } = input;
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
   const reported = isReported ? reportedFailure(shadow, node) : undefined;
   if (reported !== undefined) return { code: reported, since: now.ms };
   const isFailed = hasFailedCheck({ shadow, policy, checks: { view }, now });
   const checked = isFailed ? witnessed('CheckFailed', shadow, node) : undefined;
   if (checked !== undefined) return { code: checked, since: now.ms };
-  return isReported ? undefined : lateFailure(shadow, node, policy, now);
+  return isReported ? undefined : lateFailure(pair, input);
 }
 
 function lateFailure(
-  shadow: ShadowView,
-  node: NodeView,
-  policy: UpdatePolicy,
-  now: Moment,
+  pair: NodePair,
+  { policy, isHealthUnknown, now }: FailureInput,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
-  if (policy.isZoneOff === true || !isOverdue(shadow, policy, now)) return undefined;
+  const { shadow, node } = pair;
+  if (policy.isZoneOff === true || !isOverdue(shadow, policy, now) || isHealthUnknown(pair)) return undefined;
   const code = missedDeadline(shadow, node);
   return code && { code, since: deadlineOf(shadow, policy, now) };
 }

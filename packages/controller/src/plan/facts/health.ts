@@ -198,10 +198,10 @@ function endOf(input: MonitoringInput): Monitoring {
 /** `since`: when everything but its pods became healthy. */
 function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, since: number): Monitoring {
   const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
-  const isListed = seenAt !== undefined && (seenAt >= start || isRecent(seenAt, now));
-  if (!isListed) {
-    return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
-  }
+  // What was found before the lists failed may have passed since.
+  const from = problem === undefined ? start : Infinity;
+  const isListed = seenAt !== undefined && (seenAt >= from || isRecent(seenAt, now));
+  if (!isListed) return notListed(problem);
   const health = podHealth();
   const readySince = policy.health.daemonSets === 'Required' ? health.readySince : 0;
   const broken = problemOfPods(health, { shadow, policy, now });
@@ -210,6 +210,10 @@ function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, 
   if (broken !== undefined) return { problem: broken, lookUp: now.reached(recheckAt), recheckAt };
   const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
   return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+}
+
+function notListed(problem: string | undefined): Monitoring {
+  return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
 }
 
 function problemOfPods(
