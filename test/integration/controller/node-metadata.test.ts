@@ -392,13 +392,17 @@ describe('a group', () => {
     await cluster.api.delete(`${ADMISSION}/validatingadmissionpolicies/${REJECTING}`);
   });
 
-  it('is removed from a Node that is no longer managed', async () => {
+  it('is removed from a Node that is no longer managed, but for its taints, which are removed when it leaves the group', async () => {
     const [node = ''] = await members('gpu', 1);
     await applyGroup({ cluster }, 'gpu', { nodeMetadata: full });
     await untilConfirmed('gpu');
     await patchAs('kubectl-label', node, {
       metadata: { labels: { 'bottlerocket.aws/updater-interface-version': null } },
     });
+    await eventually(async () =>
+      expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [DEDICATED.value] }),
+    );
+    await patchAs('kubectl-label', node, { metadata: { labels: { pool: null } } });
     await eventually(async () =>
       expect(await shownOn(node)).toEqual({ team: undefined, owner: undefined, taints: [] }),
     );

@@ -201,3 +201,15 @@ it.each([
   expect(group?.problem).not.toContain('p4ssw0rd');
   expect(group?.policy.settings).toEqual([]);
 });
+
+it.each([
+  ['by a label that kubelets can set', { matchLabels: { pool: 'gpu' } }, true],
+  ['by such a label, too', { matchLabels: { 'node-restriction.kubernetes.io/pool': 'gpu', pool: 'gpu' } }, true],
+  ['without any label', {}, true],
+  ['by labels that kubelets cannot set', { matchLabels: { 'node-restriction.kubernetes.io/pool': 'gpu' } }, false],
+])('a group that selects %s may give no label that kubelets cannot set: %#', (_, nodeSelector, isMistake) => {
+  const labels = { 'node-restriction.kubernetes.io/tenant': 'a' };
+  const [{ problem = '' } = {}] = read([aGroup('gpu', { nodeSelector, nodeMetadata: { labels } })]);
+  expect(problem.includes('unless kubelets can set none of the labels in spec.nodeSelector')).toBe(isMistake);
+  expect(problem === '').toBe(!isMistake);
+});

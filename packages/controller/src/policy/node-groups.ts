@@ -9,6 +9,7 @@
  *     a group that is being deleted has no nodes
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
+import { isProtected } from '@brupop/shared/api/config-quorums';
 import { overridden, readConfigSpec } from '@brupop/shared/api/config-spec';
 import { keysOf, type LabelSelector, selects } from '@brupop/shared/api/label-selector';
 import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
@@ -49,7 +50,7 @@ export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config:
   const readers = readersOf(read, config);
   return read
     .map((group) => withProblem(group, orderProblem(group, byName)))
-    .map((group) => withProblem(group, labelProblem(group, readers)))
+    .map((group) => withProblem(group, labelProblem(group, readers) ?? protectionProblem(group)))
     .toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
 }
 
@@ -161,4 +162,13 @@ function labelProblem({ rendering }: NodeGroup, readers: ReadonlyMap<string, str
   const found = Object.keys(rendering.labels).find((key) => readers.has(key));
   if (found === undefined) return undefined;
   return `spec.nodeMetadata.labels: expected keys that no selector of nodes reads, found "${found}", which ${readers.get(found) ?? ''} reads`;
+}
+
+const RESTRICTED = 'node-restriction.kubernetes.io/';
+
+/** A kubelet could make such a group select its Node, and so get a label that it must not have. */
+function protectionProblem({ selector, rendering }: NodeGroup): string | undefined {
+  const found = Object.keys(rendering.labels).find((key) => key.startsWith(RESTRICTED));
+  if (found === undefined || selector === undefined || isProtected(selector)) return undefined;
+  return `spec.nodeMetadata.labels: expected no keys of ${RESTRICTED} unless kubelets can set none of the labels in spec.nodeSelector, found "${found}"`;
 }

@@ -1,13 +1,15 @@
 /** Which Nodes are written for their groups, when a group may end, and what is told of it. */
-import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
-import type { Rendered } from '@brupop/shared/api/node-metadata';
+import { GROUP_TAINTS_ANNOTATION, NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
+import { type Rendered, taintId } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { taintsRecord } from '../cluster/group-metadata.ts';
 import type { MetadataNote } from '../cluster/metadata-notes.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, withGroups } from '../testing/objects.ts';
 import { CONDITIONS } from '../report/config-conditions.ts';
 import { metadataApplied } from '../report/metadata-condition.ts';
+import { decideMetadata, type MetadataWrite } from './metadata-writes.ts';
 import { nodeMetadataOf } from './node-metadata.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
@@ -89,6 +91,52 @@ describe('a Node is written', () => {
     });
     expect(planOf(group(), { labels, note: noted(NOW) }).written).toEqual(['a']);
     expect(planOf(group(), { labels: { [KEY]: 'other' }, note: noted(NOW + MINUTE) }).written).toEqual(['a']);
+  });
+});
+
+describe('a Node of which its kubelet, or a user, has removed the label of managed nodes', () => {
+  const TAINT = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoSchedule' } as const;
+  const LABEL = 'node-restriction.kubernetes.io/tenant';
+  const given = { ...RENDERED, labels: { [LABEL]: 'a', 'example.com/team': 'ml' }, taints: [TAINT] };
+  const applied = [{ group: 'gpu', labels: Object.keys(given.labels), annotations: [] }];
+  const annotations = { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'gpu', ...TAINT }]) ?? '' };
+  const writesOf = (of: BottlerocketNodeGroup, pool = 'gpu', claims = applied): readonly MetadataWrite[] => {
+    const labels = { pool, ...given.labels };
+    const made = aNode({ name: 'a', managed: false, labels, annotations, applied: claims });
+    const node = { ...made, taints: [TAINT] };
+    const snapshot = {
+      ...withGroups(aSnapshot([]), of.metadata.deletionTimestamp === undefined ? [of] : []),
+      nodes: [node],
+    };
+    const { changes } = nodeMetadataOf({ ...snapshot, groupObjects: [of] }, true, NOW);
+    const state = { labels, annotations, taints: node.taints, applied: claims };
+    return changes.flatMap(({ wanted, known }) => {
+      return decideMetadata({ state, wanted, known, otherOwner: () => undefined }).writes;
+    });
+  };
+  const withoutBoth = [
+    { kind: 'Apply', body: { labels: {} } },
+    { kind: 'Taints', taints: [], record: null },
+  ];
+
+  it('keeps taints and protected labels while its group selects it, and loses the rest', () => {
+    const [write, ...others] = writesOf(group(undefined, given));
+    expect(write).toMatchObject({ kind: 'Apply', groups: ['gpu'], body: { labels: { [LABEL]: 'a' } } });
+    expect(write).not.toHaveProperty(['body', 'labels', 'example.com/team']);
+    expect(others).toEqual([]);
+  });
+
+  it('keeps them although it claims that another group has given them', () => {
+    const other = [{ group: 'other', labels: Object.keys(given.labels), annotations: [] }];
+    const [write] = writesOf(group(undefined, given), 'gpu', other);
+    expect(write).toMatchObject({ kind: 'Apply', groups: ['gpu'], body: { labels: { [LABEL]: 'a' } } });
+  });
+
+  it('loses all when its group no longer selects it, drops them, or is deleted', () => {
+    expect(writesOf(group(undefined, given), 'web')).toMatchObject(withoutBoth);
+    expect(writesOf(group(deleted(MINUTE), given))).toMatchObject(withoutBoth);
+    const dropped = { labels: Object.keys(given.labels), annotations: [], taints: [taintId(TAINT)] };
+    expect(writesOf(group(undefined, { ...RENDERED, labels: {}, dropped }))).toMatchObject(withoutBoth);
   });
 });
 

@@ -3,6 +3,7 @@
  * group. `apply/node-metadata.ts` reads each of these Nodes, and writes what differs then.
  */
 import { isClockWrong } from '@brupop/shared/api/deadlines';
+import { isProtectedLabel } from '@brupop/shared/api/config-quorums';
 import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
 import { readRendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
@@ -11,6 +12,7 @@ import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { groupOf, type NodeGroup } from '../policy/node-groups.ts';
 import { isEmpty, knownKeys } from '../policy/rendered.ts';
 import { decideMetadata, type MetadataInput, type WantedMetadata } from './metadata-writes.ts';
 
@@ -68,12 +70,12 @@ interface Judged {
 
 /** @param isCurrent - no watch is stale */
 export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: number): NodeMetadataPlan {
-  const { nodes, groupObjects, managedNodes, metadataNotes } = snapshot;
+  const { nodes, groups, groupObjects, managedNodes, metadataNotes } = snapshot;
   const known = new Map(groupObjects.map(({ metadata, status }) => [metadata.name, knownKeys(readRendered(status))]));
   const wantedBy = wantedOf(groupObjects);
   const byName = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const judged = nodes.flatMap((node) => {
-    const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy);
+    const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
     const isConcerned =
       node.metadata.deletionTimestamp === undefined && (wanted !== undefined || hasGroupMetadata(node));
     return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
@@ -121,6 +123,25 @@ function wantedFor(
 ): WantedMetadata | undefined {
   const group = managedNode?.group?.name;
   return group !== undefined && isManaged(node) ? wantedBy.get(group) : undefined;
+}
+
+/**
+ * What stays on a Node that is not managed, but is still in the group by its labels. A kubelet may remove the label of managed
+ * nodes, but not taints, nor labels that NodeRestriction protects: so it must not be rid of these.
+ */
+function keptFor(
+  node: NodeView,
+  groups: readonly NodeGroup[],
+  wantedBy: ReadonlyMap<string, WantedMetadata>,
+): WantedMetadata | undefined {
+  if (isManaged(node) || !hasGroupMetadata(node)) return undefined;
+  const { labels: found = {} } = node.metadata;
+  const wanted = wantedBy.get(groupOf(found, groups, undefined)?.name ?? '');
+  if (wanted === undefined) return undefined;
+  const { group, rendered } = wanted;
+  const kept = Object.entries(rendered.labels).filter(([key]) => isProtectedLabel(key) && found[key] !== undefined);
+  const taints = rendered.taints.filter((taint) => node.taints.some((one) => isSameTaint(one, taint)));
+  return { group, rendered: { ...rendered, labels: Object.fromEntries(kept), annotations: {}, taints } };
 }
 
 function judge(

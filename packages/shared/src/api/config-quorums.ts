@@ -20,11 +20,19 @@ const nodeSelector = selectorOf(
   requireThat<LabelSelector>(
     'matchLabels',
     `only keys that kubelets cannot set (${PROTECTED.join(' or ')}), and at least one that a node must have`,
-    (selector) =>
-      requiredKeys(selector).length > 0 &&
-      keysOf(selector).every((key) => PROTECTED.some((prefix) => key.startsWith(prefix))),
+    isProtected,
   ),
 );
+
+/** True for a label that a kubelet can neither set on its Node nor remove from it. */
+export function isProtectedLabel(key: string): boolean {
+  return PROTECTED.some((prefix) => key.startsWith(prefix));
+}
+
+/** True for a selector of Nodes that no kubelet can make its Node match. */
+export function isProtected(selector: LabelSelector): boolean {
+  return requiredKeys(selector).length > 0 && keysOf(selector).every(isProtectedLabel);
+}
 
 interface Counts {
   readonly members: number;
