@@ -26,3 +26,18 @@ it('pods of which too much would be kept are not listed, and the message names t
     problem: expect.stringContaining('most of them in the namespace "crowded"') as string,
   });
 });
+
+it('asks for no pods that count for no workload: mirror pods, and those that have finished', async () => {
+  const asked: unknown[] = [];
+  const request = (sent: { readonly query?: unknown }): Promise<object> => {
+    asked.push(sent.query);
+    return Promise.resolve({ metadata: { resourceVersion: '1' }, items: [] });
+  };
+  const client = { request } as unknown as KubeClient;
+  const lookup = new AllPodsLookup({ client, clock: new FakeClock(), log: recordingLogger().log });
+  const answered = new Promise<void>((resolve) => lookup.onAnswer(resolve));
+  lookup.look('list', new AbortController().signal);
+  await answered;
+  const fieldSelector = 'spec.serviceAccountName!=,status.phase!=Succeeded,status.phase!=Failed';
+  expect(asked).toMatchObject([{ fieldSelector }]);
+});

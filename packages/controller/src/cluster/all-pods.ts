@@ -1,5 +1,5 @@
 /**
- * All pods of the cluster, for `spec.health.workloads`. They are not watched: a
+ * All pods of the cluster but those that have finished and mirror pods, for `spec.health.workloads`. They are not watched: a
  * plan says that it needs them ({@link AllPodsLookup.look}), they are listed in the background, and a
  * later snapshot has the result. Nothing is listed or kept while no plan needs it. The lists of a large cluster
  * take long, so the next one starts no sooner than a multiple of that time later.
@@ -12,6 +12,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
+import { NOT_STATIC, UNFINISHED } from './member-pods.ts';
 
 /** A pod, reduced to where it runs and what controls it. */
 export interface PlacedPod extends Pick<
@@ -110,6 +111,8 @@ export class AllPodsLookup {
     try {
       const { items: pods } = await readList(client, {
         path: corePath('pods'),
+        // No workload has others, and any number of them could fill the list.
+        query: { fieldSelector: `${NOT_STATIC},${UNFINISHED}` },
         signal: AbortSignal.any([signal, limit.signal]),
         slim: placedPod,
         maxItems: MAX_PODS,

@@ -63,7 +63,10 @@ const MAX_PODS = 300;
 /** nor one whose static pods count on more nodes. */
 const MAX_STATIC_NODES = 100;
 /** Any number of pods that have finished may be left of one node. */
-const UNFINISHED = 'status.phase!=Succeeded,status.phase!=Failed';
+export const UNFINISHED = 'status.phase!=Succeeded,status.phase!=Failed';
+
+/** Leaves out mirror pods, of which a kubelet may create any number: these reference no service account. */
+export const NOT_STATIC = 'spec.serviceAccountName!=';
 
 /** Changes with what selects the pods. */
 export function membersKey({ namespace, podSelector, nodeSelector }: Selected): string {
@@ -146,7 +149,7 @@ export class MemberPodsLookup {
     const { staticOn } = set;
     if (staticOn.length > MAX_STATIC_NODES)
       throw new Error(`its nodeSelector selects ${staticOn.length} nodes, and at most ${MAX_STATIC_NODES} may be`);
-    const pods = await this.#readSome(set, 'spec.serviceAccountName!=', signal);
+    const pods = await this.#readSome(set, NOT_STATIC, signal);
     for (const name of staticOn) {
       const ofNode = `spec.serviceAccountName=,spec.nodeName=${name}`;
       const found = await this.#readSome(set, ofNode, signal).catch((error: unknown) => {
