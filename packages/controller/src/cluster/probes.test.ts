@@ -115,8 +115,8 @@ describe('a server', () => {
   const noClient = {} as KubeClient;
   const query: Probe = { check: 'errors', kind: 'prometheus', query: 'up == bool 1' };
   const alerts: Probe = { check: 'pages', kind: 'alerts', filter: ['severity="critical"', 'team="a&b"'] };
-  const asked = async (probe: Probe, clock = systemClock): Promise<Answer> => {
-    const source = { url: `${url}/prefix/`, credentials: folder };
+  const asked = async (probe: Probe, credentials = '', clock = systemClock): Promise<Answer> => {
+    const source = { url: `${url}/prefix/`, credentials };
     const config = { ...NO_CHECKS, prometheus: source, alertmanager: source };
     return await ask(probe, { client: noClient, clock, config, signal: new AbortController().signal });
   };
@@ -130,7 +130,7 @@ describe('a server', () => {
       seen.push(`${path} ${headers.authorization}`);
       response.end(JSON.stringify(scalar('1')));
     };
-    expect(await asked(query)).toEqual({ passed: true, found: 'the query is 1' });
+    expect(await asked(query, folder)).toEqual({ passed: true, found: 'the query is 1' });
     rmSync(join(folder, 'token'));
     answer = ({ url: path, headers }, response) => {
       seen.push(`${path} ${headers.authorization}`);
@@ -155,7 +155,7 @@ describe('a server', () => {
       seen.push(headers.authorization, headers['x-scope-orgid'], headers['x-other']);
       response.end(JSON.stringify(scalar('1')));
     };
-    expect(await asked(query)).toMatchObject({ passed: true });
+    expect(await asked(query, folder)).toMatchObject({ passed: true });
     const basic = Buffer.from('scraper:secret: with a colon').toString('base64');
     expect(seen).toEqual([`Basic ${basic}`, 'team-a', 'b c']);
     for (const name of Object.keys(files)) rmSync(join(folder, name));
@@ -164,10 +164,11 @@ describe('a server', () => {
   it.each([
     ['a user without a password', { username: 'a' }, 'expected both username and password'],
     ['a user and a token', { username: 'a', password: 'hidden', token: 'hidden' }, 'found both'],
+    ['none of its keys', {}, 'expected one of token, username, password, headers, ca.crt, found none'],
     ['a line that is no header', { headers: 'X-A: b\nhidden' }, 'line 2: expected Name: value'],
   ])('is not asked with %s, and no value is quoted', async (_, files, found) => {
     for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
-    const answered = await asked(query);
+    const answered = await asked(query, folder);
     for (const name of Object.keys(files)) rmSync(join(folder, name));
     expect(answered).toMatchObject({ passed: false, found: expect.stringContaining(found) as string });
     expect(answered.found).not.toContain('hidden');
@@ -208,7 +209,7 @@ describe('a server', () => {
     const clock = new FakeClock();
     const { promise: isAsked, resolve } = Promise.withResolvers<void>();
     answer = () => resolve();
-    const found = asked(query, clock);
+    const found = asked(query, '', clock);
     await isAsked;
     await clock.advance(10_000);
     expect((await found).found).toContain('no response within 10 s');

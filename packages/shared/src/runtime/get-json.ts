@@ -64,10 +64,7 @@ function nameOf(target: string): string {
 
 /** Throws an error that names what is wrong in the folder, and no value of it. */
 async function headersFrom(folder: string): Promise<Readonly<Record<string, string>>> {
-  const names = ['token', 'username', 'password', 'headers'];
-  const [token, username, password, lines = ''] = await Promise.all(
-    names.map(async (name) => (await credential(folder, name))?.trim()),
-  );
+  const [token, username, password, lines = ''] = await credentialsIn(folder);
   if (token !== undefined && username !== undefined)
     throw new Error('the Secret of the credentials: expected token, or username and password, found both');
   if ((username === undefined) !== (password === undefined))
@@ -93,6 +90,16 @@ function headersIn(text: string): Readonly<Record<string, string>> {
 
 function search(query: readonly (readonly [string, string])[]): string {
   return query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+}
+
+const KEYS = ['token', 'username', 'password', 'headers', 'ca.crt'];
+
+/** Without its credentials, a server may answer for others, and find no alert. */
+async function credentialsIn(folder: string): Promise<readonly (string | undefined)[]> {
+  const found = await Promise.all(KEYS.map(async (name) => (await credential(folder, name))?.trim()));
+  if (folder !== '' && found.every((value) => value === undefined))
+    throw new Error(`the Secret of the credentials: expected one of ${KEYS.join(', ')}, found none, or no Secret`);
+  return found;
 }
 
 async function credential(folder: string, name: string): Promise<string | undefined> {
