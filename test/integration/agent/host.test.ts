@@ -315,6 +315,10 @@ describe('the settings of the host', () => {
   it('are the defaults when none of them is stored, and missing on an old host', async () => {
     for (const key of UPDATER_SETTINGS) host.settings.live.delete(key);
     expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    host.settings.live.delete('settings.updates.metadata-base-url');
+    expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
+    host.settings.live.clear();
+    expect(await read()).toEqual({ versionLock: 'latest', ignoreWaves: false });
     await host.faults.set({ noSettings: true });
     expect(await kindOf(read())).toBe('unsupported');
     expect(await kindOf(change({ versionLock: OLD }))).toBe('unsupported');
@@ -322,7 +326,7 @@ describe('the settings of the host', () => {
 
   it('are neither read nor refused on a host in lockdown, which answers that it has none', async () => {
     await host.faults.set({ datastoreMissing: true });
-    await expect(read()).rejects.toThrow(/expected settings.updates.metadata-base-url.*as in lockdown/);
+    await expect(read()).rejects.toThrow(/GET \/settings: 500 .*Live datastore missing/);
     await expect(client.classify(new Map([['settings.motd', '"hi"']]), signal)).rejects.toThrow('PATCH /settings: 500');
     await expect(change({ versionLock: OLD })).rejects.toThrow('PATCH /settings: 500');
     expect(await client.version(signal)).toBe(OLD);

@@ -74,8 +74,20 @@ export class HostSocket implements Host {
   }
 
   async settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
-    const query = queryOf('keys', [...keys, ALWAYS_SET]);
-    return parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), keys);
+    const wanted = [...keys, ALWAYS_SET];
+    const query = queryOf('keys', wanted);
+    const found = parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), wanted);
+    if (!found.has(ALWAYS_SET)) await this.#listSettings(signal);
+    return new Map([...found].filter(([key]) => keys.includes(key)));
+  }
+
+  /** Throws HostError in lockdown: the host then has no settings by their keys, and cannot list them. */
+  async #listSettings(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#call({ method: 'GET', path: '/settings', query: 'prefix=settings.updates', signal });
+    } catch (error) {
+      if (!(error instanceof HostError) || error.kind !== 'unset') throw error;
+    }
   }
 
   /** Stages the changes in a transaction of its own and deletes it: the host checks them like that. */
@@ -114,7 +126,10 @@ export class HostSocket implements Host {
       if (!(error instanceof HostError) || !refusesValue(error)) throw error;
       return refused(error.message);
     }
-    const difference = differenceOf(changes, parsePending(pending));
+    const stored = parsePending(pending);
+    const others = [...stored.keys()].filter((key) => !changes.has(key));
+    const live = others.length === 0 ? stored : await this.settings(others, signal);
+    const difference = differenceOf(changes, stored, live);
     return difference === undefined ? undefined : refused(difference);
   }
 

@@ -126,19 +126,9 @@ it.each([
   ['a lock alone', { 'version-lock': '1.27.0' }, { versionLock: '1.27.0', ignoreWaves: false }],
   ['none of them', {}, { versionLock: 'latest', ignoreWaves: false }],
 ])('reads %s, and uses the values of a new host for the rest', (_name, stored, expected) => {
-  const text = JSON.stringify({ updates: { 'metadata-base-url': 'https://updates', ...stored } });
+  const text = JSON.stringify({ updates: stored });
   expect(updaterSettings(parseSettings(text, UPDATER_SETTINGS))).toEqual(expected);
 });
-
-it.each(['{}', '{"updates":{}}', '{"updates":{"version-lock":"latest"}}'])(
-  'refuses %j, which lacks what each host has: its settings cannot be read',
-  (text) => {
-    expect(kindThrown(() => parseSettings(text, UPDATER_SETTINGS))).toBe('answer');
-    expect(() => parseSettings(text, UPDATER_SETTINGS)).toThrow(
-      /expected settings.updates.metadata-base-url.*lockdown/,
-    );
-  },
-);
 
 it.each([
   ['no JSON', '<html>', /expected JSON/],

@@ -166,13 +166,21 @@ describe('what the host stores', () => {
       { 'settings.ntp.options': '["1"]' },
       'the host stores settings.ntp.options as ["1"]: write it so',
     ],
-    [
-      'more than was written',
-      { 'settings.motd': '"a"' },
-      { 'settings.motd': '"a"', 'settings.ntp.options': '[]' },
-      'the host also stores settings.ntp.options: write that, too',
-    ],
   ])('may be %s', (_what, changes, stored, expected) => {
-    expect(differenceOf(new Map(Object.entries(changes)), new Map(Object.entries(stored)))).toBe(expected);
+    expect(differenceOf(new Map(Object.entries(changes)), new Map(Object.entries(stored)), new Map())).toBe(expected);
+  });
+
+  it.each<readonly [string, Record<string, string>, string | undefined]>([
+    ['is new', {}, undefined],
+    ['is there already', { 'settings.kernel.hugepages.static."2Mi".essential': 'false' }, undefined],
+    [
+      'would replace another',
+      { 'settings.kernel.hugepages.static."2Mi".essential': 'true' },
+      'the host would also change settings.kernel.hugepages.static."2Mi".essential to false',
+    ],
+  ])('may be completed with a default that %s', (_what, live, expected) => {
+    const changes = [['settings.kernel.hugepages.static."2Mi".count', '512']] as const;
+    const stored = [...changes, ['settings.kernel.hugepages.static."2Mi".essential', 'false']] as const;
+    expect(differenceOf(new Map(changes), new Map(stored), new Map(Object.entries(live)))).toBe(expected);
   });
 });

@@ -102,11 +102,19 @@ function reasonFor(key: string, rules: readonly Rule[]): string | undefined {
 
 /**
  * Returns why changes are not set that the host stores otherwise than they are written, such as a map of mirrors as a
- * list: under another key, or as another value, they can neither be compared with the host's nor put back.
+ * list: under another key, or as another value, they can neither be compared with the host's nor put back. The host may
+ * complete them with the defaults of other settings, if that changes none of these.
+ *
+ * @param stored - what the host would store
+ * @param live - what it has now, of the keys in `stored` that are not changed
  */
-export function differenceOf(changes: Leaves, stored: Leaves): string | undefined {
+export function differenceOf(changes: Leaves, stored: Leaves, live: Leaves): string | undefined {
+  const others = [...stored].filter(([key]) => !changes.has(key));
   const written = [...changes.keys()].find((key) => !sameValue(key, changes.get(key), stored.get(key)));
-  const added = [...stored.keys()].filter((key) => !changes.has(key)).join(', ');
-  if (written !== undefined) return `the host stores ${written} as ${stored.get(written) ?? added}: write it so`;
-  return added === '' ? undefined : `the host also stores ${added}: write that, too`;
+  if (written !== undefined) {
+    const found = stored.get(written) ?? others.map(([key]) => key).join(', ');
+    return `the host stores ${written} as ${found}: write it so`;
+  }
+  const [changed] = others.find(([key, value]) => live.has(key) && live.get(key) !== value) ?? [];
+  return changed && `the host would also change ${changed} to ${stored.get(changed)}`;
 }

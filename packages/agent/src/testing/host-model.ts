@@ -9,7 +9,7 @@ import type { CommandFault, FaultValues } from '../../../../test/framework/host/
 import { nest, Settings } from '../../../../test/framework/host/settings.ts';
 import { type Job, type Refusal, UpdateModel } from '../../../../test/framework/host/update-model.ts';
 import { takeBody } from '../host/host-socket.ts';
-import { ALWAYS_SET, parseSettings, parseUpdateStatus, type UpdateStatus } from '../host/host.ts';
+import { parseSettings, parseUpdateStatus, type UpdateStatus } from '../host/host.ts';
 import type { UpdateCommand } from '../limits.ts';
 
 /** Published beside the version that is offered. */
@@ -60,7 +60,7 @@ export class HostModel {
 
   settings(keys: readonly string[]): Leaves {
     if (keys.length === 0) refuse('GET /settings', { status: 400, text: "Input 'keys' cannot be empty" });
-    const stored = [...this.#settings.live].filter(([key]) => [...keys, ALWAYS_SET].includes(key));
+    const stored = [...this.#settings.live].filter(([key]) => keys.includes(key));
     return parseSettings(JSON.stringify(nest(stored)), keys);
   }
 

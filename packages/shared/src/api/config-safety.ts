@@ -100,7 +100,7 @@ export const SAFETY = {
       failureLimit,
       'Nodes that may fail with a version: a number from 0, or a percentage of the managed nodes, rounded down but at ' +
         'least 1 node. When more fail, the version is frozen: no node starts an update to it or to an older version, and none that has only staged ' +
-        'it is drained. A node fails when its host refuses the reboot after the drain, when it boots the ' +
+        'it is drained. A node fails when its host cannot activate the version after the drain or refuses the reboot, when it boots the ' +
         'old or a wrong version, when it is not back and healthy in time after its reboot, or when the Job of a check fails then. Other ' +
         'failures before the reboot do not count.',
       always(1),

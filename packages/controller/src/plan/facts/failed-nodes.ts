@@ -1,9 +1,8 @@
 /**
  * Which nodes failed with a version, and which versions are frozen because too many did. A failure is
  * one that the version may have caused: the node booted another version, or was not back and healthy in
- * time after its reboot. A host that refuses the reboot counts too, since each node would be drained in vain.
- * Failures before that concern the network, a disk or a disruption budget: an activation needs the update
- * repository as well.
+ * time after its reboot. One between the drain and the reboot counts too, since each node would be drained
+ * in vain. Failures before the drain concern the network, a disk or a disruption budget.
  *
  *     the agent or a check reports it, or the deadline passes   the node counts, in this plan already
  *     its attempt ends                                 the annotation `failed-version` on its shadow records it
@@ -75,6 +74,7 @@ const CODES: readonly (string | undefined)[] = [
   'RolledBack',
   'WrongVersionBooted',
   'RebootTimedOut',
+  'ActivateFailed',
   'RebootRefused',
 ] satisfies ErrorCode[];
 const AFTER_DRAIN: readonly (string | undefined)[] = ['Reboot', 'Restore'];
@@ -83,6 +83,7 @@ const AFTER_DRAIN: readonly (string | undefined)[] = ['Reboot', 'Restore'];
 const WITHOUT_BOOT: readonly (string | undefined)[] = [
   'NotReturned',
   'RebootTimedOut',
+  'ActivateFailed',
   'RebootRefused',
   'StepTimedOut',
 ] satisfies FailureCode[];
