@@ -39,19 +39,31 @@ export async function getJson(
   const { timeoutMs, clock } = options;
   const cancel = clock.after(timeoutMs, () => limit.abort(new Error(`no response within ${timeoutMs / 1000} s`)));
   const signal = AbortSignal.any([options.signal, limit.signal]);
-  const ca = await credential(credentials, 'ca.crt');
-  const dispatcher = new Agent({ connect: { ...(ca !== undefined && { ca }) } });
   const target = `${url.replace(/\/+$/u, '')}${path}`;
   try {
-    const headers = { accept: 'application/json', ...(await headersFrom(credentials)) };
-    const { statusCode, body } = await request(`${target}?${search(query)}`, { dispatcher, headers, signal });
-    const text = await readText(body, options.maxBytes);
-    if (statusCode !== 200) throw new Error(`expected status 200, found ${statusCode}: ${shorten(text, MAX_QUOTED)}`);
-    return JSON.parse(text);
+    const found = await credentialsIn(credentials);
+    return await read(`${target}?${search(query)}`, found, { signal, maxBytes: options.maxBytes });
   } catch (error) {
     throw new Error(`GET ${nameOf(target)}`, { cause: error });
   } finally {
     cancel();
+  }
+}
+
+async function read(
+  address: string,
+  credentials: Credentials,
+  { signal, maxBytes }: Pick<GetOptions, 'signal' | 'maxBytes'>,
+): Promise<unknown> {
+  const headers = { accept: 'application/json', ...headersFrom(credentials) };
+  const ca = credentials['ca.crt'];
+  const dispatcher = new Agent({ connect: { ...(ca !== undefined && { ca }) } });
+  try {
+    const { statusCode, body } = await request(address, { dispatcher, headers, signal });
+    const text = await readText(body, maxBytes);
+    if (statusCode !== 200) throw new Error(`expected status 200, found ${statusCode}: ${shorten(text, MAX_QUOTED)}`);
+    return JSON.parse(text);
+  } finally {
     await dispatcher.destroy();
   }
 }
@@ -62,16 +74,15 @@ function nameOf(target: string): string {
   return origin === 'null' ? 'an address that is not one of HTTP' : `${origin}${pathname}`;
 }
 
-/** Throws an error that names what is wrong in the folder, and no value of it. */
-async function headersFrom(folder: string): Promise<Readonly<Record<string, string>>> {
-  const [token, username, password, lines = ''] = await credentialsIn(folder);
+/** Throws an error that names what is wrong in them, and no value. */
+function headersFrom({ token, username, password, headers = '' }: Credentials): Readonly<Record<string, string>> {
   if (token !== undefined && username !== undefined)
     throw new Error('the Secret of the credentials: expected token, or username and password, found both');
   if ((username === undefined) !== (password === undefined))
     throw new Error('the Secret of the credentials: expected both username and password, found one of them');
   const basic = Buffer.from(`${username ?? ''}:${password ?? ''}`).toString('base64');
   return {
-    ...headersIn(lines),
+    ...headersIn(headers),
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
     ...(username !== undefined && { authorization: `Basic ${basic}` }),
   };
@@ -92,20 +103,21 @@ function search(query: readonly (readonly [string, string])[]): string {
   return query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
 }
 
-const KEYS = ['token', 'username', 'password', 'headers', 'ca.crt'];
+const KEYS = ['token', 'username', 'password', 'headers', 'ca.crt'] as const;
+type Credentials = Readonly<Partial<Record<(typeof KEYS)[number], string>>>;
 
 /** Without its credentials, a server may answer for others, and find no alert. */
-async function credentialsIn(folder: string): Promise<readonly (string | undefined)[]> {
-  const found = await Promise.all(KEYS.map(async (name) => (await credential(folder, name))?.trim()));
-  if (folder !== '' && found.every((value) => value === undefined))
+async function credentialsIn(folder: string): Promise<Credentials> {
+  if (folder === '') return {};
+  const found = await Promise.all(KEYS.map(async (name) => [name, await credential(folder, name)] as const));
+  if (found.every(([, value]) => value === undefined))
     throw new Error(`the Secret of the credentials: expected one of ${KEYS.join(', ')}, found none, or no Secret`);
-  return found;
+  return Object.fromEntries(found);
 }
 
 async function credential(folder: string, name: string): Promise<string | undefined> {
-  if (folder === '') return undefined;
   try {
-    return await readFile(join(folder, name), 'utf8');
+    return (await readFile(join(folder, name), 'utf8')).trim();
   } catch (error) {
     if ((error as { readonly code?: unknown }).code === 'ENOENT') return undefined;
     throw error;
