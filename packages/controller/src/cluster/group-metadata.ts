@@ -37,9 +37,13 @@ export interface NodeTaint {
   readonly effect: string;
 }
 
-/** Pods may tolerate one value of a taint and not another. */
+/** Another value makes another taint: pods may tolerate one and not the other. */
+export function taintName(taint: NodeTaint): string {
+  return `${taintId(taint)}=${taint.value ?? ''}`;
+}
+
 export function isSameTaint(a: NodeTaint, b: NodeTaint): boolean {
-  return taintId(a) === taintId(b) && (a.value ?? '') === (b.value ?? '');
+  return taintName(a) === taintName(b);
 }
 
 /** Of a Node in the cache, or of one that was just read. */

@@ -8,7 +8,7 @@
 import { ZONE_LABEL } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { type Instant, wallTimeOf } from '@brupop/shared/runtime/clock';
-import type { NodeTaint } from './group-metadata.ts';
+import { taintName } from './group-metadata.ts';
 import { type NodeView, zoneOf } from './node.ts';
 import { asSighted, type Sightings, sightingsOf } from './sightings.ts';
 import type { ShadowView } from './shadow.ts';
@@ -111,7 +111,7 @@ export class NodeMemory {
    */
   evictedSince({ node, group }: Pick<ManagedNode, 'node' | 'group'>, now: Instant): number | undefined {
     const seen = this.#evicting.get(node?.metadata.uid ?? '');
-    const times = (group?.rendered?.taints ?? []).flatMap((taint) => seen?.get(nameOf(taint)) ?? []);
+    const times = (group?.rendered?.taints ?? []).flatMap((taint) => seen?.get(taintName(taint)) ?? []);
     return times.length === 0 ? undefined : wallTimeOf(Math.max(...times), now);
   }
 
@@ -135,7 +135,7 @@ export class NodeMemory {
   /** A new process takes the time at which it first sees them. */
   #evict({ taints, metadata: { uid } }: NodeView, now: number): void {
     const before = this.#evicting.get(uid);
-    const names = taints.filter(({ effect }) => effect === 'NoExecute').map(nameOf);
+    const names = taints.filter(({ effect }) => effect === 'NoExecute').map(taintName);
     if (names.length === 0) this.#evicting.delete(uid);
     else remember(this.#evicting, uid, new Map(names.map((name) => [name, before?.get(name) ?? now])));
   }
@@ -148,10 +148,6 @@ export class NodeMemory {
     else if (now - endedAt >= CORDON_MEMORY_MS) remember(this.#cordons, name, { isOn, since: now, endedAt });
     else remember(this.#cordons, name, { isOn, since: now - (endedAt - since), endedAt });
   }
-}
-
-function nameOf({ key, value = '', effect }: NodeTaint): string {
-  return `${key}=${value}:${effect}`;
 }
 
 /** Removes the oldest name when there are too many. */

@@ -1,13 +1,11 @@
 /**
- * The policies of nodes whose fleet or zone is lost, or was: their deadlines begin at the end of the loss. While a loss stays
- * as it is, so does the object, since nodes are recognised by it ({@link UnchangedNodes}).
+ * The policies of nodes whose fleet or zone is lost, or was: their deadlines begin at the end of the loss. While a loss does not
+ * change, nor does the object, since nodes are recognised by it ({@link UnchangedNodes}).
  */
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Connectivity, type Loss, lossOf } from './connectivity.ts';
 import type { ManagedNode } from './snapshot.ts';
-
-/** The end of a loss is computed from another clock in each snapshot, and differs by less than this. */
-const JITTER_MS = 1_000;
+import { isSameTime } from './unchanged-nodes.ts';
 
 interface Suspended {
   readonly loss: Loss;
@@ -47,7 +45,7 @@ export class SuspendedPolicies {
 }
 
 function isSame(a: Loss, b: Loss): boolean {
-  return a.lost === b.lost && a.isOff === b.isOff && Math.abs(a.lostUntil - b.lostUntil) < JITTER_MS;
+  return a.lost === b.lost && a.isOff === b.isOff && isSameTime(a.lostUntil, b.lostUntil);
 }
 
 function suspend(policy: UpdatePolicy, { lost, lostUntil, isOff }: Loss): UpdatePolicy {

@@ -21,10 +21,10 @@ export class UnchangedNodes {
 
 type Compare<T> = (a: T, b: T) => boolean;
 
-/** The times of a node are computed from another clock in each snapshot, and differ by less than this. */
+/** Times are computed from another clock in each snapshot, and differ by less than this. */
 const JITTER_MS = 1_000;
 
-const isSameTime: Compare<number | undefined> = (a, b) =>
+export const isSameTime: Compare<number | undefined> = (a, b) =>
   a === b || (a !== undefined && b !== undefined && Math.abs(a - b) < JITTER_MS);
 
 const isSameFormer: Compare<FormerShadow | undefined> = (a, b) =>

@@ -9,9 +9,14 @@
  *     a group that is being deleted has no nodes
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
-import { isProtected } from '@brupop/shared/api/config-quorums';
 import { overridden, readConfigSpec } from '@brupop/shared/api/config-spec';
-import { keysOf, type LabelSelector, selects } from '@brupop/shared/api/label-selector';
+import {
+  isProtectedSelector,
+  keysOf,
+  type LabelSelector,
+  NODE_RESTRICTION,
+  selects,
+} from '@brupop/shared/api/label-selector';
 import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { type Rendered, readRendered } from '@brupop/shared/api/node-metadata';
 import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
@@ -164,11 +169,9 @@ function labelProblem({ rendering }: NodeGroup, readers: ReadonlyMap<string, str
   return `spec.nodeMetadata.labels: expected keys that no selector of nodes reads, found "${found}", which ${readers.get(found) ?? ''} reads`;
 }
 
-const RESTRICTED = 'node-restriction.kubernetes.io/';
-
 /** A kubelet could make such a group select its Node, and so get a label that it must not have. */
 function protectionProblem({ selector, rendering }: NodeGroup): string | undefined {
-  const found = Object.keys(rendering.labels).find((key) => key.startsWith(RESTRICTED));
-  if (found === undefined || selector === undefined || isProtected(selector)) return undefined;
-  return `spec.nodeMetadata.labels: expected no keys of ${RESTRICTED} unless kubelets can set none of the labels in spec.nodeSelector, found "${found}"`;
+  const found = Object.keys(rendering.labels).find((key) => key.startsWith(NODE_RESTRICTION));
+  if (found === undefined || selector === undefined || isProtectedSelector(selector)) return undefined;
+  return `spec.nodeMetadata.labels: expected no keys of ${NODE_RESTRICTION} unless kubelets can set none of the labels in spec.nodeSelector, found "${found}"`;
 }

@@ -3,7 +3,7 @@
  * group. `apply/node-metadata.ts` reads each of these Nodes, and writes what differs then.
  */
 import { isClockWrong } from '@brupop/shared/api/deadlines';
-import { isProtectedLabel } from '@brupop/shared/api/config-quorums';
+import { isProtectedLabel } from '@brupop/shared/api/label-selector';
 import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
 import { readRendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
@@ -126,7 +126,7 @@ function wantedFor(
 }
 
 /**
- * What stays on a Node that is not managed, but is still in the group by its labels. A kubelet may remove the label of managed
+ * What remains on a Node that is not managed, but is still in the group by its labels. A kubelet may remove the label of managed
  * nodes, but not taints, nor labels that NodeRestriction protects: so it must not be rid of these.
  */
 function keptFor(

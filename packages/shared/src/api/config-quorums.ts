@@ -4,7 +4,14 @@
  */
 import * as v from 'valibot';
 import { namespaceName, shortName } from './config-values.ts';
-import { keysOf, type LabelSelector, podSelector, requiredKeys, selectorOf, SMALL_SELECTOR } from './label-selector.ts';
+import {
+  isProtectedSelector,
+  type LabelSelector,
+  podSelector,
+  PROTECTED_PREFIXES,
+  selectorOf,
+  SMALL_SELECTOR,
+} from './label-selector.ts';
 import { described, type Infer, oneOf, whole } from './schema.ts';
 import { always, field, fields, listOf, requireThat } from './spec-schema.ts';
 
@@ -12,27 +19,14 @@ export const MAX_QUORUMS = 20;
 const MAX_MEMBERS = 99;
 const MAX_TOLERATED = 48;
 
-/** Prefixes of labels that the admission plugin NodeRestriction keeps kubelets from setting on their Nodes. */
-const PROTECTED = ['node-restriction.kubernetes.io/', 'node-role.kubernetes.io/'];
-
 const nodeSelector = selectorOf(
   { what: 'a node', ...SMALL_SELECTOR },
   requireThat<LabelSelector>(
     'matchLabels',
-    `only keys that kubelets cannot set (${PROTECTED.join(' or ')}), and at least one that a node must have`,
-    isProtected,
+    `only keys that kubelets cannot set (${PROTECTED_PREFIXES.join(' or ')}), and at least one that a node must have`,
+    isProtectedSelector,
   ),
 );
-
-/** True for a label that a kubelet can neither set on its Node nor remove from it. */
-export function isProtectedLabel(key: string): boolean {
-  return PROTECTED.some((prefix) => key.startsWith(prefix));
-}
-
-/** True for a selector of Nodes that no kubelet can make its Node match. */
-export function isProtected(selector: LabelSelector): boolean {
-  return requiredKeys(selector).length > 0 && keysOf(selector).every(isProtectedLabel);
-}
 
 interface Counts {
   readonly members: number;

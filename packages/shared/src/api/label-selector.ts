@@ -148,3 +148,17 @@ export function requiredKeys({ matchLabels = {}, matchExpressions = [] }: LabelS
 export function keysOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector): string[] {
   return [...Object.keys(matchLabels), ...matchExpressions.map(({ key }) => key)];
 }
+
+export const NODE_RESTRICTION = 'node-restriction.kubernetes.io/';
+/** Of labels that the admission plugin NodeRestriction keeps kubelets from setting on their Nodes. */
+export const PROTECTED_PREFIXES = [NODE_RESTRICTION, 'node-role.kubernetes.io/'];
+
+/** True for a label that a kubelet can neither set on its Node nor remove from it. */
+export function isProtectedLabel(key: string): boolean {
+  return PROTECTED_PREFIXES.some((prefix) => key.startsWith(prefix));
+}
+
+/** True for a selector of Nodes that no kubelet can make its Node match. */
+export function isProtectedSelector(selector: LabelSelector): boolean {
+  return requiredKeys(selector).length > 0 && keysOf(selector).every(isProtectedLabel);
+}

@@ -22,9 +22,9 @@
  * watch. kube-apiserver accepts such a watch and sends it nothing until the revision is higher again.
  * The read shows the revision, so the collection is listed again.
  */
-import { addAbortListener } from 'node:events';
 import { WATCH_CATCH_UP_LIMIT_MS, WATCH_IDLE_LIMIT_MS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
+import { unlessAborted } from '../runtime/abort.ts';
 import { type Backoff, backoff } from '../runtime/backoff.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
@@ -142,9 +142,8 @@ export class Reflector<T extends KubernetesObject> {
 
   /** Resolves when the first list is complete. Rejects with the signal's reason. */
   async waitSynced(signal: AbortSignal): Promise<void> {
-    const { promise: aborted, reject } = Promise.withResolvers<never>();
-    const listener = addAbortListener(signal, () => reject(signal.reason as Error));
-    await Promise.race([this.#firstList.promise, aborted]).finally(() => listener[Symbol.dispose]());
+    await unlessAborted(this.#firstList.promise, signal);
+    if (!this.synced) throw signal.reason;
   }
 
   async run(signal: AbortSignal): Promise<void> {

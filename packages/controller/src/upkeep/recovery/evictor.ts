@@ -1,8 +1,8 @@
 /** Requests the evictions that are on record. When to request one is up to `decide.ts`. */
-import { addAbortListener } from 'node:events';
 import { type EvictionOutcome, requestEviction } from '@brupop/shared/drain/evictions';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import type { Events } from '@brupop/shared/kube/events';
+import { unlessAborted } from '@brupop/shared/runtime/abort';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../../metrics.ts';
@@ -90,11 +90,4 @@ function described(outcome: EvictionOutcome): { readonly result: string; readonl
   if (outcome.kind !== 'blocked') return { result: outcome.kind };
   const { reason, message } = outcome.block;
   return { result: outcome.isUnknown === true ? 'unknown' : reason, message };
-}
-
-/** Undefined if `signal` aborts first. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
-  const listener = addAbortListener(signal, () => resolve(undefined));
-  return await Promise.race([promise, aborted]).finally(() => listener[Symbol.dispose]());
 }
