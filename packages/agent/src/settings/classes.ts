@@ -102,7 +102,7 @@ function reasonFor(key: string, rules: readonly Rule[]): string | undefined {
 
 /**
  * Returns why changes are not set that the host stores otherwise than they are written, such as a map of mirrors as a
- * list: under another key, or as another value, they can neither be compared with the host's nor put back. The host may
+ * list: under another key, or as another value, they can neither be compared with the host's nor restored. The host may
  * complete them with the defaults of other settings, if that changes none of these.
  *
  * @param stored - what the host would store

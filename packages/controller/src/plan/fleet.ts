@@ -156,7 +156,7 @@ function askedOf(snapshot: Snapshot, slots: Iterable<ManagedNode>, moment: Momen
   };
 }
 
-/** True while nobody can tell whether the node is healthy after its update. */
+/** True while it is not known whether the node is healthy after its update. */
 function isUnknown(pair: NodePair, asked: Asked, now: Moment): boolean {
   const drain = (): Drainable => asked.drains.of(pair.node, pair.policy);
   return monitoringOf({ ...pair, ...asked, drain, now }).isUnknown === true;

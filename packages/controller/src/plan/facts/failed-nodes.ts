@@ -10,8 +10,8 @@
  *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it, until all run the version
  *
  * An agent's word is not enough: the API server has recorded that the node was drained, and its Node shows
- * another boot ID, where the code says that it booted. While nobody can tell whether a node is healthy after
- * its update, it does not count.
+ * another boot ID, where the code says that it booted. While the health of a node after its update is not
+ * known, it does not count.
  *
  * A version is frozen when more nodes count than `rollout.failureBudget` allows, and remains so if they
  * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
@@ -217,7 +217,7 @@ function failureOf(
 }
 
 interface AskedOfNode {
-  /** Nobody can tell whether a node is healthy after its update, such as while its pods cannot be listed. */
+  /** It is not known whether a node is healthy after its update, such as while its pods cannot be listed. */
   readonly isHealthUnknown: (pair: NodePair) => boolean;
   readonly now: Moment;
 }
