@@ -116,7 +116,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     policy,
     facts,
     settings,
-    settingsRollouts: new SettingsRollouts(managedNodes, settings, moment),
+    settingsRollouts: new SettingsRollouts(snapshot, settings, moment),
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,

@@ -20,7 +20,7 @@
  */
 import type { Allowed } from '@brupop/shared/api/shadow';
 import { isManaged, type NodeView } from '../cluster/node.ts';
-import { isPair, type ManagedNode, type Snapshot } from '../cluster/snapshot.ts';
+import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
@@ -68,9 +68,11 @@ interface Specs {
   readonly moreSpecs: boolean;
 }
 
+type Grant = 'Live' | 'RestartsService';
+
 export interface Grants {
   /** By the name of the node. */
-  readonly granted: ReadonlyMap<string, 'Live' | 'RestartsService'>;
+  readonly granted: ReadonlyMap<string, Grant>;
   /** Why others wait, by the name of the node. */
   readonly waiting: ReadonlyMap<string, Blocked>;
 }
@@ -153,13 +155,13 @@ function limitsOf(candidate: Candidate, fleetState: FleetState): AskedLimits {
     : fleetState.controlPlane.whyNotStarted(candidate);
   const none = { canary: undefined, earlierGroups: undefined, reboot: undefined, controlPlane };
   if (isReboot)
-    return { ...none, capacity, reboot: isRollback ? undefined : settingsRollouts.whyNotRebooted(candidate) };
+    return { ...none, capacity, reboot: isRollback ? undefined : settingsRollouts.check(candidate, 'InReboot') };
   const earlierGroups = groupOrder.check(candidate, version);
   return { ...none, capacity, canary: canaries.check(node, version), earlierGroups };
 }
 
 function reserve(candidate: Candidate, { canaries, settingsRollouts }: FleetState): void {
-  if (candidate.isReboot) settingsRollouts.reboots(candidate);
+  if (candidate.isReboot) settingsRollouts.reserve(candidate, 'InReboot');
   else canaries.reserve(candidate.node, candidate.version);
 }
 
@@ -224,49 +226,48 @@ const RESTART_MS = 5 * 60_000;
 
 /** @param decisions - after the updates that start have reserved their slots */
 function grantsOf(decisions: readonly Decision[], fleetState: FleetState): Grants {
-  const granted = new Map<string, 'Live' | 'RestartsService'>();
+  const { settingsRollouts, capacity, controlPlane, quorums } = fleetState;
+  const granted = new Map<string, Grant>();
   const waiting = new Map<string, Blocked>();
-  const due = decisions.filter(({ grant, change }) => grant !== undefined && change === undefined);
-  if (due.length === 0) return { granted, waiting };
-  for (const decision of due.toSorted((a, b) => (a.managedNode.name < b.managedNode.name ? -1 : 1))) {
-    const { name, node, group } = decision.managedNode;
-    if (decision.grant === undefined || node === undefined) continue;
-    const blocked = whyNotGranted(decision, fleetState);
-    if (blocked !== undefined) {
-      waiting.set(name, blocked);
-    } else if (granted.size < MAX_GRANTS) {
-      granted.set(name, decision.grant);
-      fleetState.settingsRollouts.changes(decision.managedNode);
-      if (decision.grant === 'RestartsService') {
-        fleetState.capacity.reserve({ node, group }, true);
-        fleetState.controlPlane.starts(node);
-        fleetState.quorums.starts(node);
-      }
+  const due = decisions.flatMap(({ managedNode, grant, change }) =>
+    grant !== undefined && change === undefined && isPair(managedNode) ? [{ ...managedNode, grant }] : [],
+  );
+  for (const one of due.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const blocked = whyNotGranted(one, fleetState);
+    if (blocked !== undefined) waiting.set(one.name, blocked);
+    else if (granted.size < MAX_GRANTS) {
+      granted.set(one.name, one.grant);
+      settingsRollouts.reserve(one, 'AtRest');
+      if (one.grant === 'Live') continue;
+      capacity.reserve(one, true);
+      controlPlane.starts(one.node);
+      quorums.starts(one.node);
     }
   }
   return { granted, waiting };
 }
 
-function whyNotGranted({ managedNode, grant }: Decision, fleetState: FleetState): Blocked | undefined {
-  const { node, group, policy } = managedNode;
-  if (node === undefined) return undefined;
-  const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
+function whyNotGranted(
+  { grant, ...one }: NodePair & { readonly grant: Grant },
+  fleetState: FleetState,
+): Blocked | undefined {
+  const input = { ...fleetState, ...one, needMs: RESTART_MS };
   const gates = grant === 'Live' ? GRANT_GATES : [...GRANT_GATES, notSkipped];
-  const blocked = firstOf(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
+  const blocked = firstOf(gates, input) ?? fleetState.settingsRollouts.check(one, 'AtRest');
   if (blocked !== undefined || grant === 'Live') return blocked;
   return (
     windowOpen(input) ??
-    fleetState.controlPlane.whyNotStarted(input) ??
-    fleetState.capacity.check({ node, group }) ??
-    quorumKeptOtherwise(fleetState, node, policy)
+    fleetState.controlPlane.whyNotStarted(one) ??
+    fleetState.capacity.check(one) ??
+    quorumKeptOtherwise(fleetState, one.node, one.policy)
   );
 }
 
 /** What speaks against any disruption. */
 const GRANT_GATES = [watchFresh, clockRight, connected, paused, validConfig, ready, writable];
 
-function ready({ node }: Pick<ManagedNode, 'node'>): Blocked | undefined {
-  return node?.ready === false ? { reason: 'NodeNotReady', message: 'The Node is not Ready' } : undefined;
+function ready({ node }: Pick<NodePair, 'node'>): Blocked | undefined {
+  return node.ready ? undefined : { reason: 'NodeNotReady', message: 'The Node is not Ready' };
 }
 
 /** Its write is tried again, and the node keeps its slot. */

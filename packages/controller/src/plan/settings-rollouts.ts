@@ -1,10 +1,13 @@
 /**
- * What is known of all nodes of a group that are to have the same settings. One node proves them first: those
- * that need no reboot and, separately, those that do.
+ * What is known of all nodes of a group that are to have the same settings. One node proves them for the others: one of those
+ * that get them at rest and, separately, one of those that are rebooted for them.
+ *
+ *     left[way]    how many more nodes may get them in this way: none while one does; any number, once they are proved
+ *     stopped      more nodes have failed than spec.rollout.failureBudget allows
  */
-import { nodesAtOnce } from '../policy/policy.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import { isSettled, isUnderWay } from '../cluster/state.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { deadlineOf, isAccepted } from './facts/deadlines.ts';
 import {
@@ -17,111 +20,100 @@ import {
 } from './facts/settings.ts';
 import type { Moment } from './facts/moment.ts';
 
+type Way = 'AtRest' | 'InReboot';
+
 interface Rollout {
-  readonly members: number;
+  /** Names of those on which they failed. These get back what was before, which has been good. */
   readonly failed: readonly string[];
-  /** Nodes that are not Ready with them, as after a failure; what is restored has been good before. */
-  readonly late: number;
-  readonly isProved: boolean;
-  readonly isBooted: boolean;
-  changing: number;
-  rebooting: number;
+  /** Of these, and of nodes that are not Ready with the settings, as after a failure. */
+  readonly failures: number;
+  readonly isStopped: boolean;
+  readonly left: Record<Way, number>;
 }
 
 export class SettingsRollouts {
-  readonly #settings: ReadonlyMap<string, SettingsFacts>;
-  readonly #rollouts: ReadonlyMap<string, Rollout>;
+  /** By the name of each of its nodes. */
+  readonly #rollouts = new Map<string, Rollout>();
 
-  constructor(managedNodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>, now: Moment) {
-    this.#settings = settings;
-    this.#rollouts = new Map(
-      [...membersOf(managedNodes, settings)].map(([key, nodes]) => [key, rolloutOf(nodes, now)]),
-    );
+  constructor(
+    { managedNodes, policy }: Pick<Snapshot, 'managedNodes' | 'policy'>,
+    settings: ReadonlyMap<string, SettingsFacts>,
+    now: Moment,
+  ) {
+    const members = managedNodes.flatMap((managedNode): Member[] => {
+      const facts = settings.get(managedNode.name);
+      return facts === undefined ? [] : [{ managedNode, facts }];
+    });
+    if (!areConcerned(members)) return;
+    for (const nodes of [...Map.groupBy(members, keyOf).values()].filter(areConcerned)) {
+      const rollout = rolloutOf(nodes, policy, now);
+      for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
+    }
   }
 
-  /** Returns why a node at rest may not change its settings yet. */
-  whyNotChanged(node: ManagedNode): Blocked | undefined {
-    const rollout = this.#of(node);
-    if (rollout === undefined) return undefined;
-    return tooManyFailed(node, rollout) ?? (rollout.isProved || rollout.changing === 0 ? undefined : FIRST);
-  }
-
-  /** Returns why a node may not be rebooted for its settings yet. */
-  whyNotRebooted(node: ManagedNode): Blocked | undefined {
+  /** Returns why a node may not get its settings yet. */
+  check(node: ManagedNode, way: Way): Blocked | undefined {
     const rollout = this.#triedBy(node);
     if (rollout === undefined) return undefined;
-    return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? undefined : FIRST);
+    const message = `The settings failed on ${rollout.failures} nodes of the group`;
+    if (rollout.isStopped) return { reason: 'HostSettingsNotApplied', message };
+    return rollout.left[way] > 0 ? undefined : FIRST;
   }
 
   /** True when not even an update may bring the settings. */
   areStopped(node: ManagedNode): boolean {
-    const rollout = this.#triedBy(node);
-    if (rollout === undefined) return false;
+    const { isStopped = false, failures = 0, left } = this.#triedBy(node) ?? {};
     // While one has failed and none has booted with them, one node tries them in a reboot of its own.
-    const isTrial = !rollout.isBooted && rollout.failed.length + rollout.late > 0;
-    return isTrial || tooManyFailed(node, rollout) !== undefined;
+    return isStopped || (failures > 0 && left?.InReboot !== Infinity);
   }
 
-  changes(node: ManagedNode): void {
-    const rollout = this.#of(node);
-    if (rollout !== undefined) rollout.changing += 1;
+  /** Counts a node that gets them. */
+  reserve({ name }: ManagedNode, way: Way): void {
+    const rollout = this.#rollouts.get(name);
+    if (rollout !== undefined) rollout.left[way] -= 1;
   }
 
-  reboots(node: ManagedNode): void {
-    const rollout = this.#of(node);
-    if (rollout !== undefined) rollout.rebooting += 1;
+  #triedBy({ name }: ManagedNode): Rollout | undefined {
+    const rollout = this.#rollouts.get(name);
+    return rollout?.failed.includes(name) === true ? undefined : rollout;
   }
-
-  /** Undefined also for a node that gets back what was before, which has been good. */
-  #triedBy(node: ManagedNode): Rollout | undefined {
-    const rollout = this.#of(node);
-    return rollout?.failed.includes(node.name) === true ? undefined : rollout;
-  }
-
-  #of(node: ManagedNode): Rollout | undefined {
-    const facts = this.#settings.get(node.name);
-    return facts && this.#rollouts.get(keyOf(node, facts));
-  }
-}
-
-/** By key. Nodes that neither have settings of a group nor are to lose some wait for nothing. */
-function membersOf(
-  managedNodes: readonly ManagedNode[],
-  settings: ReadonlyMap<string, SettingsFacts>,
-): ReadonlyMap<string, readonly Member[]> {
-  const all = managedNodes.flatMap((managedNode): Member[] => {
-    const facts = settings.get(managedNode.name);
-    return facts === undefined ? [] : [{ managedNode, facts }];
-  });
-  const keys = new Set(
-    all.filter(({ facts }) => facts.state !== 'none').map((one) => keyOf(one.managedNode, one.facts)),
-  );
-  if (keys.size === 0) return new Map();
-  const concerned = all
-    .map((one) => ({ ...one, key: keyOf(one.managedNode, one.facts) }))
-    .filter(({ key }) => keys.has(key));
-  return Map.groupBy(concerned, ({ key }) => key);
 }
 
 type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
 
+/** Nodes that neither have settings of a group nor are to lose some wait for nothing. */
+function areConcerned(nodes: readonly Member[]): boolean {
+  return nodes.some(({ facts }) => facts.state !== 'none');
+}
+
+function keyOf({ managedNode: { group }, facts: { hash } }: Member): string {
+  return `${group?.name ?? ''}/${hash}`;
+}
+
+const FIRST: Blocked = {
+  reason: 'ChangingSettings',
+  message: 'One node of the group proves the settings first',
+};
 const NOTHING = hashOfSettings([]);
 
-function rolloutOf(nodes: readonly Member[], now: Moment): Rollout {
+function rolloutOf(nodes: readonly Member[], { rollout }: UpdatePolicy, now: Moment): Rollout {
   const waiting = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key }) => key)));
   // A node on which nothing is left to restore has proved what was before. The value of a user proves nothing for others.
   const inForce = nodes.filter(
     ({ facts: { state, conflicts } }) =>
       (state === 'inForce' || state === 'none') && !conflicts.some((key) => waiting.has(key)),
   );
+  const isBooted = inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None');
+  const failed = nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name);
+  const failures = failed.length + nodes.filter((one) => isLate(one, now)).length;
   return {
-    members: nodes.length,
-    failed: nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name),
-    late: nodes.filter((one) => isLate(one, now)).length,
-    isProved: inForce.some(hasAny),
-    isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None'),
-    changing: nodes.filter(({ facts }) => isChanging(facts)).length,
-    rebooting: nodes.filter((one) => isRebooting(one, now)).length,
+    failed,
+    failures,
+    isStopped: failures > nodesAtOnce(rollout.failureBudget, nodes.length),
+    left: {
+      AtRest: inForce.some(hasAny) ? Infinity : 1 - nodes.filter(({ facts }) => isChanging(facts)).length,
+      InReboot: isBooted ? Infinity : 1 - nodes.filter((one) => isRebooting(one, now)).length,
+    },
   };
 }
 
@@ -151,19 +143,4 @@ function isRebooting({ managedNode: { shadow, policy }, facts }: Member, now: Mo
 /** An agent reports what is pending in Idle only. */
 function isAtRest({ managedNode: { shadow } }: Member): boolean {
   return shadow !== undefined && isSettled(shadow);
-}
-
-function keyOf({ group }: ManagedNode, { hash }: SettingsFacts): string {
-  return `${group?.name ?? ''}/${hash}`;
-}
-
-const FIRST: Blocked = {
-  reason: 'ChangingSettings',
-  message: 'One node of the group proves the settings first',
-};
-
-function tooManyFailed({ policy }: ManagedNode, { members, failed, late }: Rollout): Blocked | undefined {
-  const count = failed.length + late;
-  if (count <= nodesAtOnce(policy.rollout.failureBudget, members)) return undefined;
-  return { reason: 'HostSettingsNotApplied', message: `The settings failed on ${count} nodes of the group` };
 }
