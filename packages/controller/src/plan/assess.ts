@@ -44,8 +44,8 @@ import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
-import { type Drainable, mayBeDrained } from './facts/drainability.ts';
-import { fleetInput, type FleetState, policyFor } from './fleet.ts';
+import { mayBeDrained } from './facts/drainability.ts';
+import { type FleetState, gateInput, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/applications.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
@@ -148,10 +148,8 @@ function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked
   // The slot of a rollback is that of the update that failed.
   const overLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, policy, fleetState.moment) ? LATE : undefined;
-  const drain = (): Drainable => fleetState.drains.of(node, policy);
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
-  const limits = { ...NO_LIMITS, controlPlane };
-  const input = { ...fleetInput(fleetState), ...candidate, ...limits, drain, needMs };
+  const input = gateInput(candidate, fleetState, { ...NO_LIMITS, controlPlane, needMs });
   const blocked = whyNotDrained(input) ?? overLimit ?? late;
   // Its pods count as gone for the nodes that are assessed after it.
   if (blocked === undefined) {
@@ -168,7 +166,7 @@ const LATE: Blocked = {
   message: 'Its drain could not start before the deadline of its staging',
 };
 /** They were asked before the node started. */
-const NO_LIMITS = { capacity: undefined, canary: undefined, earlierGroups: undefined, reboot: undefined };
+const NO_LIMITS = { capacity: undefined, othersFirst: undefined };
 const OVER_LIMIT: Blocked = {
   reason: 'WaitingForCapacity',
   message: 'More nodes are unavailable than the limits allow',

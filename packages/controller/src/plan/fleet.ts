@@ -207,26 +207,17 @@ function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Sl
   return shadow === undefined || !isUnderWay(shadow);
 }
 
-type FleetInput = Pick<
-  GateInput,
-  | 'fleet'
-  | 'stale'
-  | 'connectivity'
-  | 'clockSkewMs'
-  | 'frozen'
-  | 'offeredSince'
-  | 'checks'
-  | 'workloads'
-  | 'quorums'
-  | 'now'
-  | 'moment'
->;
-
-/** What gates ask of the fleet; the same for all nodes. */
-export function fleetInput(fleetState: FleetState): FleetInput {
+/** What gates ask, of the node and of the fleet. */
+export function gateInput(
+  candidate: Candidate,
+  fleetState: FleetState,
+  limits: Pick<GateInput, 'capacity' | 'othersFirst' | 'controlPlane' | 'needMs'>,
+): GateInput {
   const { policy: fleet, stale, connectivity, clockSkewMs, frozen, offeredSince } = fleetState;
   const { checks, workloads, quorums, now, moment } = fleetState;
-  return { fleet, stale, connectivity, clockSkewMs, frozen, offeredSince, checks, workloads, quorums, now, moment };
+  const drain = (): Drainable => fleetState.drains.of(candidate.node, candidate.policy);
+  const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen, offeredSince, checks, workloads, quorums };
+  return { ...candidate, ...ofFleet, ...limits, drain, now, moment };
 }
 
 /** The time for which a cordon by another actor counts, which may be the kubelet. */

@@ -150,6 +150,15 @@ describe('a group after another', () => {
     expect(rollout?.awaits).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
   });
 
+  it('names that group also while canaries go first', () => {
+    const canary = { nodes: 1, nodeSelector: { matchLabels: { pool: 'web' } } };
+    const first = inPool('a', 'web', {}, { unschedulable: true });
+    const made = planOf([first, last], { groups: after(), config: { ...MANY, rollout: { canary } } });
+    expect(waitsFor(made, 'z')?.reason).toBe('WaitingForCanary');
+    const [rollout] = made.groups.filter(({ group }) => group.name === 'gpu');
+    expect(rollout?.awaits).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
+  });
+
   it('does not start while that group has not gone back to a pinned version', () => {
     const runs = { status: { current_version: NEW, target_version: OLD }, annotations: {} };
     const config = { ...MANY, versions: { pin: OLD } };

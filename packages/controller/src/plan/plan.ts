@@ -24,12 +24,12 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
-import { type Drainable, MAX_LOOK_UPS } from './facts/drainability.ts';
+import { MAX_LOOK_UPS } from './facts/drainability.ts';
 import { allowedAtReboot } from './facts/settings.ts';
 import {
-  fleetInput,
   type FleetState,
   fleetStateOf,
+  gateInput,
   inOrder,
   type KeptFactsOfNodes,
   type NodeFacts,
@@ -112,57 +112,54 @@ function admit(
   fleetState: FleetState,
   { pods, ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
-  const { capacity, controlPlane, drains, quorums, now } = fleetState;
-  const ofFleet = fleetInput(fleetState);
+  const { quorums, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
   const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
   const noListWorks = failing.length > MAX_LOOK_UPS;
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
-      const { node, shadow, policy } = candidate;
-      const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-      const needMs = expectedMs(shadow, estimate) + estimate.marginMs;
-      const drain = (): Drainable => drains.of(node, policy);
-      const limits = limitsOf(candidate, fleetState);
-      const input = { ...ofFleet, ...candidate, ...limits, drain, needMs };
+      const input = inputAtStart(candidate, fleetState);
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
-      const isLookedUp = blocked?.lookUp === true && (noListWorks || drain().problem === undefined);
+      const isLookedUp = blocked?.lookUp === true && (noListWorks || input.drain().problem === undefined);
       const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
-      const holdsSlot = candidate.isRollback;
-      if (blocked === undefined || keepsPosition || blocked.isUnknown === true) {
-        controlPlane.starts(node);
-        quorums.starts(node);
-        if (holdsSlot) return [candidate, blocked];
-        capacity.reserve(candidate, true);
-        reserve(candidate, fleetState);
-      } else goesBeforeLast(input, blocked);
+      if (blocked === undefined || keepsPosition || blocked.isUnknown === true) reserve(candidate, fleetState);
+      else goesBeforeLast(input, blocked);
       return [candidate, blocked];
     }),
   );
 }
 
-type AskedLimits = Pick<GateInput, 'capacity' | 'canary' | 'earlierGroups' | 'reboot' | 'controlPlane'>;
-
-/** The order of nodes with a new version says nothing about settings. */
-function limitsOf(candidate: Candidate, fleetState: FleetState): AskedLimits {
-  const { node, version, isReboot, isRollback } = candidate;
-  const { canaries, groupOrder, settingsRollouts } = fleetState;
-  // The slot of a rollback is that of the update that failed.
-  const capacity = isRollback ? undefined : fleetState.capacity.check(candidate);
-  const controlPlane = isRollback
-    ? fleetState.controlPlane.whyNotDrained(candidate)
-    : fleetState.controlPlane.whyNotStarted(candidate);
-  const none = { canary: undefined, earlierGroups: undefined, reboot: undefined, controlPlane };
-  if (isReboot)
-    return { ...none, capacity, reboot: isRollback ? undefined : settingsRollouts.check(candidate, 'InReboot') };
-  const earlierGroups = groupOrder.check(candidate, version);
-  return { ...none, capacity, canary: canaries.check(node, version), earlierGroups };
+function inputAtStart(candidate: Candidate, fleetState: FleetState): GateInput {
+  const { shadow, policy, isRollback } = candidate;
+  const { capacity, controlPlane } = fleetState;
+  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
+  return gateInput(candidate, fleetState, {
+    needMs: expectedMs(shadow, estimate) + estimate.marginMs,
+    // The slot of a rollback is that of the update that failed.
+    capacity: isRollback ? undefined : capacity.check(candidate),
+    controlPlane: isRollback ? controlPlane.whyNotDrained(candidate) : controlPlane.whyNotStarted(candidate),
+    othersFirst: othersBefore(candidate, fleetState),
+  });
 }
 
-function reserve(candidate: Candidate, { canaries, settingsRollouts }: FleetState): void {
-  if (candidate.isReboot) settingsRollouts.reserve(candidate, 'InReboot');
-  else canaries.reserve(candidate.node, candidate.version);
+/** The order of nodes with a new version says nothing about settings. */
+function othersBefore(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
+  const { canaries, groupOrder, settingsRollouts } = fleetState;
+  if (candidate.isReboot) return settingsRollouts.check(candidate, 'InReboot');
+  // Asked in any case, since the status of its group names what it waits for.
+  const earlier = groupOrder.check(candidate, candidate.version);
+  return canaries.check(candidate.node, candidate.version) ?? earlier;
+}
+
+function reserve(candidate: Candidate, fleetState: FleetState): void {
+  const { node, version, isReboot, isRollback } = candidate;
+  fleetState.controlPlane.starts(node);
+  fleetState.quorums.starts(node);
+  if (isRollback) return;
+  fleetState.capacity.reserve(candidate, true);
+  if (isReboot) fleetState.settingsRollouts.reserve(candidate, 'InReboot');
+  else fleetState.canaries.reserve(node, version);
 }
 
 /** Most nodes that wait do so for the same reason. */

@@ -65,8 +65,7 @@ export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
   return { reason: 'Frozen', message };
 };
 
-/** Other nodes go first, or a user has not approved the version. */
-export const released: Gate = (input) => input.canary;
+export const inTurn: Gate = (input) => input.othersFirst;
 
 /** For a staged node: the drain would follow other rules than the author of its group wants. */
 export const validGroup: Gate = ({ group, shadow }) => {
@@ -76,12 +75,6 @@ export const validGroup: Gate = ({ group, shadow }) => {
   const message = `${NODE_GROUP_KIND} "${began}", with which the update began, does not exist any more`;
   return { reason: 'InvalidConfiguration', message };
 };
-
-/** Nodes of the groups of `spec.after` go first. */
-export const groupsInOrder: Gate = (input) => input.earlierGroups;
-
-/** One node of a group proves its settings first. */
-export const settingsProved: Gate = (input) => input.reboot;
 
 export const controlPlaneFree: Gate = (input) => input.controlPlane;
 

@@ -31,7 +31,7 @@ interface Case {
   readonly shadow?: ShadowParts;
   readonly config?: unknown;
   readonly capacity?: Blocked;
-  readonly canary?: Blocked;
+  readonly othersFirst?: Blocked;
   readonly needMs?: number;
   readonly offeredSince?: number;
   readonly writeRejection?: string;
@@ -47,7 +47,7 @@ function blockedBy({
   shadow: parts,
   config,
   capacity,
-  canary,
+  othersFirst,
   needMs = 0,
   offeredSince,
   writeRejection,
@@ -73,10 +73,8 @@ function blockedBy({
     clockSkewMs,
     frozen,
     capacity,
-    canary,
-    earlierGroups: undefined,
+    othersFirst,
     controlPlane: undefined,
-    reboot: undefined,
     offeredSince: () => offeredSince,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
     workloads: new Workloads(NO_PODS_LISTED, [], NOW),
@@ -89,6 +87,7 @@ function blockedBy({
 }
 
 const FULL = { reason: 'WaitingForCapacity', message: 'full' } as const;
+const FIRST = { reason: 'WaitingForCanary', message: 'others go first' } as const;
 const HELD = 'shop/web is held';
 
 const tainted = (key: string): Case => ({ node: { taints: [{ key, effect: 'NoSchedule' }] } });
@@ -189,6 +188,11 @@ const cases: Record<string, [Case, string | undefined]> = {
   'a node with our cordon of an earlier attempt waits': [
     { node: { unschedulable: true, annotations: { [CORDONED_ANNOTATION]: ago(0) } } },
     'CleanupPending',
+  ],
+  'a node waits while others go first': [{ othersFirst: FIRST, capacity: FULL }, 'WaitingForCanary'],
+  'a frozen version is shown also while others go first': [
+    { othersFirst: FIRST, frozen: [{ version: NEW, since: NOW, holdsOlder: true }] },
+    'Frozen',
   ],
   'a node waits without capacity': [{ capacity: FULL }, 'WaitingForCapacity'],
   'a node that cannot be drained waits': [{ drain: { block: HELD, recheckAt: NOW + 1 } }, 'DrainBlocked'],

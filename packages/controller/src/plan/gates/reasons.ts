@@ -134,18 +134,14 @@ export interface Candidate extends NodePair {
 }
 
 export interface GateInput extends Candidate {
-  readonly policy: UpdatePolicy;
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
   readonly clockSkewMs: number | undefined;
   readonly capacity: Blocked | undefined;
-  readonly canary: Blocked | undefined;
+  /** Other nodes prove the version or the settings first, or a user has not approved the version. */
+  readonly othersFirst: Blocked | undefined;
   /** Another node of the control plane is updating or not Ready. */
   readonly controlPlane: Blocked | undefined;
-  /** Another node is rebooted for the same settings first. */
-  readonly reboot: Blocked | undefined;
-  /** The groups that go first are not done. */
-  readonly earlierGroups: Blocked | undefined;
   /** The versions that too many nodes failed with. */
   readonly frozen: readonly FrozenVersion[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
