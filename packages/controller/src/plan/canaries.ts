@@ -17,10 +17,10 @@
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
+import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
@@ -52,7 +52,7 @@ interface Phase {
   readonly includesAll: boolean;
   readonly since: number | undefined;
   /** When unhealthy ones may count as healthy by time alone, epoch milliseconds. */
-  readonly healthyTimes: readonly (number | undefined)[];
+  readonly healthyTimes: readonly number[];
 }
 
 export class Canaries {
@@ -74,7 +74,12 @@ export class Canaries {
     // A time in the future is of a clock that was wrong.
     const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
     const known = recorded(config?.status?.canaries).filter(isPast);
-    this.#phases = isOff(policy) ? new Map() : phasesOf({ selected, policy, checks, isClockRight, now }, known);
+    // The others would wait for a skipped node for ever.
+    const nodes = selected.filter(({ node }) => skippedBy(node) === undefined);
+    const parts = isOff(policy) ? [] : nodes.flatMap((pair) => partsOf(pair, now));
+    const input = { nodes, policy, checks, isClockRight, known, now };
+    const byRelease = [...Map.groupBy(parts, ({ version }) => releaseOf(version))];
+    this.#phases = new Map(byRelease.map(([release, of]) => [release, phaseOf(release, of, input)]));
   }
 
   /** For the status. */
@@ -85,7 +90,7 @@ export class Canaries {
   }
 
   /** When to check again, epoch milliseconds. */
-  get times(): readonly (number | undefined)[] {
+  get times(): readonly number[] {
     return [...this.#phases.values()].flatMap(({ healthyTimes }) => healthyTimes);
   }
 
@@ -132,143 +137,107 @@ function isCanary({ metadata: { labels = {} } }: NodeView, { rollout: { canary }
 
 type Role = 'waiting' | 'updating' | 'late' | 'succeeded';
 
-interface Member {
-  readonly node: NodeView;
-  /** That of its group, or of the configuration. */
-  readonly policy: UpdatePolicy;
+/** What a node is for one version. */
+interface Part {
+  readonly pair: NodePair;
+  readonly version: string;
   readonly role: Role;
 }
 
+/** For the versions that a node has updated to, and is to update to or is updating to. */
+function partsOf(pair: NodePair, now: number): Part[] {
+  const { status, updated } = pair.shadow;
+  if (status === undefined) return [];
+  const { current_version: version } = status;
+  const hasSucceeded = sameVersion(updated?.version, version) && !isPrevious(pair.shadow, version);
+  return [...(hasSucceeded ? [{ pair, version, role: 'succeeded' as const }] : []), ...nextPartOf(pair, status, now)];
+}
+
+function nextPartOf(pair: NodePair, { current_version, target_version }: ShadowStatus, now: number): Part[] {
+  const { shadow, policy } = pair;
+  if (shadow.purpose === 'Update') {
+    const role = isOverdue(shadow, policy, new Moment(now)) ? 'late' : 'updating';
+    return [{ pair, version: shadow.spec.version ?? '', role }];
+  }
+  // A reboot for settings says nothing about a version.
+  if (shadow.purpose !== undefined) return [];
+  const version = wantedVersion(target_version, policy.versions);
+  return version === '' || sameVersion(version, current_version) ? [] : [{ pair, version, role: 'waiting' }];
+}
+
 interface PhaseInput {
-  readonly selected: readonly NodePair[];
+  /** Those that a user leaves out do not count. */
+  readonly nodes: readonly NodePair[];
   readonly policy: UpdatePolicy;
   readonly checks: Checks;
   /** No soak starts by a clock that is wrong. */
   readonly isClockRight: boolean;
+  readonly known: readonly CompletedCanary[];
   readonly now: number;
-}
-
-function phasesOf(all: PhaseInput, known: readonly CompletedCanary[]): Map<string, Phase> {
-  const { now } = all;
-  const members = new Map<string, Member[]>();
-  // The others would wait for a skipped node for ever.
-  const usable = all.selected.filter(({ node }) => skippedBy(node) === undefined);
-  for (const pair of usable) {
-    for (const { version, role } of rolesOf(pair, now)) {
-      const release = releaseOf(version);
-      const of = members.get(release) ?? [];
-      of.push({ node: pair.node, policy: pair.policy, role });
-      members.set(release, of);
-    }
-  }
-  const input = { ...all, selected: usable };
-  const phases = [...members].map(([version, of]): [string, Phase] => {
-    const before = known.find((one) => sameVersion(one.version, version))?.since;
-    return [version, phaseOf(version, of, before, input)];
-  });
-  return new Map(phases);
-}
-
-/** The versions that a node is to update to, is updating to, or has updated to. */
-function rolesOf(pair: NodePair, now: number): { version: string; role: Role }[] {
-  const { shadow, policy } = pair;
-  const { status, spec } = shadow;
-  if (status === undefined) return [];
-  const succeeded = successOf(shadow);
-  const purpose = shadow.purpose;
-  // A reboot for settings says nothing about a version.
-  if (purpose === 'Rollback' || purpose === 'Settings') return succeeded;
-  if (purpose !== undefined) {
-    return [
-      ...succeeded,
-      { version: spec.version ?? '', role: isOverdue(shadow, policy, new Moment(now)) ? 'late' : 'updating' },
-    ];
-  }
-  const version = wantedVersion(status.target_version, policy.versions);
-  const isWanted = version !== '' && !sameVersion(version, status.current_version);
-  return isWanted ? [...succeeded, { version, role: 'waiting' }] : succeeded;
-}
-
-function successOf(shadow: ShadowView): { version: string; role: Role }[] {
-  const { version } = shadow.updated ?? {};
-  const counts = sameVersion(version, shadow.status?.current_version) && !isPrevious(shadow, version ?? '');
-  return counts && version !== undefined ? [{ version, role: 'succeeded' }] : [];
 }
 
 /**
  * Of all nodes that may be canaries, not only of those that are offered the version already: a release
  * reaches the nodes in waves, and one agent may claim to be offered it first.
  */
-function phaseOf(version: string, all: readonly Member[], before: number | undefined, input: PhaseInput): Phase {
-  const { selected, policy, now } = input;
-  const { canary } = policy.rollout;
-  const members = all.filter(({ node }) => isCanary(node, policy));
-  const succeeded = members.filter(({ role }) => role === 'succeeded');
-  const updated = new Set(succeeded.map(({ node }) => node));
+function phaseOf(version: string, parts: readonly Part[], input: PhaseInput): Phase {
+  const { nodes, policy, now } = input;
+  const canaries = parts.filter(({ pair }) => isCanary(pair.node, policy));
+  const ofRole = (role: Role): NodePair[] => canaries.flatMap((one) => (one.role === role ? one.pair : []));
+  const [succeeded, updating] = [ofRole('succeeded'), ofRole('updating')];
+  const updated = new Set(succeeded);
   const mayUpdate = (pair: NodePair): boolean => !runs(pair, version) && isWanted(version, pair.policy.versions);
-  const usable = selected.filter((pair) => updated.has(pair.node) || mayUpdate(pair));
+  const usable = nodes.filter((pair) => updated.has(pair) || mayUpdate(pair));
   const eligible = usable.filter(({ node }) => isCanary(node, policy));
-  const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
-  const unhealthy = succeeded
-    .map((one) => ({ name: one.node.metadata.name, from: healthyFrom(one.node, one.policy) }))
-    .filter(({ from = Infinity }) => from > now);
-  const isAwaited = all.some(({ role }) => role !== 'succeeded');
-  const areHealthy = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
-  const ofRole = (role: Role): string[] => members.flatMap((one) => (one.role === role ? one.node.metadata.name : []));
+  const needed = Math.min(eligible.length, nodesAtOnce(policy.rollout.canary.nodes, eligible.length));
+  const unhealthy = succeeded.filter((pair) => healthyFrom(pair) > now);
+  const isProved = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
+  const isAwaited = parts.some(({ role }) => role !== 'succeeded');
+  const before = input.known.find((one) => sameVersion(one.version, version))?.since;
   const needsEach = needed >= eligible.length;
+  const known = new Set(canaries.map(({ pair }) => pair));
+  const others = eligible.filter((pair) => !known.has(pair));
   return {
     version,
     needed,
     succeeded: succeeded.length,
-    updating: ofRole('updating').length,
-    pending: [
-      ...ofRole('late'),
-      ...(needsEach ? [...ofRole('updating'), ...ofRole('waiting'), ...withoutRole(eligible, members)] : []),
-    ],
+    updating: updating.length,
+    pending: [...ofRole('late'), ...(needsEach ? [...updating, ...ofRole('waiting'), ...others] : [])].map(nameOf),
     unhealthy: unhealthy.map(({ name }) => name),
     includesAll: needed > 0 && needed >= usable.length,
-    ...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded.map((one) => one.policy)) }, input),
-    healthyTimes: unhealthy.map(({ from }) => from),
+    ...soakOf(before, isProved ? succeeded : undefined, isAwaited, input),
+    healthyTimes: unhealthy.map(healthyFrom).filter((from) => from < Infinity),
   };
 }
 
-/** Each with the reason, if that is known. */
-function withoutRole(eligible: readonly NodePair[], members: readonly Member[]): string[] {
-  const known = new Set(members.map(({ node }) => node));
-  return eligible.filter(({ node }) => !known.has(node)).map((pair) => `${pair.name}${whyNotOffered(pair)}`);
-}
-
-/** Of a node that has no role for the version; empty for one that goes back, or is changed otherwise. */
-function whyNotOffered({ node, shadow, policy }: NodePair): string {
+/** With the reason why it is not offered a version, unless it goes back or is changed otherwise. */
+function nameOf({ name, node, shadow, policy }: NodePair): string {
   const { current_version: running, target_version: offered = '' } = shadow.status ?? {};
   const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
-  if (shadow.purpose !== undefined || isOffered) return '';
-  return isDown(node) ? ' (not Ready)' : ' (not offered it)';
-}
-
-interface SoakFacts {
-  readonly areHealthy: boolean;
-  readonly isAwaited: boolean;
-  /** Of the canaries that have succeeded. */
-  readonly policies: ReadonlySet<UpdatePolicy>;
+  if (shadow.purpose !== undefined || isOffered) return name;
+  return `${name} ${isDown(node) ? '(not Ready)' : '(not offered it)'}`;
 }
 
 /**
  * After the soak nothing changes the record, and none is made for a version that no node waits for. An answer
  * that has become old does not end the soak, but it begins only with one that counts.
+ * @param proved - the canaries, when enough have succeeded and are healthy
  */
 function soakOf(
   before: number | undefined,
-  { areHealthy, isAwaited, policies }: SoakFacts,
+  proved: readonly NodePair[] | undefined,
+  isAwaited: boolean,
   { policy, checks, isClockRight, now }: PhaseInput,
 ): Pick<Phase, 'since' | 'failedCheck'> {
-  if (before !== undefined && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: undefined };
-  if (!areHealthy || (before === undefined && !isAwaited)) return { since: undefined, failedCheck: undefined };
+  const none = { since: undefined, failedCheck: undefined };
+  if (before !== undefined && now >= before + policy.rollout.soakMs) return { ...none, since: before };
+  if (proved === undefined || (before === undefined && !isAwaited)) return none;
+  const policies = new Set(proved.map((one) => one.policy));
   const found = checks.all([...policies].flatMap((one) => probesOf(one, 'After')));
   const failedCheck = problemIn(found);
-  if (failedCheck !== undefined) return { since: undefined, failedCheck };
+  if (failedCheck !== undefined) return { ...none, failedCheck };
   const isKnown = found.every(({ latest }) => latest !== undefined);
-  return { since: before ?? (isKnown && isClockRight ? now : undefined), failedCheck: undefined };
+  return { ...none, since: before ?? (isKnown && isClockRight ? now : undefined) };
 }
 
 /** True for a node that need not be updated to the version, and for one that has not reported. */
@@ -277,10 +246,10 @@ function runs({ shadow, policy }: NodePair, version: string): boolean {
   return running === undefined || isAtOrBeyond(running, version, policy.versions);
 }
 
-/** Undefined: not healthy now. Where nodes with a condition are updated, it says nothing about the version. */
-function healthyFrom(node: NodeView, policy: UpdatePolicy): number | undefined {
+/** Infinity: not healthy now. Where nodes with a condition are updated, it says nothing about the version. */
+function healthyFrom({ node, policy }: NodePair): number {
   const hasProblem = policy.health.unhealthyNodes === 'Wait' && problemCondition(node, policy) !== undefined;
-  if (isDown(node) || hasProblem) return undefined;
+  if (isDown(node) || hasProblem) return Infinity;
   return (node.readySince ?? 0) + policy.monitoring.healthyForMs;
 }
 
