@@ -146,9 +146,8 @@ export function failedNodes(
   { selected, versions, isHealthUnknown, now }: Pick<FleetFacts, 'selected' | 'versions'> & AskedOfNode,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const current = managedNodes.flatMap(
-    (one) => failureOf(one, known, { policy: one.policy, view, isHealthUnknown, now }) ?? [],
-  );
+  const input = { view, isHealthUnknown, now };
+  const current = managedNodes.flatMap((one) => failureOf(one, known, input) ?? []);
   const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
@@ -223,13 +222,12 @@ interface AskedOfNode {
 }
 
 interface FailureInput extends AskedOfNode {
-  readonly policy: UpdatePolicy;
   readonly view: ChecksView;
 }
 
 function currentFailure(pair: NodePair, input: FailureInput): Pick<FailedNode, 'code' | 'since'> | undefined {
-  const { shadow, node } = pair;
-  const { policy, view, now } = input;
+  const { shadow, node, policy } = pair;
+  const { view, now } = input;
   const isReported = answers(shadow) && shadow.status?.current_state === 'ErrorReset';
   const reported = isReported ? reportedFailure(shadow, node) : undefined;
   if (reported !== undefined) return { code: reported, since: now.ms };
@@ -241,9 +239,9 @@ function currentFailure(pair: NodePair, input: FailureInput): Pick<FailedNode, '
 
 function lateFailure(
   pair: NodePair,
-  { policy, isHealthUnknown, now }: FailureInput,
+  { isHealthUnknown, now }: FailureInput,
 ): Pick<FailedNode, 'code' | 'since'> | undefined {
-  const { shadow, node } = pair;
+  const { shadow, node, policy } = pair;
   if (policy.isZoneOff === true || !isOverdue(shadow, policy, now) || isHealthUnknown(pair)) return undefined;
   const code = missedDeadline(shadow, node);
   return code && { code, since: deadlineOf(shadow, policy, now) };
@@ -335,12 +333,9 @@ export function budgetLeft(
   managed: number,
 ): ReadonlyMap<string, number> {
   const budget = nodesAtOnce(rollout.failureBudget, managed);
-  const byVersion = Map.groupBy(failed, ({ version }) => releaseOf(version));
-  const left = [...byVersion].map(([version, nodes]): [string, number] => [
-    version,
-    Math.max(0, budget - nodes.length),
-  ]);
+  const byRelease = Map.groupBy(failed, ({ version }) => releaseOf(version));
+  const left = new Map([...byRelease].map(([release, nodes]) => [release, Math.max(0, budget - nodes.length)]));
   // Its nodes may have recovered since.
-  const none = frozen.map(({ version }): [string, number] => [releaseOf(version), 0]);
-  return new Map([...left, ...none]);
+  for (const { version } of frozen) left.set(releaseOf(version), 0);
+  return left;
 }
