@@ -147,7 +147,8 @@ export class Controller {
   async #reconcile(context: ApplyContext, writers: StatusWriters, jobs: CheckJobs): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
-    const seen = cluster.snapshot((name, shadow) => failuresOf(writer, name, shadow));
+    const failureOf = (name: string, shadow: ShadowView | undefined) => failuresOf(writer, name, shadow);
+    const seen = cluster.snapshot(writer.hasFailures ? failureOf : undefined);
     const snapshot = writers.config.withWritten(seen);
     const next = this.#wholePlan(snapshot);
     const unwritten = await writeSpecs(context, next.specs);

@@ -76,7 +76,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
     members: new MemberPodsLookup({ client, clock, log }),
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
     snapshot: (failureOf: Parameters<Cluster['snapshot']>[0]) => {
-      const withFailures = shown().map((node) => ({ ...node, ...failureOf(node.name, node.shadow) }));
+      const withFailures = shown().map((node) => ({ ...node, ...failureOf?.(node.name, node.shadow) }));
       return { ...aSnapshot(withFailures), pods: lookups.known };
     },
     catchUp: async () => undefined,

@@ -204,7 +204,7 @@ async function writeCondition(context: ApplyContext, change: NodeCondition): Pro
     status: { conditions: [condition, ...health], waitingFor, waitingReason, group },
   };
   await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
-  assumeCache.condition(uid, { progressing: condition, health: health.map(healthCondition), group }, clock.now());
+  assumeCache.condition(shadow, { progressing: condition, health: health.map(healthCondition), group }, clock.now());
   logProblem(context, change);
   record(context, change);
 }

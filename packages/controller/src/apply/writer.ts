@@ -125,6 +125,11 @@ export class Writer {
     return this.canWrite(key) ? undefined : this.#retries.get(key)?.writeRejection;
   }
 
+  /** False: {@link latestRejection}, {@link writeRejection} and {@link lastingFailure} are undefined for every key. */
+  get hasFailures(): boolean {
+    return [...this.#retries.values()].some((one) => one.writeRejection !== undefined || one.failing !== undefined);
+  }
+
   /** Returns why the API server rejected the latest write of `key`, also after its backoff. */
   latestRejection(key: string): string | undefined {
     return this.#retries.get(key)?.writeRejection;

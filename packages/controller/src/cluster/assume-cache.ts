@@ -5,7 +5,7 @@
  * shows its generation or a later one, a condition until the watch shows its text or 30 s have passed.
  */
 import type { Condition } from '@brupop/shared/api/meta';
-import type { HealthCondition, ShadowView } from './shadow.ts';
+import { type HealthCondition, nodeOf, type ShadowView } from './shadow.ts';
 
 /** A condition that the watch has not shown by then was overwritten, and is written again. */
 const CONDITION_LIMIT_MS = 30_000;
@@ -19,15 +19,31 @@ export interface Shown {
 
 export class AssumeCache {
   readonly #shadows = new Map<string, ShadowView>();
-  readonly #conditions = new Map<string, Shown & { readonly until: number }>();
+  readonly #conditions = new Map<string, Assumed>();
+  /** Names of the nodes of which something has been assumed, or no longer is, since {@link changed}. */
+  readonly #changed = new Set<string>();
 
   shadow(shadow: ShadowView): void {
     this.#shadows.set(shadow.metadata.uid, shadow);
+    this.#changed.add(nodeOf(shadow));
   }
 
   /** Assumes a Progressing condition that was written at `now`, epoch milliseconds. */
-  condition(uid: string, shown: Shown, now: number): void {
-    this.#conditions.set(uid, { ...shown, until: now + CONDITION_LIMIT_MS });
+  condition(shadow: ShadowView, shown: Shown, now: number): void {
+    this.#conditions.set(shadow.metadata.uid, { ...shown, node: nodeOf(shadow), until: now + CONDITION_LIMIT_MS });
+    this.#changed.add(nodeOf(shadow));
+  }
+
+  /**
+   * Returns the names of the nodes of which {@link view} may differ from the time of the latest call, unless another version of
+   * the shadow is the cause.
+   * @param now - epoch milliseconds
+   */
+  changed(now: number): readonly string[] {
+    for (const { node, until } of this.#conditions.values()) if (now >= until) this.#changed.add(node);
+    const names = [...this.#changed];
+    this.#changed.clear();
+    return names;
   }
 
   view(cached: ShadowView, now: number): ShadowView {
@@ -44,6 +60,8 @@ export class AssumeCache {
   }
 
   clear(): void {
+    for (const shadow of this.#shadows.values()) this.#changed.add(nodeOf(shadow));
+    for (const { node } of this.#conditions.values()) this.#changed.add(node);
     this.#shadows.clear();
     this.#conditions.clear();
   }
@@ -53,7 +71,7 @@ export class AssumeCache {
     const written = this.#shadows.get(uid);
     if (written === undefined) return cached;
     if (generation < (written.metadata.generation ?? 0)) return written;
-    this.#shadows.delete(uid);
+    this.#forget(this.#shadows, cached);
     return cached;
   }
 
@@ -62,9 +80,20 @@ export class AssumeCache {
     const assumed = this.#conditions.get(uid);
     if (assumed === undefined) return undefined;
     if (now < assumed.until && !isShown(cached, assumed)) return assumed;
-    this.#conditions.delete(uid);
+    this.#forget(this.#conditions, cached);
     return undefined;
   }
+
+  #forget(assumed: Map<string, unknown>, cached: ShadowView): void {
+    assumed.delete(cached.metadata.uid);
+    this.#changed.add(nodeOf(cached));
+  }
+}
+
+interface Assumed extends Shown {
+  readonly node: string;
+  /** Epoch milliseconds. */
+  readonly until: number;
 }
 
 interface Wanted {

@@ -34,6 +34,7 @@ import type { ClusterOptions } from './options.ts';
 import { ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
 import { ClusterProbe, type DependentsView } from './dependents.ts';
 import { MemberPodsLookup } from './member-pods.ts';
+import { ManagedNodes } from './managed-nodes.ts';
 import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, concernsOperator, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -81,6 +82,7 @@ export class Cluster {
   readonly #steps = new ClockSteps();
   readonly #suspended = new SuspendedPolicies();
   readonly #unchanged = new UnchangedNodes();
+  readonly #managed = new ManagedNodes();
 
   constructor(options: ClusterOptions) {
     const { client, clock, log, namespace, onWatchRestart = () => undefined } = options;
@@ -119,14 +121,14 @@ export class Cluster {
         log.warn('a Node has too many labels, taints, conditions or keys of groups: the others are ignored', {
           node: name,
         });
-      this.#recordMissing(type, name);
+      this.#noteChange(type, name);
       this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), instantOf(clock));
       if (type !== 'Deleted') return;
       this.#memory.forget(object);
       this.metadataNotes.forget(object.metadata.uid);
     });
     this.#shadows.subscribe(({ type, object }) => {
-      this.#recordMissing(type, nodeOf(object));
+      this.#noteChange(type, nodeOf(object));
       this.#remember(type, object);
       if (type === 'Deleted') this.assumeCache.drop(object.metadata.uid);
     });
@@ -206,11 +208,16 @@ export class Cluster {
     return pausedWith === undefined ? {} : { [PAUSED_ANNOTATION]: pausedWith };
   }
 
-  /** Throws while a cache is not synced. */
-  snapshot(failureOf: FailureOf): Snapshot {
+  /**
+   * Throws while a cache is not synced.
+   * @param failureOf - undefined: no write has failed
+   */
+  snapshot(failureOf: FailureOf | undefined): Snapshot {
     if (!this.synced) throw new Error('the watch caches are not filled yet');
     if (this.#steps.wasSetBack(this.#now())) this.#forgetAnswers();
-    const managedNodes = this.#managedNodes(failureOf);
+    const made = this.#managedNodes();
+    const managedNodes =
+      failureOf === undefined ? made : made.map((one) => ({ ...one, ...failureOf(one.name, one.shadow) }));
     const connectivity = this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
     const clockSkewMs = this.#options.client.clockSkewMs();
     // By a wrong clock, nodes that are updating would miss their deadlines.
@@ -274,11 +281,7 @@ export class Cluster {
   #probeLeases(): boolean {
     if (!this.synced) return false;
     const before = this.#guard.latest;
-    const now = this.#guard.probe(
-      this.#managedNodes(() => ({})),
-      this.#policies.fleet,
-      this.#now(),
-    );
+    const now = this.#guard.probe(this.#managedNodes(), this.#policies.fleet, this.#now());
     const isChanged = this.#cluster.probe(this.#now());
     return isChanged || before.lost || before.expired.length > 0 || now.expired.length > 0;
   }
@@ -288,39 +291,40 @@ export class Cluster {
     return { ...instantOf(this.#options.clock), silentMs: this.#leases.idleForMs(), isStale };
   }
 
-  #managedNodes(failureOf: FailureOf): ManagedNode[] {
+  #managedNodes(): readonly ManagedNode[] {
     const now = this.#now();
-    const pairs = this.#nodes
-      .list()
-      .map((node) => ({ node: this.#memory.asObserved(node), shadow: this.#shadowOf(node.metadata.name) }));
-    const shadows = this.#shadows.list().filter((shadow) => this.#nodes.get(nodeOf(shadow)) === undefined);
-    const orphans = shadows.map((shadow) => ({ node: undefined, shadow: this.#assumed(shadow) }));
-    return [
-      ...pairs.filter(({ node, shadow }) => shadow !== undefined || isManaged(node) || bearsOwnership(node)),
-      ...orphans,
-    ].map(({ node, shadow }) => {
-      const name = node?.metadata.name ?? (shadow === undefined ? '' : nodeOf(shadow));
-      const rules = rulesFor({ node, shadow }, this.#policies);
-      return {
-        name,
-        node,
-        shadow,
-        ...rules,
-        evictedSince: this.#memory.evictedSince({ node, ...rules }, now),
-        leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
-        ...this.#memory.of(name, now),
-        ...failureOf(name, shadow),
-      };
-    });
+    for (const name of this.assumeCache.changed(now.wall)) this.#managed.change(name);
+    const { fleet, groups } = this.#policies;
+    this.#managed.makeWith({ fleet, groups, wallAtStart: now.wall - now.monotonic });
+    return this.#managed.list(
+      (name) => this.#managedNode(name, now),
+      (name) => this.#guard.hasExpired(name, fleet, now),
+    );
+  }
+
+  /** Undefined for a node that is not managed, and has neither a shadow nor what the operator owns. */
+  #managedNode(name: string, now: ProbeTime): ManagedNode | undefined {
+    const found = this.#nodes.get(name);
+    const node = found && this.#memory.asObserved(found);
+    // A shadow with a name that the operator does not give belongs to no Node.
+    const stray = node === undefined ? this.#shadows.get(name, this.#options.namespace) : undefined;
+    const shadow = this.#shadowOf(name) ?? stray;
+    if (shadow === undefined && (node === undefined || !(isManaged(node) || bearsOwnership(node)))) return undefined;
+    const rules = rulesFor({ node, shadow }, this.#policies);
+    return {
+      name,
+      node,
+      shadow,
+      ...rules,
+      evictedSince: this.#memory.evictedSince({ node, ...rules }, now),
+      leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
+      ...this.#memory.of(name, now),
+    };
   }
 
   #shadowOf(node: string): ShadowView | undefined {
     const cached = this.#shadows.get(shadowName(node), this.#options.namespace);
-    return cached && this.#assumed(cached);
-  }
-
-  #assumed(cached: ShadowView): ShadowView {
-    return this.assumeCache.view(cached, this.#options.clock.now());
+    return cached && this.assumeCache.view(cached, this.#options.clock.now());
   }
 
   #remember(type: ReflectorEvent<ShadowView>['type'], shadow: ShadowView): void {
@@ -337,7 +341,8 @@ export class Cluster {
     for (const answers of [this.allPods, this.members, this.checks, this.metadataNotes]) answers.clear();
   }
 
-  #recordMissing(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {
+  #noteChange(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {
+    this.#managed.change(name);
     const hasOther = (this.#nodes.get(name) ?? this.#shadowOf(name)) !== undefined;
     if (type !== 'Modified') this.#memory.missing(name, type === 'Deleted' && hasOther, this.#now());
   }

@@ -200,22 +200,26 @@ export class ConnectivityGuard {
     const isStarting = now.monotonic - this.#startedAt < STARTS_FOR_MS;
     const countsForMs = isStarting ? Infinity : COUNTS_FOR_MS + this.#silenceMs;
     const counts = { isManaged: true, countsForMs, heardForMs: 0 };
-    const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
-    const expired = leases.filter(({ ageMs }) => ageMs >= limitMs).toSorted((a, b) => b.ageMs - a.ageMs);
-    const byZone = Map.groupBy(leases, ({ zone }) => zone).set(FLEET, leases);
+    const { byZone, all, expired } = this.#count(nodes, limitMs, counts, now);
+    byZone.set(FLEET, all);
     this.#updateSilentZones(nodes, byZone);
-    for (const [zone, some] of byZone) {
+    for (const [zone, { counted, silent }] of byZone) {
       const min = zone === FLEET ? MIN_EXPIRED : MIN_EXPIRED_IN_ZONE;
-      const silent = some.filter(({ ageMs }) => ageMs >= limitMs).length;
       const { expiredPercent: percent } = connectivity;
-      const isBad = percent > 0 && silent >= min && silent * 100 >= percent * some.length;
+      const isBad = percent > 0 && silent >= min && silent * 100 >= percent * counted;
       this.#update(zone, isBad, now);
     }
     const zones = new Map([...this.#scopes].map(([zone, scope]) => [zone, lossIn(scope, now)]));
     const fleet = zones.get(FLEET) ?? CONNECTED;
     zones.delete(FLEET);
     const { lost, lostUntil } = fleet;
-    this.#latest = { lost, lostUntil, zones, expired, counted: leases.length };
+    this.#latest = {
+      lost,
+      lostUntil,
+      zones,
+      expired: expired.toSorted((a, b) => b.ageMs - a.ageMs),
+      counted: all.counted,
+    };
     return this.#latest;
   }
 
@@ -232,11 +236,12 @@ export class ConnectivityGuard {
 
   /** Also those that are new or in an update. */
   #measureSilence(nodes: readonly NodeAndShadow[], limitMs: number, now: ProbeTime): void {
-    const renewals = nodes.flatMap(({ name, node }) =>
-      node !== undefined && isManaged(node) ? (this.#renewals.get(name) ?? []) : [],
-    );
-    const youngestMs = renewals.reduce((ms, one) => Math.min(ms, ageOf(one, now)), Infinity);
-    if (youngestMs >= limitMs && renewals.length > 0) this.#silenceMs = Math.max(this.#silenceMs, youngestMs);
+    let youngestMs = Infinity;
+    for (const { name, node } of nodes) {
+      const renewal = node !== undefined && isManaged(node) ? this.#renewals.get(name) : undefined;
+      if (renewal !== undefined) youngestMs = Math.min(youngestMs, ageOf(renewal, now));
+    }
+    if (youngestMs >= limitMs && youngestMs < Infinity) this.#silenceMs = Math.max(this.#silenceMs, youngestMs);
     else if (this.#scopes.get(FLEET)?.lost !== true) this.#silenceMs = 0;
   }
 
@@ -256,18 +261,39 @@ export class ConnectivityGuard {
     const lostForMs = now.monotonic - (this.#cluster.lostSince ?? now).monotonic;
     const limitMs = EXPIRES_AFTER * nodeMonitorGracePeriodMs;
     const counts = { isManaged: false, countsForMs: COUNTS_FOR_MS + lostForMs, heardForMs: limitMs };
-    const leases = nodes.flatMap((one) => this.#leaseOf(one, now, counts) ?? []);
-    const expired = leases.filter(({ ageMs }) => ageMs >= limitMs);
-    const isMost = expired.length >= MIN_EXPIRED_IN_CLUSTER && expired.length * 100 >= percent * leases.length;
-    this.#cluster = clusterAfter(this.#cluster, isMost && !isOneZone(expired, leases), now);
+    const { byZone, all } = this.#count(nodes, limitMs, counts, now);
+    const isMost = all.silent >= MIN_EXPIRED_IN_CLUSTER && all.silent * 100 >= percent * all.counted;
+    this.#cluster = clusterAfter(this.#cluster, isMost && !isOneZone(byZone, all), now);
     const { lostSince, changesSince } = this.#cluster;
     return {
       lost: lostSince !== undefined,
       isChanging: changesSince !== undefined,
       since: lostSince?.wall,
-      counted: leases.length,
-      expired: expired.length,
+      counted: all.counted,
+      expired: all.silent,
     };
+  }
+
+  #count(nodes: readonly NodeAndShadow[], limitMs: number, which: Counted, now: ProbeTime): LeaseCounts {
+    const byZone = new Map<string, LeaseCount>();
+    const all: LeaseCount = { counted: 0, silent: 0 };
+    const expired: ExpiredLease[] = [];
+    for (const { name, node, shadow } of nodes) {
+      const renewal = this.#renewals.get(name);
+      if (node === undefined || renewal === undefined) continue;
+      const ageMs = ageOf(renewal, now);
+      if (!counts({ node, shadow }, ageMs, which, now)) continue;
+      const zone = byZone.get(zoneOf(node)) ?? { counted: 0, silent: 0 };
+      byZone.set(zoneOf(node), zone);
+      for (const count of [zone, all]) {
+        count.counted += 1;
+        if (ageMs >= limitMs) count.silent += 1;
+      }
+      if (ageMs < limitMs) continue;
+      const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
+      expired.push({ name, ageMs, renewedAt });
+    }
+    return { byZone, all, expired };
   }
 
   #update(zone: string, isBad: boolean, now: ProbeTime): void {
@@ -286,25 +312,22 @@ export class ConnectivityGuard {
     const renewal = this.#renewals.get(name);
     return renewal && ageOf(renewal, { monotonic, silentMs }) >= EXPIRES_AFTER * connectivity.nodeMonitorGracePeriodMs;
   }
-
-  /** Undefined for a node that is off or has no Lease, and for one that is new, on its way out or in an update, unless it is heard. */
-  #leaseOf({ name, node, shadow }: NodeAndShadow, now: ProbeTime, which: Counted): CountedLease | undefined {
-    const renewal = this.#renewals.get(name);
-    if (node === undefined || renewal === undefined || (which.isManaged && !isManaged(node))) return undefined;
-    const ageMs = ageOf(renewal, now);
-    const mayBeSilent = isNew(node, now) || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow));
-    if (ageMs >= (mayBeSilent ? which.heardForMs : which.countsForMs)) return undefined;
-    const renewedAt = Math.round((now.wall - (now.monotonic - renewal.seenAt)) / 10_000) * 10_000;
-    return { name, zone: zoneOf(node), ageMs, renewedAt };
-  }
 }
 
 function ageOf({ seenAt }: Renewal, { monotonic, silentMs }: Pick<ProbeTime, 'monotonic' | 'silentMs'>): number {
   return monotonic - silentMs - seenAt;
 }
 
-interface CountedLease extends ExpiredLease {
-  readonly zone: string;
+interface LeaseCount {
+  counted: number;
+  silent: number;
+}
+
+interface LeaseCounts {
+  /** By name; nodes without a zone share the empty one. */
+  readonly byZone: Map<string, LeaseCount>;
+  readonly all: LeaseCount;
+  readonly expired: readonly ExpiredLease[];
 }
 
 function isNew({ createdAt = 0 }: NodeView, { wall }: ProbeTime): boolean {
@@ -321,13 +344,25 @@ interface Counted {
   readonly heardForMs: number;
 }
 
+/** False for a node that is off, and for one that is new, on its way out or in an update, unless it is heard. */
+function counts(
+  { node, shadow }: { readonly node: NodeView; readonly shadow: ShadowView | undefined },
+  ageMs: number,
+  which: Counted,
+  now: ProbeTime,
+): boolean {
+  if (which.isManaged && !isManaged(node)) return false;
+  if (ageMs < which.heardForMs) return true;
+  const mayBeSilent = isNew(node, now) || isBeingRemoved(node) || (shadow !== undefined && mayBeInUpdate(shadow));
+  return !mayBeSilent && ageMs < which.countsForMs;
+}
+
 /** True when most of the silent nodes are in one zone, and few elsewhere. A cluster in one zone is lost with it. */
-function isOneZone(expired: readonly CountedLease[], leases: readonly CountedLease[]): boolean {
-  const byZone = Map.groupBy(expired, ({ zone }) => zone);
-  const [worst] = [...byZone].toSorted(([, a], [, b]) => b.length - a.length)[0] ?? [];
-  const outside = leases.filter(({ zone }) => zone !== worst).length;
-  const expiredOutside = expired.filter(({ zone }) => zone !== worst).length;
-  return expiredOutside < Math.max(outside * MIN_SHARE_OUTSIDE, Math.min(outside, MIN_EXPIRED_OUTSIDE));
+function isOneZone(byZone: ReadonlyMap<string, LeaseCount>, all: LeaseCount): boolean {
+  const [worst] = [...byZone.values()].toSorted((a, b) => b.silent - a.silent);
+  const outside = all.counted - (worst?.counted ?? 0);
+  const silentOutside = all.silent - (worst?.silent ?? 0);
+  return silentOutside < Math.max(outside * MIN_SHARE_OUTSIDE, Math.min(outside, MIN_EXPIRED_OUTSIDE));
 }
 
 function scopeAfter(before: Scope, isBad: boolean, monotonic: number): Scope {

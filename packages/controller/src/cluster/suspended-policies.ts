@@ -23,6 +23,10 @@ export class SuspendedPolicies {
     connectivity: Connectivity,
   ): { readonly managedNodes: readonly ManagedNode[]; readonly policy: UpdatePolicy } {
     const used = new Map<UpdatePolicy, readonly Suspended[]>();
+    if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) {
+      this.#known = used;
+      return { managedNodes, policy: fleet };
+    }
     const found = managedNodes.map((one) => {
       const policy = this.#suspended(one.policy, lossOf(connectivity, one.node), used);
       return policy === one.policy ? one : { ...one, policy };

@@ -7,14 +7,17 @@ import type { FormerShadow, ManagedNode } from './snapshot.ts';
 
 export class UnchangedNodes {
   #before: ReadonlyMap<string, ManagedNode> = new Map();
+  #latest: { readonly of: readonly ManagedNode[]; readonly found: readonly ManagedNode[] } = { of: [], found: [] };
 
   /** Returns the nodes, each that has not changed as it was returned the last time. */
   recognised(managedNodes: readonly ManagedNode[]): readonly ManagedNode[] {
+    if (managedNodes === this.#latest.of) return this.#latest.found;
     const found = managedNodes.map((one) => {
       const before = this.#before.get(one.name);
-      return before !== undefined && isSame(before, one) ? before : one;
+      return before !== undefined && (before === one || isSame(before, one)) ? before : one;
     });
     this.#before = new Map(found.map((one) => [one.name, one]));
+    this.#latest = { of: managedNodes, found };
     return found;
   }
 }
