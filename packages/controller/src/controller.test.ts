@@ -3,7 +3,7 @@ import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { recordingLogger } from '../../../test/framework/recording-logger.ts';
 import type { Cluster } from './cluster/cluster.ts';
-import { Controller, stalled } from './controller.ts';
+import { Controller, gapAfter, stalled } from './controller.ts';
 import { createMetrics } from './metrics.ts';
 
 const MINUTE = 60_000;
@@ -17,6 +17,12 @@ const cases: Record<string, [number, number, boolean]> = {
 test.each(Object.entries(cases))('%s', (_, [runningForMs, sinceWriteMs, hangs]) => {
   expect(stalled(runningForMs, sinceWriteMs) !== undefined).toBe(hangs);
 });
+
+test.each([
+  ['a small fleet', 5, 50],
+  ['a large fleet, three times as long as its plan took', 60, 180],
+  ['a plan that took very long, but not for longer than half a second', 3_000, 500],
+])('the next reconcile waits for %s', (_, plannedForMs, gapMs) => expect(gapAfter(plannedForMs)).toBe(gapMs));
 
 /** A new leader whose first lists fail with `failure` until it is undefined. */
 function lead(first: KubeError) {

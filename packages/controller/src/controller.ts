@@ -41,6 +41,9 @@ interface StatusWriters {
 
 /** Changes come in bursts: one reconcile answers all changes of a burst. */
 const MIN_GAP_MS = 50;
+/** A plan for a large fleet takes a while: it uses no more than a quarter of a processor, unless that would delay updates. */
+const GAP_OF_PLANS = 3;
+const MAX_GAP_MS = 500;
 /** Longer than any single request may take. */
 const HANG_LIMIT_MS = 120_000;
 /** Of the first lists. */
@@ -54,6 +57,8 @@ export class Controller {
   #planned: Planned | undefined;
   readonly #losses = new LossReporter();
   readonly #kept = new KeptFacts();
+  /** How long the latest snapshot and its plan took, milliseconds. */
+  #plannedForMs = 0;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -103,7 +108,8 @@ export class Controller {
       return nextInMs;
     };
     const onError = (): void => metrics.reconcileErrors.inc();
-    const loop = new Loop({ clock, log, reconcile, minGapMs: MIN_GAP_MS, onError });
+    const minGapMs = (): number => gapAfter(this.#plannedForMs);
+    const loop = new Loop({ clock, log, reconcile, minGapMs, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());
     this.#running = { loop, writer };
     showLeader(metrics, true);
@@ -148,9 +154,11 @@ export class Controller {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
     const failureOf = (name: string, shadow: ShadowView | undefined) => failuresOf(writer, name, shadow);
+    const startedAt = clock.monotonic();
     const seen = cluster.snapshot(writer.hasFailures ? failureOf : undefined);
     const snapshot = writers.config.withWritten(seen);
     const next = this.#wholePlan(snapshot);
+    this.#plannedForMs = clock.monotonic() - startedAt;
     const unwritten = await writeSpecs(context, next.specs);
     const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
@@ -229,6 +237,11 @@ function conditionsAfter({ specs, conditions }: WholePlan, unwritten: ReadonlySe
 function isWritten({ moreSpecs, specs }: WholePlan, unwritten: ReadonlySet<string>): boolean {
   const ofConfig = specs.filter(({ outcome }) => ['Configured', 'Interrupted', 'Superseded'].includes(outcome));
   return !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
+}
+
+/** Milliseconds until the next reconcile. */
+export function gapAfter(plannedForMs: number): number {
+  return Math.min(MAX_GAP_MS, Math.max(MIN_GAP_MS, GAP_OF_PLANS * plannedForMs));
 }
 
 /** A large fleet makes long reconciles: one hangs only if none of its writes has ended. */

@@ -11,7 +11,10 @@ interface Trial {
   readonly stop: () => Promise<void>;
 }
 
-function start(reconcile: (run: number) => number | undefined | Promise<undefined>, minGapMs = 0): Trial {
+function start(
+  reconcile: (run: number) => number | undefined | Promise<undefined>,
+  minGapMs: number | (() => number) = 0,
+): Trial {
   const clock = new FakeClock();
   const runs: number[] = [];
   const lines: string[] = [];
@@ -42,6 +45,17 @@ describe('a loop', () => {
     loop.wake();
     await clock.advance(1_500);
     expect(runs).toEqual([0, 400, 1_400]);
+    await stop();
+  });
+
+  it('pauses as long as it is said to after each run', async () => {
+    const gaps = [100, 300];
+    const { clock, runs, stop } = start(
+      () => 0,
+      () => gaps.shift() ?? 1_000,
+    );
+    await clock.advance(500);
+    expect(runs).toEqual([0, 100, 400]);
     await stop();
   });
 

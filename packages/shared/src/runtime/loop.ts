@@ -8,8 +8,8 @@ interface LoopOptions {
   readonly log: Logger;
   /** Returns after how many milliseconds it runs again at the latest; undefined: when woken. */
   readonly reconcile: (signal: AbortSignal) => Promise<number | undefined>;
-  /** Pause after each run, milliseconds. Default 0. */
-  readonly minGapMs?: number;
+  /** Pause after each run, milliseconds; a function is asked after it. Default 0. */
+  readonly minGapMs?: number | (() => number);
   /** Called for each failed run, after it was logged. */
   readonly onError?: (error: unknown) => void;
 }
@@ -48,7 +48,8 @@ export class Loop {
     signal.addEventListener('abort', () => this.#interrupt?.(), { once: true });
     while (!signal.aborted) {
       const delay = await this.#runOnce(signal);
-      await this.#pause(this.#options.minGapMs ?? 0, signal);
+      const { minGapMs = 0 } = this.#options;
+      await this.#pause(typeof minGapMs === 'number' ? minGapMs : minGapMs(), signal);
       await this.#untilWoken(delay, signal);
     }
   }
