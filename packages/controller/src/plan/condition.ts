@@ -150,7 +150,7 @@ function notHealthyInTime(input: TransitionInput): string {
   const version = shadow.spec.version ?? '';
   const { problem, isUnknown } = monitoringOf(input);
   if (problem !== undefined && isUnknown === true)
-    return `Nobody can tell whether the node is healthy after its update to ${version}: ${problem}. It holds its update slot until that is known`;
+    return `It is not known whether the node is healthy after its update to ${version}: ${problem}. It holds its update slot until that is known`;
   if (problem !== undefined) return `The node is not healthy after its update to ${version}: ${problem}`;
   const late = `The node was not healthy in time after its update to ${version}`;
   return hasReached(shadow)

@@ -279,7 +279,7 @@ describe('the update of a node', () => {
     expect(made.conditions[0]?.progressing).toMatchObject({
       reason: 'DeadlineExceeded',
       message:
-        'Nobody can tell whether the node is healthy after its update to 1.21.0: the pods on the node cannot be listed: ' +
+        'It is not known whether the node is healthy after its update to 1.21.0: the pods on the node cannot be listed: ' +
         'timed out. It holds its update slot until that is known',
     });
   });
