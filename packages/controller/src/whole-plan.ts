@@ -31,7 +31,7 @@ export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts(
   const times = [
     ...timesOf(decided, snapshot),
     ...upkeepTimes,
-    ...report.forecast.windowEnds,
+    ...[report, ...report.groups].map(({ forecast }) => forecast.window.until),
     report.progress?.deadline,
   ];
   return {

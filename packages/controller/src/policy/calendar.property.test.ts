@@ -152,6 +152,21 @@ describe('a calendar', () => {
     );
   });
 
+  it('finds the time after others as if these were asked for one by one', () => {
+    fc.assert(
+      fc.property(scenario, minutes, minutes, fc.nat(20), ({ maintenance, fromMs }, length, each, earlier) => {
+        const calendar = calendarOf(maintenance);
+        const [durationMs, eachMs] = [(each + length) * MINUTE, Math.max(1, each) * MINUTE];
+        const next = (from: number | undefined): number | undefined =>
+          from === undefined ? undefined : calendar.nextFit(from, durationMs, fromMs);
+        let expected = next(fromMs);
+        for (let i = 0; i < earlier; i += 1) expected = next(expected === undefined ? undefined : expected + eachMs);
+        expect(calendar.nextFit(fromMs, durationMs, fromMs, earlier, eachMs)).toBe(expected);
+      }),
+      { seed, numRuns },
+    );
+  });
+
   it('opens within each minute as at its start, whatever was asked before', () => {
     fc.assert(
       fc.property(

@@ -258,6 +258,24 @@ describe('the next fit', () => {
     expect(yearly.nextFit(later, 12 * HOUR, utc('2026-05-01 00:00'))).toBeUndefined();
   });
 
+  it.each([
+    // Of 50 minutes each, two go into two hours, and seven into six.
+    ['in the same window', 1, '2026-05-01 02:50'],
+    ['in the next one, when as many start before as fit', 2, '2026-05-02 02:00'],
+    ['in the one after that', 5, '2026-05-03 02:50'],
+    ['at the end of a longer one', 4 + 6, '2026-05-03 07:00'],
+    ['after it', 4 + 7, '2026-05-04 02:00'],
+  ])('after others is %s', (_, earlier, expected) => {
+    const from = utc('2026-05-01 00:00');
+    expect(clock(of.nextFit(from, 50 * MINUTE, from, earlier))).toBe(expected);
+  });
+
+  it('after others leaves as much as each needs to its end', () => {
+    const from = utc('2026-05-01 02:00');
+    const starts = [0, 1, 2, 3].map((earlier) => clock(of.nextFit(from, 60 * MINUTE, from, earlier, 30 * MINUTE)));
+    expect(starts).toEqual(['2026-05-01 02:00', '2026-05-01 02:30', '2026-05-01 03:00', '2026-05-02 02:00']);
+  });
+
   it('counts on nothing beyond the horizon', () => {
     const always = calendar('UTC', [window('0 0 * * *', DAY)]);
     const now = utc('2026-05-01 00:00');

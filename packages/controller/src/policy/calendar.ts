@@ -34,8 +34,9 @@ export interface Calendar {
   /**
    * Returns the earliest time from `from` on at which `durationMs` in a row are open, or undefined
    * when there is none within the horizon of `now`. By default `now` is `from`.
+   * @param earlier - how many start before, one `eachMs` after the other, and fit likewise
    */
-  nextFit(from: number, durationMs: number, now?: number): number | undefined;
+  nextFit(from: number, durationMs: number, now?: number, earlier?: number, eachMs?: number): number | undefined;
 }
 
 export const HORIZON_DAYS = 400;
@@ -81,10 +82,16 @@ export function calendarOf(maintenance: Maintenance): Calendar {
   };
   return {
     at: (now) => stateAt(maintenance, closed, openTimeAt(now), now),
-    nextFit: (from, durationMs, now = from) => {
-      const { open } = openTimeAt(now);
-      const fit = open.find(({ fromMs, toMs }) => toMs > from && Math.max(from, fromMs) + durationMs <= toMs);
-      return fit && Math.max(from, fit.fromMs);
+    nextFit: (from, durationMs, now = from, earlier = 0, eachMs = durationMs) => {
+      let left = earlier;
+      for (const { fromMs, toMs } of openTimeAt(now).open) {
+        if (toMs <= from) continue;
+        const start = Math.max(from, fromMs);
+        const fitting = Math.max(0, 1 + Math.floor((toMs - start - durationMs) / eachMs));
+        if (left < fitting) return start + left * eachMs;
+        left -= fitting;
+      }
+      return undefined;
     },
   };
 }

@@ -9,7 +9,6 @@ import type {
   BrupopConfig,
   BrupopConfigStatus,
   DependentStatus,
-  PlannedNode,
   QuorumStatus,
   VersionStatus,
 } from '@brupop/shared/api/brupop-config';
@@ -278,9 +277,7 @@ export function expectedOf({
 }: Rollout['forecast']): Pick<BrupopConfigStatus, 'expectedCompletionTime' | 'plan'> {
   return {
     ...(completionTime !== undefined && { expectedCompletionTime: completionTime }),
-    plan: queue.map(({ node, version, reason, expectedTime }): PlannedNode => {
-      return { node, version, reason, ...(expectedTime !== undefined && { expectedTime }) };
-    }),
+    plan: queue,
   };
 }
 

@@ -14,7 +14,7 @@ import {
   underWay,
   withGroups,
 } from '../testing/objects.ts';
-import type { Forecast } from './forecast.ts';
+import type { FleetForecast, Forecast } from './forecast.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
 const at = (minutes: number): string => rfc3339(NOW + minutes * MINUTE);
@@ -33,7 +33,7 @@ function forecast(
   spec: object = {},
   status: BrupopConfigStatus = {},
   now = NOW,
-): Forecast {
+): FleetForecast {
   const snapshot = aSnapshot(managedNodes, spec, now);
   const config = snapshot.config && { ...snapshot.config, status };
   return plan({ ...snapshot, config }, now).forecast;
@@ -75,6 +75,16 @@ test('nodes that can update are named before those that need a user', () => {
   expect(queue(found).map(([node]) => node)).toEqual(['b', 'c', 'd', 'a']);
 });
 
+test('a node keeps its position while pods are being listed, and the end is unknown', () => {
+  const found = forecast([...waiting, ...measured], { health: { workloads: 'Required' } });
+  expect(queue(found).map(([node, reason]) => [node, reason])).toEqual([
+    ['b', 'WaitingForCapacity'],
+    ['c', 'WaitingForCapacity'],
+    ['d', 'WaitingForCapacity'],
+  ]);
+  expect(found.completionTime).toBeUndefined();
+});
+
 test('the end of an update that takes longer than usual is unknown', () => {
   const late = aManagedNode('a', {}, updating(60));
   const found = forecast([late, ...waiting.slice(0, 1), ...measured]);
@@ -97,6 +107,20 @@ test('windows are waited for', () => {
   const day = 24 * 60;
   expect(queue(found).map(([, , time]) => time)).toEqual([at(70), at(80), at(day + 70)]);
   expect(found.completionTime).toBe(at(day + 70));
+});
+
+test('a node whose own update takes longer than the window is still open has the next one', () => {
+  const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '1h' }] };
+  const slow = aManagedNode('c', {}, took(41));
+  const found = forecast([aManagedNode('b'), slow, ...measured], { maintenance });
+  expect(queue(found).map(([, , time]) => time)).toEqual([at(70), at(24 * 60 + 60 + 41)]);
+});
+
+test('updates that take no time at all have a time', () => {
+  const instant = measured.map(({ name }) => aManagedNode(name, {}, { ...done, ...took(0) }));
+  const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '10m' }] };
+  const found = forecast([...waiting, ...instant], { maintenance });
+  expect(queue(found).map(([, , time]) => time)).toEqual([at(60), at(24 * 60 + 60), at(48 * 60 + 60)]);
 });
 
 test('a node that needs a user does not delay other nodes, and has no time', () => {
@@ -130,16 +154,52 @@ test('a time that is about right stays as it was written', () => {
   expect(forecast(managedNodes, {}, before(12)).completionTime).toBe(at(12));
 });
 
-test('a node that waits for its own retry time does not delay other nodes', () => {
-  const young = aManagedNode('a', {}, { status: { target_version: '1.22.0' } });
+describe('nodes that may start in an hour', () => {
   const versions = [{ version: NEW, running: 0, offered: 1, firstOfferedTime: ago(60 * MINUTE) }];
   const other = aManagedNode('y', {}, { status: { current_version: '1.22.0', target_version: '1.22.0' } });
-  const managedNodes = [young, aManagedNode('b'), aManagedNode('bb', {}, updating(4)), other, ...measured];
-  const found = forecast(managedNodes, { versions: { minimumAge: '1h' } }, { versions });
-  expect(queue(found)).toEqual([
-    ['a', 'MinimumAgeNotReached', at(70)],
-    ['b', 'WaitingForCapacity', at(16)],
+  const young = (name: string): ManagedNode => aManagedNode(name, {}, { status: { target_version: '1.22.0' } });
+  const found = (...nodes: readonly ManagedNode[]): FleetForecast =>
+    forecast(
+      [...nodes, aManagedNode('bb', {}, updating(4)), other, ...measured],
+      { versions: { minimumAge: '1h' } },
+      { versions },
+    );
+
+  test('do not delay others', () => {
+    expect(queue(found(young('a'), aManagedNode('b')))).toEqual([
+      ['a', 'MinimumAgeNotReached', at(60 + 10)],
+      ['b', 'WaitingForCapacity', at(6 + 10)],
+    ]);
+  });
+
+  test('share the slots then', () => {
+    const all = found(young('a'), young('b'), young('c'));
+    expect(queue(all).map(([, , time]) => time)).toEqual([at(70), at(80), at(90)]);
+    expect(all.completionTime).toBe(at(90));
+  });
+});
+
+test('while more nodes update than may, the next one starts when all but one have ended', () => {
+  const busy = [aManagedNode('a', {}, updating(4)), aManagedNode('aa', {}, updating(0))];
+  // They end after 6 and 10 minutes.
+  expect(queue(forecast([...busy, ...waiting, ...measured]))).toEqual([
+    ['b', 'WaitingForCapacity', at(10 + 10)],
+    ['c', 'WaitingForCapacity', at(10 + 20)],
+    ['d', 'WaitingForCapacity', at(10 + 30)],
   ]);
+});
+
+test('5,000 nodes in 500 slots take ten updates in a row, or as many nights as these fit into', () => {
+  const many = Array.from({ length: 5_000 }, (_, i) => aManagedNode(`node-${10_000 + i}`));
+  const ends = (maintenance: object): (string | undefined)[] => {
+    const managed = [...many.slice(0, -measured.length), ...measured];
+    const { queue: first, completionTime } = forecast(managed, { concurrency: { maxUpdating: '10%' }, maintenance });
+    return [first[0]?.expectedTime, completionTime];
+  };
+  const blackouts = [{ from: ago(MINUTE), to: ago(-5 * MINUTE) }];
+  expect(ends({ blackouts })).toEqual([at(5 + 10), at(5 + 10 * 10)]);
+  // NOW is 08:00 UTC. With the margin of 10 minutes, five updates in a row fit into each hour.
+  expect(ends({ windows: [{ schedule: '0 9 * * *', duration: '1h' }] })).toEqual([at(70), at(24 * 60 + 60 + 50)]);
 });
 
 test('maxPerZone and maxUnavailable limit how many update in parallel', () => {
@@ -188,10 +248,52 @@ test('versions are counted by the nodes that run them and that are offered them'
   ]);
 });
 
-describe('the expected end counts nodes that wait for others', () => {
-  const inPool = (name: string, pool: string): ManagedNode => aManagedNode(name, { labels: { pool } });
+const inPool = (name: string, pool: string): ManagedNode => aManagedNode(name, { labels: { pool } });
 
-  const endOf = (groups: readonly BottlerocketNodeGroup[], spec: object = {}): Forecast =>
+describe('in groups', () => {
+  const maintenance = { blackouts: [{ from: ago(MINUTE), to: ago(-10 * MINUTE) }] };
+  const found = (
+    nodes: readonly ManagedNode[],
+    maxUpdating: number,
+    groups: readonly BottlerocketNodeGroup[],
+  ): FleetForecast =>
+    plan(withGroups(aSnapshot([...nodes, ...measured], { concurrency: { maxUpdating }, maintenance }), groups), NOW)
+      .forecast;
+
+  test('nodes share the slots of the fleet', () => {
+    const nodes = [inPool('a', 'db'), inPool('b', 'db'), inPool('c', 'web'), inPool('d', 'web')];
+    const { queue: all, completionTime, ofGroups } = found(nodes, 2, [aGroup('db'), aGroup('web')]);
+    expect(all.map(({ expectedTime }) => expectedTime)).toEqual([at(20), at(20), at(30), at(30)]);
+    expect([completionTime, ofGroups.get('db')?.completionTime]).toEqual([at(30), at(20)]);
+  });
+
+  test('others with other windows take slots, but no time of its windows', () => {
+    // NOW is 08:00 UTC, and one update of db still fits into its window.
+    const windows = [{ schedule: '0 8 * * *', duration: '35m' }];
+    const nodes = [inPool('a', 'db'), inPool('b', 'web'), inPool('c', 'web'), inPool('d', 'db'), aManagedNode('e')];
+    const groups = [aGroup('db', { maintenance: { windows } }), aGroup('web')];
+    const { queue: all, completionTime, ofGroups } = found(nodes, 1, groups);
+    expect(all.map(({ node, expectedTime }) => [node, expectedTime])).toEqual([
+      ['a', at(20)],
+      ['b', at(30)],
+      ['c', at(40)],
+      ['d', at(24 * 60 + 10)],
+      ['e', at(60)],
+    ]);
+    expect([completionTime, ofGroups.get('web')?.completionTime]).toEqual([at(24 * 60 + 10), at(40)]);
+  });
+
+  test('the tighter limit counts, and the fleet ends with its slowest group', () => {
+    const nodes = [inPool('a', 'db'), inPool('b', 'db'), inPool('c', 'db'), inPool('d', 'web')];
+    const groups = [aGroup('db', { concurrency: { maxUpdating: 1 } }), aGroup('web')];
+    const { queue: all, completionTime, ofGroups } = found(nodes, 2, groups);
+    expect(all.map(({ expectedTime }) => expectedTime)).toEqual([at(20), at(30), at(40), at(30)]);
+    expect([completionTime, ofGroups.get('web')?.completionTime]).toEqual([at(40), at(30)]);
+  });
+});
+
+describe('the expected end counts nodes that wait for others', () => {
+  const endOf = (groups: readonly BottlerocketNodeGroup[], spec: object = {}): FleetForecast =>
     plan(withGroups(aSnapshot([inPool('b', 'web'), inPool('c', 'db'), ...measured], spec), groups), NOW).forecast;
 
   test('a group after another one, with its soak and its window', () => {

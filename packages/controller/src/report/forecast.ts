@@ -1,41 +1,35 @@
 /**
- * Predicts the rollout for the status of the BrupopConfig; nothing is decided by it. Each candidate
- * starts when a slot is free and a window fits, and takes as long as usual. `plan.ts` calls
- * {@link forecastOf} after the gates. An expected time stays as written while it is about right, so
- * that the status is not rewritten in each reconcile.
+ * Predicts the rollout for the status of the BrupopConfig and of groups; nothing is decided by it. `report.ts` calls
+ * {@link forecastOf} after the gates. The rollout is not simulated: an expected time is computed of a few numbers.
+ *
+ *     start     of the node after n others that may start at the same time, with s slots: when slot n mod s is free, plus
+ *               n / s updates, rounded down. Of the fleet and of its group, whichever is later
+ *     windows   each has as many updates in a row as fit with the margin. Nodes with other windows take slots, but no
+ *               time of these windows
+ *     end       the start, or the next one that leaves as much time as the node needs, plus that: the usual duration, or
+ *               that of its latest update if it took longer
+ *     order     nodes after canaries, or after other groups, may start at the expected end of these plus the soak
+ *
+ * A time is too early for a node after others whose own updates take longer than usual, and too late for one after others
+ * that wait for a slot of their group.
  */
-import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { BrupopConfigStatus, PlannedNode } from '@brupop/shared/api/brupop-config';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
-import type { Calendar, CalendarState } from '../policy/calendar.ts';
-import { type Concurrency, nodesAtOnce } from '../policy/policy.ts';
-import type { Decision, NodePhase } from '../plan/assess.ts';
+import type { CalendarState } from '../policy/calendar.ts';
+import type { NodeGroup } from '../policy/node-groups.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
+import type { Decision } from '../plan/assess.ts';
 import { estimateFor, expectedMs } from '../plan/facts/attempts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet.ts';
-import { expectedInTurn, waitsForOthers } from './forecast-order.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 
-export interface QueuedNode {
-  readonly node: string;
-  readonly version: string;
-  readonly reason: Reason;
-  /** When its update is expected to be complete (RFC 3339); undefined: unknown. */
-  readonly expectedTime: string | undefined;
-}
-
-interface Expected {
-  readonly queue: readonly QueuedNode[];
+/** Of the fleet, or of a group. */
+export interface Forecast {
+  readonly queue: readonly PlannedNode[];
   /** When all nodes that can update will have (RFC 3339); undefined: nothing to do, or unknown. */
   readonly completionTime: string | undefined;
-}
-
-export interface Forecast extends Expected {
-  /** The same of each group, by its name. */
-  readonly ofGroups: ReadonlyMap<string, Expected>;
-  readonly versions: readonly VersionCount[];
-  /** How long updates took, milliseconds; undefined: none was measured. */
-  readonly measuredMs: number | undefined;
   readonly reasons: ReadonlyMap<Reason, number>;
   /** Of nodes that wait, which are not those that update, have failed, or are up to date. */
   readonly waitingReasons: ReadonlyMap<Reason, number>;
@@ -43,23 +37,55 @@ export interface Forecast extends Expected {
   /** How many nodes have a reason that needs a user. */
   readonly needAttention: ReadonlyMap<Reason, number>;
   readonly window: CalendarState;
-  /** When a window, or the time between two, ends next: of the fleet and of each group, epoch milliseconds. */
-  readonly windowEnds: readonly (number | undefined)[];
   /** Epoch milliseconds; now while a window is open, undefined: not within the horizon. */
   readonly nextOpenAt: number | undefined;
 }
 
-const MAX_QUEUE = 20;
-/** True for a reason that passes by time, or when another node releases its slot. */
-function passesInTime(reason: Reason): boolean {
-  const { passes } = traitsOf(reason);
-  return passes === 'capacity' || passes === 'time';
+export interface FleetForecast extends Forecast {
+  /** By the name of the group. */
+  readonly ofGroups: ReadonlyMap<string, Forecast>;
+  readonly versions: readonly VersionCount[];
+  /** How long updates took, milliseconds; undefined: none was measured. */
+  readonly measuredMs: number | undefined;
 }
 
-/** True for a reason that blocks one node indefinitely; such nodes are listed last. */
-function isExcluded({ reason }: { readonly reason: Reason }): boolean {
-  return !passesInTime(reason) && traitsOf(reason).fleetWide !== true;
+/** Epoch milliseconds; undefined: unknown. */
+type End = number | undefined;
+
+/** The fleet, or a group, with what updates and waits in it. */
+interface Scope {
+  readonly policy: UpdatePolicy;
+  readonly members: readonly Decision[];
+  /** What was last reported. */
+  readonly before: Pick<BrupopConfigStatus, 'plan' | 'expectedCompletionTime'> | undefined;
+  /** Of updates under way. */
+  readonly ends: readonly End[];
+  /** When slots become free, in order. */
+  readonly free: readonly number[];
+  /** In their order. */
+  readonly waiting: Waiting[];
+  /** The same, by when they may start if a slot is free. */
+  readonly queues: Map<End, Waiting[]>;
 }
+
+/** A node that waits for its update. */
+interface Waiting {
+  readonly candidate: Candidate;
+  readonly blocked: Blocked;
+  /** What is about to be known shows as it was, if the node waited before. */
+  readonly shown: Reason;
+  /** The fleet, its nodes with the same windows, and its group. */
+  readonly scopes: readonly Scope[];
+  /** The key of its queues. */
+  from: End;
+  /** How many others are before it, in the queue of each scope. */
+  before: readonly number[];
+}
+
+const MAX_QUEUE = 20;
+const FOR_OTHERS: ReadonlySet<Reason> = new Set(['WaitingForCanary', 'WaitingForNodeGroup']);
+/** Groups do not wait for these nodes of earlier ones. */
+const LEFT_OUT: ReadonlySet<Reason> = new Set(['Skipped', 'NotSelected', 'VersionDenied']);
 
 /**
  * @param counted - the nodes of the rollout
@@ -69,223 +95,219 @@ export function forecastOf(
   fleetState: FleetState,
   counted: readonly Decision[],
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
-): Forecast {
-  const { policy, estimate, groups, groupsBefore, before, stuck, now } = fleetState;
-  const window = policy.calendar.at(now);
-  const busy = counted.filter(({ phase }) => phase === 'updating').map((one) => busyNode(one, fleetState));
-  const slots = slotsFrom(policy.concurrency, { stuck: stuck.length, now }, counted, busy);
+): FleetForecast {
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
-  const ofGroup = groups.map(({ name, concurrency }): [string, Slots] => {
-    const members = byGroup.get(name) ?? [];
-    const own = { ...policy.concurrency, ...concurrency };
-    return [
-      name,
-      slotsFrom(
-        own,
-        { stuck: 0, now },
-        members,
-        busy.filter(({ group }) => group === name),
-      ),
-    ];
-  });
-  const all = { fleet: slots, groups: new Map(ofGroup) };
-  const waiting = [...admitted].flatMap(([one, blocked]): [Candidate, Blocked][] => (blocked ? [[one, blocked]] : []));
-  const inTime = busy.map(({ group, end }) => ({ group, end: end > now ? end : undefined }));
-  const ends = expectedInTurn(waiting, inTime, fleetState, (one, blocked) => expected(one, blocked, fleetState, all));
-  const queue = waiting.map(([one, blocked]) => expectationOf(one, blocked, ends.get(one)));
-  const ofGroups = groups.map(({ name }): [string, Expected] => {
-    const isMember = ({ group }: { readonly group: string | undefined }): boolean => group === name;
-    return [name, shown(busy.filter(isMember), queue.filter(isMember), groupsBefore.get(name), now)];
-  });
+  const fleet = scopeOf(undefined, counted, fleetState);
+  const groups = new Map(
+    fleetState.groups.map((group) => [group.name, scopeOf(group, byGroup.get(group.name) ?? [], fleetState)]),
+  );
+  const alike = alikeOf(fleet, groups);
+  const all = [fleet, ...new Set(alike.values()), ...groups.values()];
+  for (const [candidate, blocked] of admitted) {
+    if (blocked === undefined) continue;
+    const group = candidate.group?.name ?? '';
+    const scopes = [fleet, alike.get(group), groups.get(group)].filter((scope) => scope !== undefined);
+    const one = { candidate, blocked, shown: shownReason(candidate, blocked), scopes, from: undefined, before: [] };
+    for (const { waiting } of scopes) waiting.push(one);
+  }
+  enqueue(fleet, all, groups, fleetState);
   return {
-    ...shown(busy, queue, before, now),
-    ofGroups: new Map(ofGroups),
+    ...reported(fleet, all, fleetState),
+    ofGroups: new Map([...groups].map(([name, scope]) => [name, reported(scope, [scope], fleetState)])),
     versions: fleetState.versions,
-    measuredMs: estimate.measuredMs,
-    ...allReasonsOf(counted),
-    window,
-    windowEnds: calendarsOf(fleetState).map((calendar) => calendar.at(now).until),
+    measuredMs: fleetState.estimate.measuredMs,
+  };
+}
+
+/** @param group - undefined: the fleet */
+function scopeOf(group: NodeGroup | undefined, members: readonly Decision[], fleetState: FleetState): Scope {
+  const { estimate, stuck, now } = fleetState;
+  const { policy } = group ?? fleetState;
+  const ends = members.flatMap(({ phase, managedNode: { shadow, policy: own } }): End[] => {
+    if (phase !== 'updating') return [];
+    const end = (shadow?.times.startedAt ?? now) + estimateFor(estimate, own.maintenance).usualMs;
+    // Nobody knows when an update ends that takes longer than usual.
+    return [end > now ? end : undefined];
+  });
+  const limit = Math.max(1, atOnce(policy, members)) - (group === undefined ? stuck.length : 0);
+  const slots = Math.min(members.length, limit);
+  const unused = Array.from({ length: Math.max(0, slots - ends.length) }, () => now);
+  const used = ends.filter((end) => end !== undefined).toSorted((a, b) => a - b);
+  return {
+    policy,
+    members,
+    before: group === undefined ? fleetState.before : fleetState.groupsBefore.get(group.name),
+    ends,
+    free: [...unused, ...used.slice(Math.max(0, used.length - slots))],
+    waiting: [],
+    queues: new Map(),
+  };
+}
+
+/** How many nodes can update at once if they are spread evenly over the zones. */
+function atOnce({ concurrency }: UpdatePolicy, members: readonly Decision[]): number {
+  const { maxUpdating, maxUnavailable = { percent: 100 }, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
+  const zones = new Set(members.map(({ managedNode: { node } }) => node && zoneOf(node))).size;
+  const limits = [maxUpdating, maxUnavailable].map((limit) => nodesAtOnce(limit, members.length));
+  return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits);
+}
+
+/** By the name of the group, '' without one: the nodes of the fleet with the same windows. */
+function alikeOf(fleet: Scope, groups: ReadonlyMap<string, Scope>): Map<string, Scope> {
+  const byWindows = new Map<string, Scope>();
+  const ofScopes = [['', fleet] as const, ...groups].map(([name, { policy }]) => {
+    const { timeZone, windows, blackouts } = policy.maintenance;
+    const key = JSON.stringify([timeZone, windows, blackouts]);
+    const alike = byWindows.get(key) ?? { ...fleet, ends: [], waiting: [], queues: new Map() };
+    byWindows.set(key, alike);
+    return [name, alike] as const;
+  });
+  return new Map(ofScopes);
+}
+
+/** Puts each node into its queues: first those that wait for no others, then group after group. */
+function enqueue(
+  fleet: Scope,
+  all: readonly Scope[],
+  groups: ReadonlyMap<string, Scope>,
+  fleetState: FleetState,
+): void {
+  const isStuck = fleet.ends.every((end) => end === undefined);
+  for (const one of fleet.waiting) if (!isOrdered(one)) add(one, openFrom(one.blocked, isStuck, fleetState.now));
+  const canaries = latest(endsOf(all, isAwaited, fleetState), fleetState.policy.rollout.soakMs);
+  const left = Map.groupBy(fleet.waiting.filter(isOrdered), ({ candidate }) => candidate.group?.name);
+  const addGroup = (name: string | undefined): void => {
+    const members = left.get(name) ?? [];
+    const { after = [], soakMs = 0 } = members[0]?.candidate.group ?? {};
+    // This also ends a circle, whose groups have no time.
+    left.delete(name);
+    for (const one of after) addGroup(one);
+    const earlier = after.flatMap((one) => groups.get(one) ?? []);
+    const awaited = endsOf(earlier, isAwaited, fleetState);
+    const done = awaited.length === 0 ? [] : [latest(awaited, soakMs)];
+    for (const one of members) add(one, latest([...done, ...ownStart(one.blocked, canaries)]));
+  };
+  for (const name of left.keys()) addGroup(name);
+}
+
+function isOrdered({ candidate: { group }, blocked: { reason } }: Waiting): boolean {
+  return FOR_OTHERS.has(reason) || (reason === 'Soaking' && (group?.after.length ?? 0) > 0);
+}
+
+/** Beside the groups that go first. */
+function ownStart({ reason, retryAt }: Blocked, canaries: End): End[] {
+  if (reason === 'WaitingForNodeGroup') return [];
+  return [reason === 'WaitingForCanary' ? canaries : retryAt];
+}
+
+function isAwaited({ blocked: { reason } }: Waiting): boolean {
+  return !LEFT_OUT.has(reason);
+}
+
+/** Unknown also for a version that does not age yet, and while no slot is known to become free. */
+function openFrom({ reason, retryAt }: Blocked, isStuck: boolean, now: number): End {
+  if (!passesInTime(reason) || (isStuck && traitsOf(reason).passes === 'capacity')) return undefined;
+  return reason === 'MinimumAgeNotReached' ? retryAt : (retryAt ?? now);
+}
+
+function add(one: Waiting, from: End): void {
+  one.from = from;
+  one.before = one.scopes.map(({ queues }) => {
+    const queue = queues.get(from) ?? [];
+    queues.set(from, queue);
+    return queue.push(one) - 1;
+  });
+}
+
+/** Of updates under way, and of the last node of each queue that counts. */
+function endsOf(scopes: readonly Scope[], counts: (one: Waiting) => boolean, fleetState: FleetState): End[] {
+  const last = scopes.flatMap(({ queues }) => [...queues.values()].flatMap((queue) => queue.findLast(counts) ?? []));
+  return [...scopes.flatMap(({ ends }) => ends), ...last.map((one) => endOf(one, fleetState))];
+}
+
+function endOf({ candidate, scopes, from, before }: Waiting, { estimate, now }: FleetState): End {
+  const { calendar, maintenance } = candidate.policy;
+  const { usualMs, marginMs } = estimateFor(estimate, maintenance);
+  const starts = scopes.map(({ free }, index) => {
+    const others = before[index] ?? 0;
+    const freeAt = free[others % free.length];
+    if (from === undefined || freeAt === undefined) return undefined;
+    const [start, earlier] = [Math.max(from, freeAt), Math.floor(others / free.length)];
+    // The fleet has nodes with other windows.
+    if (index === 0) return start + earlier * usualMs;
+    return calendar.nextFit(start, usualMs + marginMs, now, earlier, Math.max(1, usualMs));
+  });
+  const needMs = expectedMs(candidate.shadow, { usualMs });
+  const start = latest(starts);
+  return start === undefined ? undefined : latest([calendar.nextFit(start, needMs + marginMs, now)], needMs);
+}
+
+/** Plus some milliseconds. Undefined when there is none, or one is unknown. */
+function latest(times: readonly End[], plusMs = 0): End {
+  if (times.length === 0 || times.includes(undefined)) return undefined;
+  return times.reduce<number>((a, b = 0) => Math.max(a, b), 0) + plusMs;
+}
+
+/** @param scopes - it and its groups */
+function reported(
+  { policy, members, before, waiting }: Scope,
+  scopes: readonly Scope[],
+  fleetState: FleetState,
+): Forecast {
+  const { now } = fleetState;
+  return {
+    queue: [...waiting.filter((one) => !isExcluded(one)), ...waiting.filter(isExcluded)]
+      .slice(0, MAX_QUEUE)
+      .map((one): PlannedNode => {
+        const { name: node, version } = one.candidate;
+        const known = before?.plan?.find((planned) => planned.node === node)?.expectedTime;
+        const expectedTime = steady(known, endOf(one, fleetState), now);
+        return { node, version, reason: one.shown, ...(expectedTime !== undefined && { expectedTime }) };
+      }),
+    completionTime: steady(before?.expectedCompletionTime, latest(endsOf(scopes, isExpected, fleetState)), now),
+    ...reasonsOf(members),
+    window: policy.calendar.at(now),
     nextOpenAt: policy.calendar.nextFit(now, 1),
   };
 }
 
-function calendarsOf({ policy, groups }: FleetState): Calendar[] {
-  return [policy, ...groups.map((group) => group.policy)].map(({ calendar }) => calendar);
-}
-
-type Shown = Pick<BrupopConfigStatus, 'plan' | 'expectedCompletionTime'>;
-
-/** What the status says of these nodes. Times that it has already stay while they are about right. */
-function shown(
-  busy: readonly BusyNode[],
-  queue: readonly Expectation[],
-  before: Shown | undefined,
-  now: number,
-): Expected {
-  const counted = queue.filter(({ reason }) => passesInTime(reason) || waitsForOthers(reason));
-  const waiting = counted.map(({ expectedAt }) => expectedAt);
-  const ends = [...busy.map(({ end }) => (end > now ? end : undefined)), ...waiting];
-  return {
-    queue: queue
-      .toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b)))
-      .slice(0, MAX_QUEUE)
-      .map(({ node, version, reason, expectedAt }) => {
-        const known = before?.plan?.find((one) => one.node === node)?.expectedTime;
-        return { node, version, reason, expectedTime: steady(known, expectedAt, now) };
-      }),
-    completionTime: steady(before?.expectedCompletionTime, latest(ends), now),
-  };
-}
-
-interface BusyNode {
-  readonly group: string | undefined;
-  /** When its update is expected to end, epoch milliseconds; in the past: it is late. */
-  readonly end: number;
-}
-
-function busyNode({ managedNode: { shadow, group, policy } }: Decision, fleetState: FleetState): BusyNode {
-  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-  const since = shadow === undefined ? undefined : shadow.times.startedAt;
-  return { group: group?.name, end: (since ?? fleetState.now) + estimate.usualMs };
-}
-
-interface Slots {
-  /** When slots become free, in order; a slot that is used is appended again. */
-  readonly free: number[];
-  next: number;
-  /** All current updates are late, so the next free slot is unknown. */
-  readonly stuck: boolean;
-  /** Nodes past their deadline hold all slots. */
-  readonly none: boolean;
-}
-
-/** Of the fleet, or of a group: what its own limits leave. */
-function slotsFrom(
-  concurrency: Concurrency,
-  { stuck, now }: { readonly stuck: number; readonly now: number },
-  counted: readonly Decision[],
-  busy: readonly BusyNode[],
-): Slots {
-  const ends = busy.map(({ end }) => end).toSorted((a, b) => a - b);
-  const inTime = ends.filter((end) => end > now);
-  const slots = Math.min(counted.length, Math.max(1, atOnce(concurrency, counted)) - stuck);
-  const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
-  return { free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0 };
-}
-
-/** How many nodes can update at once if they are spread evenly over the zones. */
-function atOnce(concurrency: Concurrency, counted: readonly Decision[]): number {
-  const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
-  const nodes = counted.flatMap(({ managedNode }) => managedNode.node ?? []);
-  const zones = new Set(nodes.map((node) => zoneOf(node))).size;
-  const limits = [maxUpdating, ...(maxUnavailable === undefined ? [] : [maxUnavailable])];
-  return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
-}
-
-type Expectation = Omit<QueuedNode, 'expectedTime'> & {
-  readonly group: string | undefined;
-  readonly expectedAt: number | undefined;
-};
-
-function expectationOf(
-  { name: node, version, group, shadow }: Candidate,
-  blocked: Blocked,
-  expectedAt: number | undefined,
-): Expectation {
+function shownReason({ shadow }: Candidate, { reason, isUnknown }: Blocked): Reason {
   const known = shadow.progressing?.reason;
-  // What is about to be known shows as it was, if it waited before.
-  const waited = isReason(known) && known !== 'UpToDate' && known !== 'Updating' ? known : 'WaitingForCapacity';
-  return {
-    node,
-    version,
-    group: group?.name,
-    reason: blocked.isUnknown === true ? waited : blocked.reason,
-    expectedAt,
-  };
+  if (isUnknown !== true) return reason;
+  return isReason(known) && known !== 'UpToDate' && known !== 'Updating' ? known : 'WaitingForCapacity';
 }
 
-/** Also for a version that does not age yet. */
-function isUnforeseeable({ reason, retryAt }: Blocked): boolean {
-  return !passesInTime(reason) || (reason === 'MinimumAgeNotReached' && retryAt === undefined);
-}
-
-/** A node that waits for its own retry time does not delay other nodes. */
-function waitsAlone({ reason, retryAt }: Blocked): boolean {
-  return retryAt !== undefined && traitsOf(reason).fleetWide !== true;
-}
-
-interface AllSlots {
-  readonly fleet: Slots;
-  readonly groups: ReadonlyMap<string, Slots>;
-}
-
-/** A node that waits for a window or the soak of its group delays only nodes of that group. */
-function usedSlots({ group }: Candidate, { retryAt }: Blocked, { fleet, groups }: AllSlots): readonly Slots[] {
-  const ofGroup = group && groups.get(group.name);
-  if (ofGroup === undefined) return [fleet];
-  return retryAt === undefined ? [fleet, ofGroup] : [ofGroup];
-}
-
-function expected(
-  candidate: Candidate,
-  blocked: Blocked,
-  { estimate: measured, now }: FleetState,
-  slots: AllSlots,
-): number | undefined {
-  const { shadow, policy } = candidate;
-  const estimate = estimateFor(measured, policy.maintenance);
-  const { reason, retryAt = now } = blocked;
+/** True for a reason that passes by time, or when another node releases its slot. */
+function passesInTime(reason: Reason): boolean {
   const { passes } = traitsOf(reason);
-  const { none, stuck } = slots.fleet;
-  if (isUnforeseeable(blocked) || none || (stuck && passes === 'capacity')) return undefined;
-  const needMs = expectedMs(shadow, estimate);
-  const endOf = (from: number): number | undefined => {
-    const start = policy.calendar.nextFit(from, needMs + estimate.marginMs, now);
-    return start === undefined ? undefined : start + needMs;
-  };
-  if (waitsAlone(blocked)) return endOf(retryAt);
-  const used = usedSlots(candidate, blocked, slots);
-  const end = endOf(Math.max(retryAt, ...used.map(({ free, next }) => free[next] ?? now)));
-  if (end === undefined) return undefined;
-  for (const one of used) {
-    one.next += 1;
-    one.free.push(end);
-  }
-  return end;
+  return passes === 'capacity' || passes === 'time';
 }
 
-function needsAttention({ progressing, managedNode, neverConnected }: Decision): boolean {
-  const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
-  return neverConnected === true || (isReason(reason) && traitsOf(reason).needsAttention === true);
+function isExpected({ shown: reason }: Waiting): boolean {
+  return passesInTime(reason) || FOR_OTHERS.has(reason);
 }
 
-export function allReasonsOf(
-  counted: readonly Decision[],
-): Pick<Forecast, 'reasons' | 'waitingReasons' | 'failedReasons' | 'needAttention'> {
-  const inPhase = (wanted: NodePhase): Decision[] => counted.filter(({ phase = 'waiting' }) => phase === wanted);
-  return {
-    reasons: reasonsOf(counted),
-    waitingReasons: reasonsOf(inPhase('waiting')),
-    failedReasons: reasonsOf(inPhase('failed')),
-    needAttention: reasonsOf(counted.filter(needsAttention)),
-  };
+/** True for a reason that blocks one node indefinitely; such nodes are listed last. */
+function isExcluded({ shown: reason }: Waiting): boolean {
+  return !passesInTime(reason) && traitsOf(reason).fleetWide !== true;
 }
 
-function reasonsOf(counted: readonly Decision[]): Map<Reason, number> {
-  const reasons = new Map<Reason, number>();
-  for (const { progressing, managedNode } of counted) {
+type Reasons = Pick<Forecast, 'reasons' | 'waitingReasons' | 'failedReasons' | 'needAttention'>;
+
+function reasonsOf(members: readonly Decision[]): Reasons {
+  const found = members.flatMap(({ progressing, managedNode, phase = 'waiting', neverConnected }) => {
     const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
-    if (!isReason(reason) || reason === 'UpToDate' || reason === 'Updating') continue;
-    reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
-  }
-  return reasons;
-}
-
-/** Undefined when there is none, or one is unknown. */
-function latest(times: readonly (number | undefined)[]): number | undefined {
-  const known = times.filter((time): time is number => time !== undefined);
-  if (known.length === 0 || known.length < times.length) return undefined;
-  return known.reduce((a, b) => Math.max(a, b));
+    if (!isReason(reason) || reason === 'UpToDate' || reason === 'Updating') return [];
+    return { reason, phase, needsUser: neverConnected === true || traitsOf(reason).needsAttention === true };
+  });
+  const count = (of: typeof found): Map<Reason, number> =>
+    new Map([...Map.groupBy(of, ({ reason }) => reason)].map(([reason, nodes]) => [reason, nodes.length]));
+  return {
+    reasons: count(found),
+    waitingReasons: count(found.filter(({ phase }) => phase === 'waiting')),
+    failedReasons: count(found.filter(({ phase }) => phase === 'failed')),
+    needAttention: count(found.filter(({ needsUser }) => needsUser)),
+  };
 }
 
 const MINUTE_MS = 60_000;

@@ -7,7 +7,7 @@ import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
 import type { CheckWork, LookUps } from '../plan/look-ups.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Upkeep } from '../upkeep/upkeep.ts';
-import { type Forecast, forecastOf } from './forecast.ts';
+import { type FleetForecast, forecastOf } from './forecast.ts';
 import { type NodeCondition, nodeConditionsOf, withLoss } from './node-conditions.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
@@ -22,7 +22,7 @@ export interface Report extends Rollout {
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
   readonly canaries: readonly CompletedCanary[];
-  readonly forecast: Forecast;
+  readonly forecast: FleetForecast;
   /** Undefined when no node needs an update. */
   readonly progress: Progress | undefined;
   readonly groups: readonly GroupRollout[];

@@ -3,7 +3,7 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
 import type { FleetState } from '../plan/fleet.ts';
-import { allReasonsOf, type Forecast } from './forecast.ts';
+import type { FleetForecast, Forecast } from './forecast.ts';
 import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { AwaitedGroup } from '../plan/group-order.ts';
 import { type GroupMetadata, NO_METADATA, type NodeMetadataPlan } from '../upkeep/node-metadata.ts';
@@ -17,7 +17,7 @@ export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
 export interface Rollout {
   readonly policy: UpdatePolicy;
   readonly counts: NodeCounts;
-  readonly forecast: Omit<Forecast, 'ofGroups' | 'versions' | 'measuredMs' | 'windowEnds'>;
+  readonly forecast: Forecast;
   /** Names of nodes that hold an update slot past a deadline. */
   readonly stuckNodes: readonly string[];
   readonly lost: readonly LostNode[];
@@ -107,18 +107,19 @@ export function groupRollouts(
     grants,
     metadata,
   }: Pick<Rollout, 'stuckNodes' | 'lost'> & {
-    readonly forecast: Forecast;
+    readonly forecast: FleetForecast;
     readonly grants: Grants;
     readonly metadata: Pick<NodeMetadataPlan, 'byGroup'>;
   },
 ): GroupRollout[] {
-  const { groups, groupOrder, now } = fleetState;
+  const { groups, groupOrder } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
-  return groups.map((group) => {
+  return groups.flatMap((group) => {
     const { policy } = group;
     const members = byGroup.get(group.name) ?? [];
     const names = new Set(members.map(({ managedNode: { name } }) => name));
-    const expected = forecast.ofGroups.get(group.name) ?? { queue: [], completionTime: undefined };
+    const own = forecast.ofGroups.get(group.name);
+    if (own === undefined) return [];
     return {
       group,
       awaits: groupOrder.awaitedBy(group.name),
@@ -127,12 +128,7 @@ export function groupRollouts(
       counts: countsOf(members),
       ...unconfirmedOf(members, grants),
       metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
-      forecast: {
-        ...expected,
-        ...allReasonsOf(members),
-        window: policy.calendar.at(now),
-        nextOpenAt: policy.calendar.nextFit(now, 1),
-      },
+      forecast: own,
       stuckNodes: stuckNodes.filter((name) => names.has(name)),
       lost: lost.filter(({ name }) => names.has(name)),
     };

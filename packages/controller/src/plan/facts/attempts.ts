@@ -92,7 +92,7 @@ export function estimateFor(
  * How long the update of this node is expected to take, milliseconds: at least as long as usual, as
  * its own latest one, and as it took until it was deferred.
  */
-export function expectedMs(shadow: ShadowView, { usualMs }: Estimate): number {
+export function expectedMs(shadow: ShadowView, { usualMs }: Pick<Estimate, 'usualMs'>): number {
   const deferredMs = durationMs(shadow.record.deferredAfterSeconds) ?? 0;
   return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
 }
