@@ -17,13 +17,13 @@ const FAULTS: readonly (readonly [what: string, theme: Theme, fault: Fault])[] =
   [
     'canaries that start are not counted',
     'canaries',
-    { find: /canaries\d*\.reserve\(candidate\.node, /u, replace: 'void (' },
+    { find: /fleetState\.canaries\.reserve\(node, /u, replace: 'void (' },
   ],
   ['a soak is a minute too short', 'canaries', { find: /(phase\d*\.since \+ rollout\.soakMs)/u, replace: '$1 - 6e4' }],
   [
     'one failure more is allowed',
     'failures',
-    { find: /(if \(count\d* <=) (nodesAtOnce\(policy\.rollout\.failureBudget)/u, replace: '$1 1 + $2' },
+    { find: /(isStopped: failures\d* >) (nodesAtOnce\(rollout\.failureBudget)/u, replace: '$1 1 + $2' },
   ],
   ['a version may start a minute too early', 'versions', { find: /(= since \+ minimumAgeMs);/u, replace: '$1 - 6e4;' }],
   [

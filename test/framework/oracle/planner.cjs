@@ -1,4 +1,4 @@
-// The planner of commit 3f2c4912a879b1e9fb2e12ad59a2ef6ea7806916, written by scripts/freeze-planner.ts.
+// The planner of commit 5795e83aead733ee043c92841427582cc730f63b, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -349,11 +349,6 @@ var LINE_BREAK = /[\n\v\f\r\u0085\u2028\u2029]/u;
 function printable(text6) {
   return text6.replaceAll("	", " ").replaceAll(INVISIBLE, "\uFFFD");
 }
-function messageOf(error) {
-  if (!(error instanceof Error)) return printable(String(error));
-  const text6 = printable(error.message === "" ? error.name : error.message);
-  return error.cause === void 0 ? text6 : `${text6}: ${messageOf(error.cause)}`;
-}
 function describe(found) {
   if (found === void 0) return "nothing";
   if (typeof found === "object" && found !== null) return Array.isArray(found) ? "a list" : "an object";
@@ -378,8 +373,8 @@ function namesOf(names) {
 // packages/shared/src/api/schema.ts
 var v = __toESM(require("valibot"), 1);
 function parse(schema, value2, name, refuse) {
-  const { success: success2, output, issues } = v.safeParse(schema, value2, { abortEarly: true });
-  if (success2) return output;
+  const { success, output, issues } = v.safeParse(schema, value2, { abortEarly: true });
+  if (success) return output;
   throw refuse(describeIssue(issues[0], name));
 }
 function describeIssue({ path, message, input }, name) {
@@ -396,26 +391,26 @@ function nullable2(schema, description, keywords = {}) {
   return v.exactOptional(v.nullable(described(schema, description, keywords)));
 }
 var PRINTABLE = "^[^\\p{Cc}\\p{Cf}\\p{Co}\\p{Zl}\\p{Zp}]*$";
-function text(max, expected2 = `a text of at most ${max} characters`) {
+function text(max, expected = `a text of at most ${max} characters`) {
   return v.pipe(
-    v.string(expected2),
-    v.maxLength(max, expected2),
+    v.string(expected),
+    v.maxLength(max, expected),
     v.transform(printable),
     v.metadata({ pattern: PRINTABLE })
   );
 }
-function textThat(test, max, expected2, pattern = PRINTABLE) {
-  return v.pipe(v.string(expected2), v.maxLength(max, expected2), v.check(test, expected2), v.metadata({ pattern }));
+function textThat(test, max, expected, pattern = PRINTABLE) {
+  return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected), v.metadata({ pattern }));
 }
 function whole(min, max) {
-  const expected2 = `a whole number from ${min} to ${max}`;
-  return v.pipe(v.number(expected2), v.integer(expected2), v.minValue(min, expected2), v.maxValue(max, expected2));
+  const expected = `a whole number from ${min} to ${max}`;
+  return v.pipe(v.number(expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
 }
 var INT32 = 2147483647;
 function count(max = INT32) {
-  const expected2 = `a whole number from 0 to ${max}`;
-  const atMost = v.check((value2) => value2 <= max, expected2);
-  return v.pipe(v.number(expected2), v.integer(expected2), v.minValue(0, expected2), atMost);
+  const expected = `a whole number from 0 to ${max}`;
+  const atMost = v.check((value2) => value2 <= max, expected);
+  return v.pipe(v.number(expected), v.integer(expected), v.minValue(0, expected), atMost);
 }
 function count64() {
   return v.pipe(count(Number.MAX_SAFE_INTEGER), v.metadata({ format: "int64" }));
@@ -431,8 +426,8 @@ function isTime(value2) {
   return TIME.test(value2) && parseTime(value2) !== void 0;
 }
 function time() {
-  const expected2 = "an RFC 3339 time";
-  return v.pipe(v.string(expected2), v.check(isTime, expected2), v.metadata({ format: "date-time" }));
+  const expected = "an RFC 3339 time";
+  return v.pipe(v.string(expected), v.check(isTime, expected), v.metadata({ format: "date-time" }));
 }
 function list(item, max) {
   return v.pipe(v.array(item, "a list"), v.maxLength(max, `a list of at most ${max}`));
@@ -507,16 +502,16 @@ function inMs(schema) {
 function duration(min, max) {
   const [minMs, maxMs] = [parseDuration(min), parseDuration(max)];
   if (minMs === void 0 || maxMs === void 0) throw new RangeError(`expected durations, found ${min} and ${max}`);
-  const expected2 = `a duration from ${min} to ${max}, such as 90s or 1h30m`;
+  const expected = `a duration from ${min} to ${max}, such as 90s or 1h30m`;
   const inRange = (text6) => {
     const ms = parseDuration(text6);
     return ms !== void 0 && ms >= minMs && ms <= maxMs;
   };
   const rule = `size(self) > 0 && self.matches('^([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$') && duration(self) >= duration('${min}') && duration(self) <= duration('${max}')`;
   const schema = v2.pipe(
-    v2.string(expected2),
-    v2.check(inRange, expected2),
-    v2.metadata({ maxLength: 20, "x-kubernetes-validations": [{ rule, message: `must be ${expected2}` }] }),
+    v2.string(expected),
+    v2.check(inRange, expected),
+    v2.metadata({ maxLength: 20, "x-kubernetes-validations": [{ rule, message: `must be ${expected}` }] }),
     v2.transform((text6) => parseDuration(text6) ?? 0)
   );
   return Object.assign(inMs(schema), { range: ` From ${min} to ${max}.` });
@@ -548,14 +543,14 @@ function group(text6, entries2, ...checks3) {
 function listOf(item, maxItems, type = "atomic") {
   return v2.pipe(v2.array(item, "a list"), v2.metadata({ maxItems, "x-kubernetes-list-type": type }));
 }
-function requireThat(key2, expected2, isMet, found = (value2) => value2[key2]) {
-  const check9 = v2.rawCheck(({ dataset, addIssue }) => {
+function requireThat(key2, expected, isMet, found = (value2) => value2[key2]) {
+  const check8 = v2.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed || isMet(dataset.value)) return;
     const { value: value2 } = dataset;
     const path = [{ type: "object", origin: "value", input: value2, key: key2, value: value2[key2] }];
-    addIssue({ message: expected2, input: found(value2), path: [...path] });
+    addIssue({ message: expected, input: found(value2), path: [...path] });
   });
-  return check9;
+  return check8;
 }
 function defaultsOf(entries2) {
   return Object.fromEntries(
@@ -570,8 +565,8 @@ var MAX_PROBLEMS = 100;
 function readSpec(schema, spec) {
   const problems = [];
   for (let rest = spec; ; ) {
-    const { success: success2, output, issues } = v2.safeParse(schema, rest, { abortEarly: true });
-    if (success2) return { value: output, problems };
+    const { success, output, issues } = v2.safeParse(schema, rest, { abortEarly: true });
+    if (success) return { value: output, problems };
     problems.push(describeIssue(issues[0], "spec"));
     const path = (issues[0].path ?? []).map(({ key: key2 }) => key2);
     rest = problems.length < MAX_PROBLEMS ? without(rest, path) : {};
@@ -819,18 +814,25 @@ function requiredKeys({ matchLabels = {}, matchExpressions = [] }) {
 function keysOf({ matchLabels = {}, matchExpressions = [] }) {
   return [...Object.keys(matchLabels), ...matchExpressions.map(({ key: key2 }) => key2)];
 }
+var NODE_RESTRICTION = "node-restriction.kubernetes.io/";
+var PROTECTED_PREFIXES = [NODE_RESTRICTION, "node-role.kubernetes.io/"];
+function isProtectedLabel(key2) {
+  return PROTECTED_PREFIXES.some((prefix) => key2.startsWith(prefix));
+}
+function isProtectedSelector(selector) {
+  return requiredKeys(selector).length > 0 && keysOf(selector).every(isProtectedLabel);
+}
 
 // packages/shared/src/api/config-quorums.ts
 var MAX_QUORUMS = 20;
 var MAX_MEMBERS = 99;
 var MAX_TOLERATED = 48;
-var PROTECTED = ["node-restriction.kubernetes.io/", "node-role.kubernetes.io/"];
 var nodeSelector = selectorOf(
   { what: "a node", ...SMALL_SELECTOR },
   requireThat(
     "matchLabels",
-    `only keys that kubelets cannot set (${PROTECTED.join(" or ")}), and at least one that a node must have`,
-    (selector) => requiredKeys(selector).length > 0 && keysOf(selector).every((key2) => PROTECTED.some((prefix) => key2.startsWith(prefix)))
+    `only keys that kubelets cannot set (${PROTECTED_PREFIXES.join(" or ")}), and at least one that a node must have`,
+    isProtectedSelector
   )
 );
 function majorityOf(members2) {
@@ -1107,8 +1109,8 @@ var cronJob = v7.pipe(
   v7.maxLength(52, OBJECT_NAME)
 );
 function text2(maxLength8) {
-  const expected2 = `a text of 1 to ${maxLength8} characters`;
-  return v7.pipe(v7.string(expected2), v7.minLength(1, expected2), v7.maxLength(maxLength8, expected2));
+  const expected = `a text of 1 to ${maxLength8} characters`;
+  return v7.pipe(v7.string(expected), v7.minLength(1, expected), v7.maxLength(maxLength8, expected));
 }
 var job = fields({
   cronJob: described(
@@ -1874,8 +1876,8 @@ function readBrupopConfig(raw) {
   const { name, uid, resourceVersion, generation = 0 } = metadata12;
   return { metadata: { name, uid, resourceVersion, generation }, spec: spec ?? {}, ...status && { status } };
 }
-function inForceOf({ metadata: { generation = 0 }, spec: given, status: reported }) {
-  const known = reported?.inForce;
+function inForceOf({ metadata: { generation = 0 }, spec: given, status: reported2 }) {
+  const known = reported2?.inForce;
   const isKnown2 = known !== void 0 && known.generation === generation && isFields(known.spec);
   return { generation, spec: isKnown2 ? merged(known.spec, given) : withDefaults(given) };
 }
@@ -1885,110 +1887,6 @@ var v13 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/node-metadata.ts
 var v12 = __toESM(require("valibot"), 1);
-
-// packages/shared/src/api/settings.ts
-var import_node_crypto = require("node:crypto");
-var SETTING_CLASSES = ["Live", "RestartsService", "NeedsReboot", "Refused"];
-var VERSION_LOCK = "settings.updates.version-lock";
-var IGNORE_WAVES = "settings.updates.ignore-waves";
-var UPDATER_SETTINGS = [VERSION_LOCK, IGNORE_WAVES];
-var MAX_LEAVES = 100;
-var MAX_KEY = 255;
-var MAX_VALUE = 2048;
-var MAX_SETTINGS = 8192;
-var MAX_DEPTH = 4 * MAX_KEY;
-var KEY2 = /^settings(?:\.(?:[A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$/u;
-var settingKey = textThat(
-  (value2) => KEY2.test(value2),
-  MAX_KEY,
-  "the key of a setting, such as settings.motd",
-  '^settings([.]([A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$'
-);
-var settingValue = textThat(
-  (value2) => isCanonical(value2),
-  MAX_VALUE,
-  "compact JSON of a text, a number, a flag or a list"
-);
-function isCanonical(text6) {
-  try {
-    const value2 = JSON.parse(text6);
-    return value2 !== null && !isFields(value2) && canonical(value2) === text6;
-  } catch {
-    return false;
-  }
-}
-function canonical(value2) {
-  const text6 = JSON.stringify(
-    value2,
-    (_key, one) => isFields(one) ? Object.fromEntries(Object.entries(one).toSorted(([a], [b]) => a < b ? -1 : 1)) : one
-  );
-  return text6.replaceAll(/[^ -~]/gu, escaped);
-}
-function escaped(character) {
-  const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
-  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
-}
-var ALIASES = [
-  ["settings.boot.kernel-parameters.", "settings.boot.kernel."],
-  ["settings.boot.init-parameters.", "settings.boot.init."]
-];
-function leavesOf(nested, path = "settings") {
-  if (nested == null) return /* @__PURE__ */ new Map();
-  if (path.length > MAX_DEPTH) return /* @__PURE__ */ new Map([[path, '""']]);
-  if (!isFields(nested)) return /* @__PURE__ */ new Map([[keyOf(path), canonical(nested)]]);
-  return new Map(Object.entries(nested).flatMap(([name, value2]) => [...leavesOf(value2, `${path}.${quoted(name)}`)]));
-}
-function keyOf(path) {
-  const [written2, answered] = ALIASES.find(([start]) => path.startsWith(start)) ?? ["", ""];
-  return `${answered}${path.slice(written2.length)}`;
-}
-function quoted(name) {
-  return /^[A-Za-z0-9_/-]+$/u.test(name) ? name : `"${name}"`;
-}
-function isAtOrBelow(key2, pattern) {
-  const names = namesIn(key2);
-  return `settings.${pattern}`.split(".").every((name, i) => name === names[i] || name === "*");
-}
-function namesIn(key2) {
-  return [...key2.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? "");
-}
-function hashOf(leaves2) {
-  const sorted2 = [...leaves2].toSorted(([a], [b]) => a < b ? -1 : 1);
-  return (0, import_node_crypto.createHash)("sha256").update(JSON.stringify(sorted2)).digest("hex").slice(0, 16);
-}
-
-// packages/shared/src/api/secret-settings.ts
-var SECRET_SETTINGS = {
-  "aws.config": "text",
-  "aws.credentials": "text",
-  "bootstrap-containers.*.user-data": "text",
-  "container-registry.credentials": "list",
-  "host-containers.*.user-data": "text",
-  "kubernetes.bootstrap-token": "text"
-};
-var SECRET_SETTING = `one of ${Object.keys(SECRET_SETTINGS).join(", ").replaceAll("*", "NAME")}, where NAME is that of a container`;
-var SECRET_SETTING_PATTERN = "^(aws[.](config|credentials)|(bootstrap|host)-containers[.][A-Za-z0-9_-]{1,63}[.]user-data|container-registry[.]credentials|kubernetes[.]bootstrap-token)$";
-function isSecret(key2) {
-  return kindOf(key2) !== void 0;
-}
-function kindOf(key2) {
-  return Object.entries(SECRET_SETTINGS).find(([pattern]) => isAtOrBelow(key2, pattern))?.[1];
-}
-var SECRET = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$";
-var KEY3 = "^[.]?[A-Za-z0-9_-][A-Za-z0-9._-]*$";
-var MAX_NAME = 253;
-var secretKeyRef = object2({
-  name: described(
-    textThat((value2) => new RegExp(SECRET, "u").test(value2), MAX_NAME, "the name of a Secret", SECRET),
-    "The name of the Secret, in the namespace of the operator."
-  ),
-  key: described(
-    textThat((value2) => new RegExp(KEY3, "u").test(value2), MAX_NAME, "a key of a Secret", KEY3),
-    "The key of the Secret with the value."
-  )
-});
-
-// packages/shared/src/api/node-metadata.ts
 var OPEN_DOMAINS = ["node-role.kubernetes.io", "node-restriction.kubernetes.io"];
 var RESERVED_DOMAINS = ["kubernetes.io", "k8s.io", "bottlerocket.aws", "karpenter.sh"];
 var MAX_ANNOTATION = 4096;
@@ -1996,7 +1894,7 @@ var EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 var VALUE_OF = { labels: LABEL_VALUE, annotations: `a text of at most ${MAX_ANNOTATION} characters` };
 function areValues(of) {
   const isValue = of === "labels" ? isLabelValue : (text6) => text6.length <= MAX_ANNOTATION;
-  const check9 = v12.rawCheck(({ dataset, addIssue }) => {
+  const check8 = v12.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return;
     if (!isFields(dataset.value)) return addIssue({ message: "keys with their values, such as example.com/pool: web" });
     for (const [key2, value2] of Object.entries(dataset.value)) {
@@ -2006,7 +1904,7 @@ function areValues(of) {
     }
   });
   const keywords = { type: "object", maxProperties: 32 };
-  return v12.pipe(v12.unknown(), check9, v12.metadata(keywords));
+  return v12.pipe(v12.unknown(), check8, v12.metadata(keywords));
 }
 var taint = fields({
   key: described(
@@ -2035,8 +1933,8 @@ var ruled = v12.rawCheck(({ dataset, addIssue }) => {
     ...taints.map(({ key: key2 }) => ["taints", key2])
   ];
   for (const [name, key2] of keys4) {
-    const expected2 = expectedOf(key2, domains);
-    if (expected2 !== void 0) addIssue(at(value2, [name], expected2, key2));
+    const expected = expectedOf(key2, domains);
+    if (expected !== void 0) addIssue(at(value2, [name], expected, key2));
   }
   const ids = taints.map(taintId);
   const twice = ids.find((id, index) => ids.indexOf(id) !== index);
@@ -2112,12 +2010,6 @@ var renderedSchema = object2({
     { "x-kubernetes-list-type": "atomic" }
   ),
   settings: values("The settings of the hosts, by their keys, as JSON."),
-  secrets: v12.exactOptional(
-    described(
-      v12.record(v12.string(), secretKeyRef),
-      "Where the values of the other settings of the hosts are, by the keys of these settings."
-    )
-  ),
   dropped: described(
     object2({
       labels: keys("Keys of labels."),
@@ -2128,14 +2020,99 @@ var renderedSchema = object2({
   )
 });
 function readRendered(status) {
-  const { success: success2, output } = v12.safeParse(renderedSchema, status?.rendered);
-  return success2 ? output : void 0;
+  const { success, output } = v12.safeParse(renderedSchema, status?.rendered);
+  return success ? output : void 0;
 }
 var renderedField = optional(
   renderedSchema,
   "What the Nodes of the group and their hosts are given. It is rendered when the spec changes: a new release of the operator does not change it.",
   { "x-kubernetes-map-type": "atomic" }
 );
+
+// packages/shared/src/api/settings.ts
+var import_node_crypto = require("node:crypto");
+var SETTING_CLASSES = ["Live", "RestartsService", "NeedsReboot", "Refused"];
+var VERSION_LOCK = "settings.updates.version-lock";
+var IGNORE_WAVES = "settings.updates.ignore-waves";
+var UPDATER_SETTINGS = [VERSION_LOCK, IGNORE_WAVES];
+var MAX_LEAVES = 100;
+var MAX_KEY = 255;
+var MAX_VALUE = 2048;
+var MAX_SETTINGS = 8192;
+var MAX_DEPTH = 4 * MAX_KEY;
+var KEY2 = /^settings(?:\.(?:[A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$/u;
+var settingKey = textThat(
+  (value2) => KEY2.test(value2),
+  MAX_KEY,
+  "the key of a setting, such as settings.motd",
+  '^settings([.]([A-Za-z0-9_/-]+|"[A-Za-z0-9_/.-]+"))+$'
+);
+var settingValue = textThat(
+  (value2) => isCanonical(value2),
+  MAX_VALUE,
+  "compact JSON of a text, a number, a flag or a list"
+);
+function isCanonical(text6) {
+  try {
+    const value2 = JSON.parse(text6);
+    return value2 !== null && !isFields(value2) && canonical(value2) === text6;
+  } catch {
+    return false;
+  }
+}
+function canonical(value2) {
+  const text6 = JSON.stringify(
+    value2,
+    (_key, one) => isFields(one) ? Object.fromEntries(Object.entries(one).toSorted(([a], [b]) => a < b ? -1 : 1)) : one
+  );
+  return text6.replaceAll(/[^ -~]/gu, escaped);
+}
+function escaped(character) {
+  const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
+}
+var ALIASES = [
+  ["settings.boot.kernel-parameters.", "settings.boot.kernel."],
+  ["settings.boot.init-parameters.", "settings.boot.init."]
+];
+function leavesOf(nested, path = "settings") {
+  if (nested == null) return /* @__PURE__ */ new Map();
+  if (path.length > MAX_DEPTH) return /* @__PURE__ */ new Map([[path, '""']]);
+  if (!isFields(nested)) return /* @__PURE__ */ new Map([[keyOf(path), canonical(nested)]]);
+  return new Map(Object.entries(nested).flatMap(([name, value2]) => [...leavesOf(value2, `${path}.${quoted(name)}`)]));
+}
+function keyOf(path) {
+  const [written2, answered] = ALIASES.find(([start]) => path.startsWith(start)) ?? ["", ""];
+  return `${answered}${path.slice(written2.length)}`;
+}
+function quoted(name) {
+  return /^[A-Za-z0-9_/-]+$/u.test(name) ? name : `"${name}"`;
+}
+function overlaps(key2, pattern) {
+  const names = namesIn(key2);
+  const expected = `settings.${pattern}`.split(".").slice(0, names.length);
+  return expected.every((name, i) => name === names[i] || name === "*");
+}
+function namesIn(key2) {
+  return [...key2.matchAll(/"([^"]*)"|([^."]+)/gu)].map(([, inQuotes, plain]) => inQuotes ?? plain ?? "");
+}
+var SECRETS = [
+  "aws.config",
+  "aws.credentials",
+  "bootstrap-containers.*.user-data",
+  "container-registry.credentials",
+  "container-registry.creds",
+  "host-containers.*.user-data",
+  "kubernetes.bootstrap-token",
+  "kubernetes.server-key"
+];
+function isSecret(key2) {
+  return SECRETS.some((pattern) => overlaps(key2, pattern));
+}
+function hashOf(leaves2) {
+  const sorted2 = [...leaves2].toSorted(([a], [b]) => a < b ? -1 : 1);
+  return (0, import_node_crypto.createHash)("sha256").update(JSON.stringify(sorted2)).digest("hex").slice(0, 16);
+}
 
 // packages/shared/src/api/node-group.ts
 var NAME = "the name of a BottlerocketNodeGroup";
@@ -2144,22 +2121,6 @@ var groupName = v13.pipe(
   v13.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
   v13.minLength(1, NAME),
   v13.maxLength(63, NAME)
-);
-var isSecretSetting = (value2) => new RegExp(SECRET_SETTING_PATTERN, "u").test(value2);
-var secretSetting = fields({
-  setting: described(
-    textThat(isSecretSetting, 110, SECRET_SETTING, SECRET_SETTING_PATTERN),
-    `The setting: ${SECRET_SETTING}.`
-  ),
-  secretKeyRef: described(
-    secretKeyRef,
-    "Where its value is. container-registry.credentials is a list as JSON; the others are texts, for most of which the host expects base64."
-  )
-});
-var secretSettings = v13.pipe(
-  listOf(secretSetting, 10),
-  v13.check((all) => new Set(all.map(({ setting: setting2 }) => setting2)).size === all.length, "each setting once"),
-  v13.metadata({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["setting"] })
 );
 var OWN = {
   // A reader goes on without it; the definition of the resource requires it.
@@ -2182,12 +2143,7 @@ var OWN = {
       v13.record(v13.string(), v13.unknown(), "an object"),
       v13.metadata({ "x-kubernetes-preserve-unknown-fields": true })
     ),
-    "Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. Version lock and waves belong to versions, secrets to secretSettings."
-  ),
-  secretSettings: field(
-    secretSettings,
-    "Settings of the hosts that hold secrets, and the Secrets with their values. The value `hostSettings.secrets` of the chart must name these Secrets. A Secret that changes is rolled out as a setting that changes.",
-    { absent: [] }
+    "Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. Version lock and waves belong to versions. Settings that hold secrets are refused, since their values could be read here: let a bootstrap container set them."
   ),
   settingsConflicts: field(
     oneOf(["Respect", "Force"]),
@@ -2286,15 +2242,15 @@ var BudgetIndex = class _BudgetIndex {
   /** Returns the budgets that select a pod of the namespace, sorted by name. */
   of({ metadata: { labels = {} } }) {
     const found = [];
-    const add2 = (candidates = []) => {
+    const add3 = (candidates = []) => {
       for (const budget of candidates) if (selects(budget.selector, labels)) found.push(budget);
     };
-    add2(this.#others);
+    add3(this.#others);
     for (const key2 in labels) {
       const requiring = this.#byKey.get(key2);
       if (requiring === void 0) continue;
-      add2(requiring.any);
-      add2(requiring.values.get(labels[key2] ?? ""));
+      add3(requiring.any);
+      add3(requiring.values.get(labels[key2] ?? ""));
     }
     return found.length < 2 ? found : found.toSorted((a, b) => a.metadata.name < b.metadata.name ? -1 : 1);
   }
@@ -2407,7 +2363,7 @@ function controllerOf({ labels = {}, ownerReferences = [], ...metadata12 }, name
 
 // packages/shared/src/drain/pods.ts
 var MAX_CHARS_OF_NODE = 4 * 1024 * 1024;
-var MAX_NAME2 = 253;
+var MAX_NAME = 253;
 var MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 var CORDON_TAINT = "node.kubernetes.io/unschedulable";
 var CORDON_EFFECT = "NoSchedule";
@@ -2438,7 +2394,7 @@ function fromMetadata(metadata12, finished) {
   return {
     metadata: { ...slimMetadata(metadata12), creationTimestamp, labels: isSmall && !finished ? labels : {} },
     isLabelled: isSmall,
-    finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME2)),
+    finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME)),
     mirror: annotations[MIRROR_ANNOTATION] !== void 0,
     drainPolicy: drainPolicyOf(labels[DRAIN_KEY] ?? annotations[DRAIN_KEY]),
     healthIgnored: (labels[HEALTH_KEY] ?? annotations[HEALTH_KEY]) === "ignore"
@@ -2448,7 +2404,7 @@ function fromOwner({ namespace = "", ownerReferences = [] }) {
   const controller = ownerReferences.find((owner) => owner.controller === true);
   return {
     unmanaged: controller === void 0,
-    controller: controller === void 0 ? "" : `${truncated(controller.kind, MAX_NAME2)} ${namespace}/${truncated(controller.name, MAX_NAME2)}`,
+    controller: controller === void 0 ? "" : `${truncated(controller.kind, MAX_NAME)} ${namespace}/${truncated(controller.name, MAX_NAME)}`,
     stateful: controller?.kind === "StatefulSet",
     servesVolumes: controller !== void 0 && isInstanceManager(controller),
     ...controller?.kind === "DaemonSet" && fromDaemonSet(namespace, controller)
@@ -2456,7 +2412,7 @@ function fromOwner({ namespace = "", ownerReferences = [] }) {
 }
 function fromDaemonSet(namespace, { apiVersion, name }) {
   const isForeign = !apiVersion.startsWith("apps/");
-  return { daemonSet: `${namespace}/${truncated(name, MAX_NAME2)}`, ...isForeign && { foreignDaemonSet: true } };
+  return { daemonSet: `${namespace}/${truncated(name, MAX_NAME)}`, ...isForeign && { foreignDaemonSet: true } };
 }
 function isInstanceManager({ apiVersion, kind }) {
   return kind === "InstanceManager" && apiVersion.startsWith("longhorn.io/");
@@ -2483,9 +2439,9 @@ function fromStatus(status) {
     finished: isFinished(status),
     pending: phase2 === "Pending",
     ready: ready3?.status === "True",
-    readyChanged: ready3?.lastTransitionTime,
+    readyChanged: parseTime(ready3?.lastTransitionTime),
     restarts: containerStatuses.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0),
-    restartedAt: containerStatuses.flatMap(({ restartCount = 0, state: state2 }) => restartCount > 0 ? state2?.running?.startedAt ?? [] : []).toSorted().at(-1),
+    restartedAt: containerStatuses.flatMap(({ restartCount = 0, state: state2 }) => restartCount > 0 ? parseTime(state2?.running?.startedAt) ?? [] : []).toSorted((a, b) => a - b).at(-1),
     failing: [...containerStatuses, ...initContainerStatuses].some(
       ({ state: state2 }) => FAILING.includes(state2?.waiting?.reason)
     )
@@ -2497,7 +2453,7 @@ function toleratesCordon({ key: key2, operator, effect = CORDON_EFFECT }) {
 }
 function claimsOf(pod, { name, persistentVolumeClaim, ephemeral }) {
   if (ephemeral !== void 0) return [`${pod}-${name}`];
-  return persistentVolumeClaim === void 0 ? [] : [truncated(persistentVolumeClaim.claimName, MAX_NAME2)];
+  return persistentVolumeClaim === void 0 ? [] : [truncated(persistentVolumeClaim.claimName, MAX_NAME)];
 }
 function podKey(pod) {
   return `${pod.metadata.namespace ?? ""}/${pod.metadata.name}`;
@@ -2597,6 +2553,17 @@ function exhaustedBudgets(pod, all, closedBefore = -Infinity) {
   return mayAllow(budget, closedBefore) || canEvictUnready(pod, budget) ? [] : [budget];
 }
 
+// packages/shared/src/runtime/backoff.ts
+function delayAfter(failures2, { baseMs, capMs }) {
+  return Math.min(capMs, baseMs * 2 ** Math.min(failures2 - 1, 30));
+}
+
+// packages/controller/src/cluster/member-pods.ts
+function membersKey({ namespace, podSelector: podSelector2, nodeSelector: nodeSelector2 }) {
+  const nodes = nodeSelector2 === void 0 ? "" : `@${selectorText(nodeSelector2)}`;
+  return `${namespace}?${selectorText(podSelector2)}${nodes}`;
+}
+
 // packages/controller/src/cluster/all-pods.ts
 var NO_PODS_LISTED = { pods: [], seenAt: void 0, asOf: 0, problem: void 0, nextAt: 0 };
 var RETRY_LIST_MS = 15e3;
@@ -2618,8 +2585,11 @@ function placedPod(raw) {
 }
 
 // packages/controller/src/cluster/group-metadata.ts
+function taintName(taint2) {
+  return `${taintId(taint2)}=${taint2.value ?? ""}`;
+}
 function isSameTaint(a, b) {
-  return taintId(a) === taintId(b) && (a.value ?? "") === (b.value ?? "");
+  return taintName(a) === taintName(b);
 }
 var MAX_KEYS = 200;
 var MAX_KEY2 = 317;
@@ -2710,7 +2680,7 @@ var ANNOTATIONS = [
 ];
 var MAX_LABEL_CHARS2 = 65536;
 var MAX_ITEMS = 200;
-var MAX_NAME3 = 317;
+var MAX_NAME2 = 317;
 function readNode(raw) {
   const { metadata: metadata12, spec = {}, status = {}, isLarge } = reduced(raw);
   const { unschedulable = false, taints = [] } = raw.spec ?? {};
@@ -2723,10 +2693,11 @@ function readNode(raw) {
     hasOutOfServiceTaint: taints.some(({ key: key2 }) => key2 === OUT_OF_SERVICE_TAINT),
     taints: (spec.taints ?? []).map(({ key: key2, value: value2 = "", effect }) => ({ key: key2, value: value2, effect })),
     applied: applied2,
+    createdAt: parseTime(metadata12.creationTimestamp),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
-    bootID: truncated(status.nodeInfo?.bootID ?? "", MAX_NAME3),
+    bootID: truncated(status.nodeInfo?.bootID ?? "", MAX_NAME2),
     isLarge: isLarge || omitted > 0
   };
 }
@@ -2736,7 +2707,7 @@ function reduced(raw) {
   const { taints = [] } = spec;
   const { conditions: conditions2 = [] } = status;
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS2;
-  const named3 = conditions2.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME3);
+  const named3 = conditions2.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME2);
   const kept = {
     taints: taints.slice(0, MAX_ITEMS),
     conditions: named3.slice(0, MAX_ITEMS)
@@ -2752,17 +2723,18 @@ function countOf2(lists) {
   return Object.values(lists).reduce((sum, { length }) => sum + length, 0);
 }
 function readReady(conditions2 = []) {
-  const { status, lastTransitionTime: readySince } = conditions2.find(({ type }) => type === "Ready") ?? {};
-  return { ready: status === "True", isUnreachable: status === "Unknown", readySince };
+  const { status, lastTransitionTime } = conditions2.find(({ type }) => type === "Ready") ?? {};
+  return { ready: status === "True", isUnreachable: status === "Unknown", readySince: parseTime(lastTransitionTime) };
 }
 function otherConditions(conditions2 = []) {
   return conditions2.flatMap(({ type, status }) => type === "Ready" ? [] : [status === "True" ? type : `${type}=${status}`]).toSorted();
 }
 function changesOf(conditions2 = []) {
   return Object.fromEntries(
-    conditions2.flatMap(
-      ({ type, lastTransitionTime }) => type === "Ready" || lastTransitionTime === void 0 ? [] : [[type, lastTransitionTime]]
-    )
+    conditions2.flatMap(({ type, lastTransitionTime }) => {
+      const time2 = type === "Ready" ? void 0 : parseTime(lastTransitionTime);
+      return time2 === void 0 ? [] : [[type, time2]];
+    })
   );
 }
 function readMetadata({ name, uid, resourceVersion, creationTimestamp = "", deletionTimestamp, labels = {}, annotations }, applied2) {
@@ -2827,436 +2799,6 @@ function isManaged(node) {
   return node.metadata.labels?.[MANAGED_LABEL] === MANAGED_LABEL_VALUE;
 }
 
-// packages/controller/src/cluster/shadow.ts
-var v15 = __toESM(require("valibot"), 1);
-
-// packages/shared/src/api/record.ts
-var v14 = __toESM(require("valibot"), 1);
-var MAX_NAMES = 200;
-var version2 = text(100);
-var settingsAt = object2({ hash: text(100), at: time() });
-var entries = {
-  /** When the latest update started (RFC 3339, as all times here). */
-  startedAt: time(),
-  /** The version that the node ran then; after the reboot nothing else shows it. */
-  from: version2,
-  /** The BottlerocketNodeGroup that it started with, until a success. */
-  group: text(253),
-  /** When the configuration ended it (a pause, a window, `spec.versions`): such an attempt does not count for the order of nodes. */
-  endedByConfigAt: time(),
-  /** When it was first allowed to drain and reboot the host; absent after its end. */
-  rebootRequestedAt: time(),
-  /** The boot ID of the Node at that time. */
-  bootBefore: text(100),
-  /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
-  unreadyBefore: list(text(400), MAX_NAMES),
-  /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
-  evictedWorkloads: list(text(400), MAX_NAMES),
-  /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
-  members: list(object2({ quorum: text(253), pod: text(253) }), MAX_NAMES),
-  /**
-   * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
-   * created, so that no other controller creates it again.
-   */
-  jobs: v14.record(text(400), text(100)),
-  /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
-  succeeded: object2({ version: version2, at: time(), isReboot: v14.exactOptional(flag()) }),
-  /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
-  updated: object2({ version: version2, at: time() }),
-  /**
-   * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
-   * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
-   */
-  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
-  /** The return from a version that failed to the previous one. */
-  rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
-  /** How long the latest update took, whole seconds. */
-  updateSeconds: count(9999999),
-  /** Seconds until the update was deferred: a lower bound of the next estimate. */
-  deferredAfterSeconds: count(9999999),
-  /** Attempts since the latest success that failed or were cancelled. */
-  unsuccessful: count(),
-  /** Attempts since the latest success that ended because the host no longer offered their version. */
-  withdrawn: count(),
-  /** How many attempts with one version have failed. */
-  attempts: object2({ version: version2, count: count() }),
-  /** How often the node was cordoned for pods that budgets held, and when the latest of these attempts started. */
-  blockedDrains: object2({ count: count(), at: time() }),
-  /** The boot ID of the host when it was allowed to change settings. */
-  settingsBoot: text(100),
-  settingsFailed: settingsAt,
-  settingsRebooted: settingsAt,
-  /** The settings of the group that the host has last proved, as key and value. */
-  settingsProved: v14.array(v14.tuple([v14.string(), v14.string()]))
-};
-var whole2 = partial2(entries);
-var readable = object2(
-  Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, ifReadable(schema)]))
-);
-function readRecord({ annotations }) {
-  const found = annotations?.[RECORD_ANNOTATION];
-  if (found === void 0) return {};
-  try {
-    const value2 = JSON.parse(found);
-    const read2 = v14.safeParse(whole2, value2);
-    if (read2.success) return read2.output;
-    return { ...v14.parse(readable, value2), isUnreadable: true };
-  } catch {
-    return { isUnreadable: true };
-  }
-}
-function recordText(record7) {
-  const known = Object.keys(entries).flatMap((name) => {
-    const value2 = record7[name];
-    return value2 === void 0 ? [] : [[name, value2]];
-  });
-  return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
-}
-
-// packages/shared/src/api/error-codes.ts
-var ERROR_CODES = {
-  HostUnreachable: "RetrySoon",
-  HostBusy: "RetrySoon",
-  HostUnsupported: "Manual",
-  HostStatusUnreadable: "Manual",
-  UpdateCheckFailed: "RetrySoon",
-  RefreshFailed: "RetryAfterBackoff",
-  VersionNotOffered: "RetryWithOffered",
-  PrepareFailed: "RetryAfterBackoff",
-  WrongVersionStaged: "RetryAfterBackoff",
-  StagedImageLost: "RetrySoon",
-  SettingsFailed: "RetryAfterBackoff",
-  DrainTimedOut: "RetryAfterBackoff",
-  CordonRemoved: "Manual",
-  ActivateFailed: "RetryAfterBackoff",
-  RebootRefused: "RetryAfterBackoff",
-  RebootTimedOut: "RetryAfterBackoff",
-  RolledBack: "NeverThisVersion",
-  WrongVersionBooted: "Manual",
-  StepTimedOut: "RetryAfterBackoff"
-};
-function isErrorCode(value2) {
-  return Object.hasOwn(ERROR_CODES, value2);
-}
-
-// packages/shared/src/api/shadow-agent.ts
-var SHADOW_STATES = [
-  "Idle",
-  "StagedAndPerformedUpdate",
-  "RebootedIntoUpdate",
-  "MonitoringUpdate",
-  "ErrorReset"
-];
-var OPERATIONS = ["Stage", "Drain", "Activate", "Reboot", "Restore"];
-var OPERATION_STATES = ["Processing", "Succeeded", "Failed"];
-var MESSAGE_LIMIT = 4096;
-var ID_LIMIT = 128;
-var ALLOWED = ["None", "Live", "RestartsService", "NeedsReboot"];
-var MAX_EARLIER = 8;
-var hash = textThat((value2) => /^[0-9a-f]{16}$/u.test(value2), 16, "16 hexadecimal digits", "^[0-9a-f]{16}$");
-var BOOT_ID = "^[0-9A-Za-z-]+$";
-var bootID = textThat(
-  (value2) => new RegExp(BOOT_ID, "u").test(value2),
-  ID_LIMIT,
-  "a boot ID of letters, digits and dashes",
-  BOOT_ID
-);
-var ATOMIC = { "x-kubernetes-list-type": "atomic" };
-var setBy = described(text(80), "Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.");
-var SETTING = {
-  key: described(settingKey, "Its key, such as settings.motd; parts with dots are in double quotes."),
-  value: described(settingValue, "Its value as compact JSON; of a secret a hash of it."),
-  secretKeyRef: optional(
-    secretKeyRef,
-    "Where the value of a secret is. The API server gives it to the agent of the node."
-  ),
-  owner: setBy,
-  force: optional(flag(), "True: a value that a user has set on the host is replaced. Otherwise it stays.")
-};
-var setting = object2(SETTING);
-var settings = object2({
-  leaves: described(list(setting, MAX_LEAVES), "The settings, one by one.", ATOMIC),
-  allow: described(
-    oneOf(ALLOWED),
-    "What a change may disrupt now. None: the agent only reports the class of each change. Live: nothing. RestartsService: kubelet or container runtime. NeedsReboot: it takes effect with the next boot. The settings of spec.versions are always set."
-  )
-});
-var SPEC2 = {
-  state: described(
-    oneOf(SHADOW_STATES),
-    "State to drive the node to. Idle: update nothing, and undo what an attempt left behind. StagedAndPerformedUpdate: download and write the version, without using it. RebootedIntoUpdate: drain the node, activate the version, reboot into it and return the node to service. MonitoringUpdate: the node runs the version and is watched for a while. ErrorReset is what older operators wrote after a failure; it means Idle."
-  ),
-  version: nullable2(version, "Version to drive the node to, such as 1.21.0. Absent or null in Idle."),
-  state_transition_timestamp: nullable2(
-    time(),
-    "When the state was set. Time limits of a state count from this time."
-  ),
-  timeoutSeconds: nullable2(
-    whole(60, 86400),
-    "Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its own limit. Absent: the default of the agent."
-  ),
-  settings: nullable2(
-    settings,
-    "Settings that the host is to have. A setting that is no longer here gets back the value that it had before."
-  )
-};
-var shadowSpec = object2(SPEC2);
-var former = optional(
-  settingValue,
-  "Value that the host had before; of a secret a hash of it. Absent: it had none, or had the requested value when the agent first saw it."
-);
-var RECORD = {
-  key: SETTING.key,
-  value: described(settingValue, "Value that the agent set, or was about to set."),
-  before: former,
-  earlier: optional(
-    list(settingValue, MAX_EARLIER),
-    "Values that the agent may have set before this one, while a change was in flight.",
-    ATOMIC
-  ),
-  owner: setBy,
-  bootID: optional(
-    bootID,
-    "Boot ID of the node when the value was stored, if it takes effect with the next boot. Absent: it is in effect."
-  )
-};
-var record4 = closedObject(RECORD);
-var applied = closedObject({
-  hash: described(hash, "Stands for the settings with their values."),
-  time: described(time(), "When, by the node's clock.")
-});
-var keys2 = (what) => optional(list(settingKey, MAX_LEAVES), what, ATOMIC);
-var pending = closedObject({
-  key: SETTING.key,
-  class: described(oneOf(SETTING_CLASSES), "What the change disrupts."),
-  reason: described(text(256), "Why it has this class.")
-});
-var SETTINGS_STATUS = {
-  lastApplied: optional(
-    applied,
-    "The latest settings that were in force, without those that are pending or in conflict."
-  ),
-  inFlight: optional(
-    applied,
-    "Settings that the agent has started to set. It is recorded before the first call and removed with the write of lastApplied: until then some of them may be set and others not, whatever the host says."
-  ),
-  records: optional(list(record4, MAX_LEAVES), "What was set, so that it can be restored.", ATOMIC),
-  pending: optional(
-    list(pending, MAX_LEAVES),
-    "Changes that spec.settings.allow does not cover, or that are refused.",
-    ATOMIC
-  ),
-  conflicts: keys2("Settings that a user has changed on the host. They stay as they are."),
-  cannotUnset: keys2(
-    "Settings that are no longer requested and stay on the host: they had no value before, and the host API cannot remove a setting; or what they had before is not known, since the host had the requested value when the agent first saw it, or it is a secret that the agent no longer has."
-  ),
-  hostLock: optional(
-    versionLock,
-    "Version that the host is locked to by its own setting settings.updates.version-lock, although no pin is in force. Absent: it follows the releases that it is offered, or it is pinned."
-  ),
-  message: optional(text(MESSAGE_LIMIT), "Why the settings are not in force. Absent when they are.")
-};
-var settingsStatus = closedObject(SETTINGS_STATUS);
-var codes = (recovery2) => Object.keys(ERROR_CODES).filter((code) => ERROR_CODES[code] === recovery2).join(", ");
-var LAST_OPERATION = {
-  operation: described(
-    oneOf(OPERATIONS),
-    "Stage: download and write the version. Drain: exclude the node from load balancers, cordon it and evict its pods. Activate: boot the version from now on. Reboot: restart the node. Restore: uncordon it and include it in load balancers again."
-  ),
-  state: described(oneOf(OPERATION_STATES), "Whether the step is in progress, done or failed."),
-  version: described(version, "Version that the update goes to."),
-  bootID: described(
-    bootID,
-    "Boot ID of the node when the step started. Another one in status.bootID means that the node has rebooted since."
-  ),
-  startTime: described(
-    time(),
-    "When the step started, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain."
-  ),
-  lastUpdateTime: described(time(), "When the state of the step last changed, by the node's clock."),
-  errorCode: optional(
-    oneOf(Object.keys(ERROR_CODES)),
-    `How the step failed. ${codes("RetrySoon")} are retried soon. ${codes("RetryAfterBackoff")} are retried after a wait that doubles. The first ${codes("RetryWithOffered")} since the latest success is no failure: the node starts again with the version that its host offers now. After ${codes("NeverThisVersion")} the version is not tried again until a user asks for it with the annotation brupop.bottlerocket.aws/retry. ${codes("Manual")} need a manual fix.`
-  ),
-  message: optional(text(MESSAGE_LIMIT), "What happened, for users.")
-};
-var lastOperation = closedObject(LAST_OPERATION);
-var RESTORE_ERROR = "the Node cannot be restored for now: ";
-var AGENT_STATUS = {
-  current_state: described(
-    oneOf(SHADOW_STATES),
-    "State that the node has reached, with the meaning of spec.state. ErrorReset means that an attempt failed (see lastOperation)."
-  ),
-  current_version: described(version, "Version of Bottlerocket that the node runs."),
-  target_version: described(
-    version,
-    "Newest version that the host offers, or the running version when it offers nothing."
-  ),
-  crash_count: described(
-    count(),
-    "Failed attempts in a row since the last success. The wait before the next attempt grows with it. The first attempt that ends because the host no longer offers its version does not count."
-  ),
-  state_transition_failure_timestamp: nullable2(
-    time(),
-    "When the latest attempt failed. Absent or null when none has failed since the last success."
-  ),
-  observedGeneration: described(
-    count64(),
-    "The metadata.generation of the spec that the agent answers with this status. Smaller: the agent has not acted on the spec yet."
-  ),
-  bootID: described(bootID, "Boot ID of the node, which changes at every boot."),
-  bootTime: optional(time(), "When the node booted, by its own clock."),
-  settings: optional(settingsStatus, "What was changed for spec.settings, and what was not."),
-  lastOperation: optional(
-    lastOperation,
-    "The step of the current or the latest update. It outlives reboots: an agent that starts learns from it what happened before.",
-    {
-      "x-kubernetes-validations": [
-        {
-          rule: "self.state != 'Failed' || has(self.errorCode)",
-          message: "a failed operation must have an error code",
-          fieldPath: ".errorCode"
-        }
-      ]
-    }
-  )
-};
-var agentStatus = closedObject(AGENT_STATUS);
-
-// packages/controller/src/cluster/shadow.ts
-var PROGRESSING = "Progressing";
-var HEALTH = ["Ready", "Reconciling", "Stalled"];
-function typesOf(entries2) {
-  return Object.fromEntries(Object.entries(entries2).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
-}
-function typeOf(schema) {
-  const { type, wrapped, entries: entries2 } = schema;
-  if (wrapped !== void 0) return typeOf(wrapped);
-  if (entries2 !== void 0) return object2(typesOf(entries2));
-  if (type === "number") return v15.number("a number");
-  return type === "boolean" ? v15.boolean("a boolean") : text3;
-}
-var text3 = changed(v15.string("a string"), printable);
-var state = oneOf(SHADOW_STATES);
-var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
-var leaf = object2({
-  key: text3,
-  value: v15.string(),
-  secretKeyRef: ifReadable(object2({ name: text3, key: text3 })),
-  owner: text3,
-  force: ifReadable(v15.boolean())
-});
-var keys3 = unlessNull(v15.array(text3));
-var settingsStatus2 = object2({
-  lastApplied: unlessNull(object2({ hash: text3 })),
-  inFlight: unlessNull(v15.looseObject({})),
-  records: unlessNull(v15.array(object2({ key: text3 }))),
-  pending: unlessNull(v15.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
-  conflicts: keys3,
-  cannotUnset: keys3,
-  hostLock: unlessNull(text3),
-  message: unlessNull(text3)
-});
-var shadow = object2({
-  spec: object2({
-    ...typesOf(SPEC2),
-    state,
-    settings: ifReadable(v15.nullable(object2({ leaves: v15.array(leaf), allow: v15.fallback(oneOf(ALLOWED), "None") })))
-  }),
-  status: unlessNull(
-    object2({
-      ...typesOf(AGENT_STATUS),
-      current_state: unlessNull(state),
-      settings: ifReadable(settingsStatus2),
-      lastOperation: unlessNull(object2(lastOperation2)),
-      drain: ifReadable(
-        v15.looseObject({
-          observedGeneration: v15.optional(v15.number()),
-          startTime: v15.optional(text3),
-          resumeTime: v15.optional(text3),
-          result: v15.optional(text3),
-          blockedBy: ifReadable(v15.array(object2({ pod: text3, reason: text3, since: text3 })))
-        })
-      ),
-      group: ifReadable(text3),
-      conditions: unlessNull(v15.array(v15.looseObject({}, "an object"), "a list"))
-    })
-  )
-});
-var SHADOW_PREFIX2 = shadowName("");
-var NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, settings: null };
-var NO_STATUS = {
-  current_version: "",
-  target_version: "",
-  crash_count: 0,
-  state_transition_failure_timestamp: null,
-  bootID: ""
-};
-function readShadow(raw) {
-  const { metadata: metadata12 } = raw;
-  const read2 = parse(shadow, raw, "", (message) => new Error(`${metadata12.name}: ${message}`));
-  const conditions2 = read2.status?.conditions;
-  return {
-    metadata: readMetadata2(metadata12),
-    record: readRecord(metadata12),
-    spec: { ...NO_SPEC, ...read2.spec },
-    ...readStatus(metadata12, read2),
-    progressing: conditions2?.find(({ type }) => type === PROGRESSING),
-    health: (conditions2 ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
-    group: read2.status?.group ?? ""
-  };
-}
-function healthCondition({ type, status, lastTransitionTime }) {
-  return { type, status, lastTransitionTime };
-}
-function readMetadata2(metadata12) {
-  const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
-  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
-  const { creationTimestamp = "" } = metadata12;
-  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
-}
-function readStatus({ generation = 0 }, read2) {
-  const { current_state, conditions: _, group: _group, ...reported } = read2.status ?? {};
-  if (current_state === void 0) return {};
-  const answered = current_state === read2.spec.state || current_state === "ErrorReset";
-  const observedGeneration = answered ? generation : -1;
-  return { status: { ...NO_STATUS, observedGeneration, ...reported, current_state } };
-}
-function nodeOf({ metadata: metadata12 }) {
-  return metadata12.name.startsWith(SHADOW_PREFIX2) ? metadata12.name.slice(SHADOW_PREFIX2.length) : metadata12.name;
-}
-function answers({ metadata: metadata12, status }) {
-  return status !== void 0 && status.observedGeneration === metadata12.generation;
-}
-function hasReached(shadow2) {
-  return answers(shadow2) && shadow2.status?.current_state === shadow2.spec.state;
-}
-function blockOf({
-  metadata: metadata12,
-  spec,
-  status
-}) {
-  const { observedGeneration, endTime, blockedBy = [] } = status?.drain ?? {};
-  const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
-  return isDraining && endTime === void 0 ? blockedBy[0] : void 0;
-}
-function rollbackOf({ record: { rollback } }) {
-  const since = parseTime(rollback?.since);
-  return rollback === void 0 || since === void 0 ? void 0 : { ...rollback, since };
-}
-function groupAtStart({ record: record7 }) {
-  return record7.group ?? "";
-}
-function startedAt({ record: record7 }) {
-  return parseTime(record7.startedAt);
-}
-function endedByConfig({ record: record7 }) {
-  return record7.endedByConfigAt !== void 0;
-}
-function isOwnedBy(shadow2, node) {
-  return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
-}
-
 // packages/controller/src/cluster/state.ts
 var STATES = {
   Staging: { isUnderWay: true, isDisrupted: false, evicts: false },
@@ -3288,32 +2830,37 @@ function precedesReboot({ status }) {
   const { operation: operation2 } = status?.lastOperation ?? {};
   return operation2 === "Stage" || operation2 === "Drain";
 }
-function isUnderWay(shadow2) {
-  return STATES[stateOf(shadow2)].isUnderWay;
+function answers({ metadata: metadata12, status }) {
+  return status !== void 0 && status.observedGeneration === metadata12.generation;
+}
+function hasReached(shadow2) {
+  return answers(shadow2) && shadow2.status?.current_state === shadow2.spec.state;
+}
+function isUnderWay({ state: state2 }) {
+  return STATES[state2].isUnderWay;
 }
 function isStaging(shadow2) {
   return shadow2.spec.state === "StagedAndPerformedUpdate";
 }
-function isSettled(shadow2) {
-  const state2 = stateOf(shadow2);
+function isSettled({ state: state2 }) {
   return state2 === "Resting" || state2 === "Restoring";
 }
 function purposeOf(shadow2) {
   const { spec, record: record7 } = shadow2;
   if (!isUnderWay(shadow2)) return void 0;
   if (hasStarted(shadow2) && sameVersion(record7.from, spec.version)) return "Settings";
-  const rollback = rollbackOf(shadow2);
+  const { rollback } = record7;
   return rollback?.isDone === false && sameVersion(spec.version, rollback.previous) ? "Rollback" : "Update";
 }
 function hasStarted({ record: record7 }) {
   return record7.startedAt !== void 0 && record7.succeeded === void 0;
 }
-function holdsGroup(shadow2) {
-  const isGoingBack = rollbackOf(shadow2)?.isDone === false;
-  return isUnderWay(shadow2) || stateOf(shadow2) === "Finishing" || isGoingBack;
+function holdsGroup({ state: state2, record: record7 }) {
+  return STATES[state2].isUnderWay || state2 === "Finishing" || record7.rollback?.isDone === false;
 }
-function mayBeInUpdate(shadow2) {
-  return isUnderWay(shadow2) || STATES[stateOf(shadow2)].isDisrupted;
+function mayBeInUpdate({ state: state2 }) {
+  const { isUnderWay: goesOn2, isDisrupted: isDisrupted2 } = STATES[state2];
+  return goesOn2 || isDisrupted2;
 }
 
 // packages/controller/src/cluster/connectivity.ts
@@ -3331,41 +2878,32 @@ var MIN_SHARE_OUTSIDE = 1 / 3;
 var COUNTS_FOR_MS = 60 * 6e4;
 var STARTS_FOR_MS = 10 * 6e4;
 
-// packages/shared/src/runtime/backoff.ts
-function delayAfter(failures2, { baseMs, capMs }) {
-  return Math.min(capMs, baseMs * 2 ** Math.min(failures2 - 1, 30));
-}
-
-// packages/controller/src/cluster/member-pods.ts
-function membersKey({ namespace, podSelector: podSelector2, nodeSelector: nodeSelector2 }) {
-  const nodes = nodeSelector2 === void 0 ? "" : `@${selectorText(nodeSelector2)}`;
-  return `${namespace}?${selectorText(podSelector2)}${nodes}`;
-}
-
 // packages/controller/src/cluster/sightings.ts
-function sighted(before, { mark, reported }, isWatched, now) {
-  if (before?.mark === mark) return isAhead(before, now) ? { mark, since: rfc3339(now) } : before;
-  const time2 = parseTime(reported);
-  if (time2 === void 0) return { mark, since: reported };
-  return { mark, since: rfc3339(isWatched ? now : Math.min(time2, now)) };
+function sighted(before, { mark, reported: reported2 }, isWatched, now) {
+  if (before?.mark === mark) return isAhead(before, now) ? { mark, since: wholeSecond(now) } : before;
+  if (reported2 === void 0) return { mark, since: void 0 };
+  return { mark, since: wholeSecond(isWatched ? now : Math.min(reported2, now)) };
 }
-function isAhead({ since }, now) {
-  return (parseTime(since) ?? 0) > now;
+function isAhead({ since = 0 }, now) {
+  return since > now;
+}
+function wholeSecond(ms) {
+  return Math.floor(ms / 1e3) * 1e3;
 }
 var READY = "Ready";
 function sightingsOf({ ready: ready3, isUnreachable, readySince, clearedAt }, before, now) {
   const isWatched = before !== void 0;
   const dated = [
     [READY, { mark: `${ready3} ${isUnreachable} ${readySince}`, reported: readySince }],
-    ...Object.entries(clearedAt).map(([type, reported]) => [type, { mark: reported, reported }])
+    ...Object.entries(clearedAt).map(([type, reported2]) => [type, { mark: String(reported2), reported: reported2 }])
   ];
   return new Map(dated.map(([type, one]) => [type, sighted(before?.get(type), one, isWatched, now)]));
 }
 function asSighted(node, sightings) {
   if (sightings === void 0) return node;
-  const cleared = Object.entries(node.clearedAt).map(([type, reported]) => [
+  const cleared = Object.entries(node.clearedAt).map(([type, reported2]) => [
     type,
-    sightings.get(type)?.since ?? reported
+    sightings.get(type)?.since ?? reported2
   ]);
   return {
     ...node,
@@ -3379,14 +2917,14 @@ var HOUR_MS = 60 * 6e4;
 var FORMER_SLOT_MS = HOUR_MS;
 var CORDON_MEMORY_MS = 24 * HOUR_MS;
 var PROCESS_START = 0;
-var MAX_NAMES2 = 2e4;
+var MAX_NAMES = 2e4;
 var NodeMemory = class {
   /** `slotUntil` is on the monotonic clock. */
   #former = /* @__PURE__ */ new Map();
   /** When the Node or the shadow of a pair was deleted while the other one stayed, on the monotonic clock. */
   #missing = /* @__PURE__ */ new Map();
   #cordons = /* @__PURE__ */ new Map();
-  /** By name, the taints of groups that evict pods; `since` is on the monotonic clock. */
+  /** By UID: since when the Node has each of its taints that evict pods, on the monotonic clock. */
   #evicting = /* @__PURE__ */ new Map();
   /** By name, what the agent has reported of the settings of its host; `since` is on the monotonic clock. */
   #settings = /* @__PURE__ */ new Map();
@@ -3400,9 +2938,9 @@ var NodeMemory = class {
   node(name, node, shadow2, now) {
     const ours = node !== void 0 && ownedByUs(node) && shadow2 !== void 0 && isUnderWay(shadow2);
     this.#cordon(name, node?.unschedulable === true && !ours, now.monotonic);
-    this.#evict(name, node === void 0 ? [] : evictingTaints(node), now.monotonic);
     if (node === void 0) return;
     const { uid } = node.metadata;
+    this.#evict(node, now.monotonic);
     if (zoneOf(node) !== "" && !this.#zones.has(uid)) remember(this.#zones, uid, zoneOf(node));
     remember(this.#sightings, uid, sightingsOf(node, this.#sightings.get(uid), now.wall));
   }
@@ -3413,6 +2951,7 @@ var NodeMemory = class {
   }
   forget({ metadata: { uid } }) {
     this.#zones.delete(uid);
+    this.#evicting.delete(uid);
     this.#sightings.delete(uid);
   }
   /** Call for each shadow that this process observes for the first time: the node is new, unless it has the operator's cordon. */
@@ -3428,22 +2967,29 @@ var NodeMemory = class {
   }
   shadowDeleted(name, shadow2, { wall, monotonic: now }) {
     const before = this.#former.get(name);
-    const ageMs = wall - (parseTime(shadow2.metadata.creationTimestamp) ?? wall);
+    const ageMs = wall - (shadow2.times.createdAt ?? wall);
     const known = before?.slotUntil ?? now - ageMs + FORMER_SLOT_MS;
     const slotUntil = mayBeInUpdate(shadow2) ? now + FORMER_SLOT_MS : known;
-    remember(this.#former, name, { startedAt: startedAt(shadow2) ?? before?.startedAt, slotUntil });
+    remember(this.#former, name, { startedAt: shadow2.times.startedAt ?? before?.startedAt, slotUntil });
   }
   /** Times are epoch milliseconds. */
   of(name, now) {
-    const [former2, cordon, evicting] = [this.#former.get(name), this.#cordons.get(name), this.#evicting.get(name)];
-    const settings2 = this.#settings.get(name);
+    const [former2, cordon, settings2] = [this.#former.get(name), this.#cordons.get(name), this.#settings.get(name)];
     return {
       former: former2 && { ...former2, slotUntil: wallTimeOf(former2.slotUntil, now) },
       missingSince: wallTimeOf(this.#missing.get(name) ?? PROCESS_START, now),
       cordonedSince: cordon?.isOn === true ? wallTimeOf(cordon.since, now) : void 0,
-      evictedSince: evicting && wallTimeOf(evicting.since, now),
       settingsSince: settings2 && wallTimeOf(settings2.since, now)
     };
+  }
+  /**
+   * When the Node got the latest of those taints that its group gives and that evict pods, epoch milliseconds. A kubelet cannot
+   * change taints, so nothing that it writes counts.
+   */
+  evictedSince({ node, group: group2 }, now) {
+    const seen = this.#evicting.get(node?.metadata.uid ?? "");
+    const times = (group2?.rendered?.taints ?? []).flatMap((taint2) => seen?.get(taintName(taint2)) ?? []);
+    return times.length === 0 ? void 0 : wallTimeOf(Math.max(...times), now);
   }
   /** Returns the Node with the zone in which it was first observed, and with the times of {@link Sightings}. */
   asObserved(node) {
@@ -3461,11 +3007,11 @@ var NodeMemory = class {
     return { ...seen, metadata: { ...node.metadata, labels: { ...labels, [ZONE_LABEL]: zone } } };
   }
   /** A new process takes the time at which it first sees them. */
-  #evict(name, taints, now) {
-    const before = this.#evicting.get(name);
-    const isMore = taints.some((taint2) => before?.taints.includes(taint2) !== true);
-    if (taints.length === 0) this.#evicting.delete(name);
-    else remember(this.#evicting, name, { taints, since: isMore ? now : before?.since ?? now });
+  #evict({ taints, metadata: { uid } }, now) {
+    const before = this.#evicting.get(uid);
+    const names = taints.filter(({ effect }) => effect === "NoExecute").map(taintName);
+    if (names.length === 0) this.#evicting.delete(uid);
+    else remember(this.#evicting, uid, new Map(names.map((name) => [name, before?.get(name) ?? now])));
   }
   #cordon(name, isOn2, now) {
     const before = this.#cordons.get(name);
@@ -3476,16 +3022,11 @@ var NodeMemory = class {
     else remember(this.#cordons, name, { isOn: isOn2, since: now - (endedAt - since), endedAt });
   }
 };
-function evictingTaints({ taints, metadata: { annotations = {} } }) {
-  const given = new Set(readTaintsRecord(annotations).map(taintId));
-  const own2 = taints.filter((taint2) => taint2.effect === "NoExecute" && given.has(taintId(taint2)));
-  return own2.map(({ key: key2, value: value2 = "" }) => `${key2}=${value2}`);
-}
 function remember(memory, name, value2) {
   memory.delete(name);
   memory.set(name, value2);
   const [oldest] = memory.keys();
-  if (memory.size > MAX_NAMES2 && oldest !== void 0) memory.delete(oldest);
+  if (memory.size > MAX_NAMES && oldest !== void 0) memory.delete(oldest);
 }
 
 // packages/controller/src/policy/interval.ts
@@ -3622,11 +3163,11 @@ function stretchesOf({ fromMs, toMs }, clock) {
 function windowsOn({ schedule, days, durationMs: durationMs2 }) {
   const fields2 = valuesOf(schedule);
   const allowed = weekdaysOf(days);
-  const openFrom = (starts) => merge(starts.map((fromMs) => ({ fromMs, toMs: fromMs + durationMs2 })));
-  const ordinary = openFrom(fields2.minutes.map((minute) => minute * 6e4));
+  const openFrom2 = (starts) => merge(starts.map((fromMs) => ({ fromMs, toMs: fromMs + durationMs2 })));
+  const ordinary = openFrom2(fields2.minutes.map((minute) => minute * 6e4));
   return (day) => {
     if (!allowed.has(day.weekday) || !isOn(fields2, day)) return [];
-    if (day.stretches.length > 1 || day.toMs - day.fromMs !== DAY_MS2) return openFrom(startsOn(fields2, day));
+    if (day.stretches.length > 1 || day.toMs - day.fromMs !== DAY_MS2) return openFrom2(startsOn(fields2, day));
     return ordinary.map(({ fromMs, toMs }) => ({ fromMs: day.fromMs + fromMs, toMs: day.fromMs + toMs }));
   };
 }
@@ -3680,8 +3221,8 @@ function windowProblem(window2, index) {
   if (days.length === 0) return wrong(`${field2}.schedule`, "a date that exists", schedule);
   return wrong(`${field2}.days`, `a day on which "${schedule}" starts`, days.join(", "));
 }
-function wrong(field2, expected2, found) {
-  return `maintenance.${field2}: expected ${expected2}, found ${JSON.stringify(found)}`;
+function wrong(field2, expected, found) {
+  return `maintenance.${field2}: expected ${expected}, found ${JSON.stringify(found)}`;
 }
 function calendarOf(maintenance) {
   const closed2 = merge(maintenance.blackouts);
@@ -3693,10 +3234,16 @@ function calendarOf(maintenance) {
   };
   return {
     at: (now) => stateAt(maintenance, closed2, openTimeAt(now), now),
-    nextFit: (from, durationMs2, now = from) => {
-      const { open } = openTimeAt(now);
-      const fit = open.find(({ fromMs, toMs }) => toMs > from && Math.max(from, fromMs) + durationMs2 <= toMs);
-      return fit && Math.max(from, fit.fromMs);
+    nextFit: (from, durationMs2, now = from, earlier = 0, eachMs = durationMs2) => {
+      let left = earlier;
+      for (const { fromMs, toMs } of openTimeAt(now).open) {
+        if (toMs <= from) continue;
+        const start = Math.max(from, fromMs);
+        const fitting = Math.max(0, 1 + Math.floor((toMs - start - durationMs2) / eachMs));
+        if (left < fitting) return start + left * eachMs;
+        left -= fitting;
+      }
+      return void 0;
     }
   };
 }
@@ -3822,17 +3369,14 @@ function nodesAtOnce(limit, managed) {
 // packages/controller/src/policy/rendered.ts
 function render({
   nodeMetadata: { labels, annotations, taints, conflicts },
-  settings: settings2,
-  secretSettings: secretSettings2
+  settings: settings2
 }) {
-  const secrets = secretSettings2.map(({ setting: setting2, secretKeyRef: secretKeyRef2 }) => [`settings.${setting2}`, secretKeyRef2]);
   return {
     conflicts,
     labels: sorted(labels),
     annotations: sorted(annotations),
     taints: taints.toSorted(byId),
-    settings: sorted(Object.fromEntries(leavesOf(settings2))),
-    ...secrets.length > 0 && { secrets: sorted(Object.fromEntries(secrets)) }
+    settings: sorted(Object.fromEntries(leavesOf(settings2)))
   };
 }
 function sorted(values2) {
@@ -3871,62 +3415,57 @@ function isEmpty(rendered, isObserved) {
 }
 function pendingRendering(recorded2, rendering) {
   if (recorded2 === void 0) return [];
-  const { settings: settings2, secrets = {}, ...metadata12 } = rendering;
+  const { settings: settings2, ...metadata12 } = rendering;
   const { conflicts, labels, annotations, taints } = recorded2;
   return [
     ...differences({ conflicts, labels, annotations, taints }, metadata12, "nodeMetadata"),
-    ...differences(recorded2.settings, settings2),
-    ...differences(recorded2.secrets ?? {}, secrets)
+    ...differences(recorded2.settings, settings2)
   ];
 }
 
 // packages/controller/src/policy/settings.ts
-function settingsOf(group2, { settings: settings2, secrets = {} }, { settingsConflicts }, hashOf2) {
-  const by = { owner: `${NODE_GROUP_KIND}/${group2}`, ...settingsConflicts === "Force" && { force: true } };
-  return [
-    ...Object.entries(settings2).map(([key2, value2]) => ({ key: key2, value: value2, ...by })),
-    ...Object.entries(secrets).map(([key2, ref]) => ({ key: key2, value: hashOf2(key2, ref), secretKeyRef: ref, ...by }))
-  ];
-}
-function problemOfSettings({ settings: settings2, secretSettings: secretSettings2 }) {
-  const leaves2 = [...leavesOf(settings2)];
-  const most = MAX_LEAVES - UPDATER_SETTINGS.length - secretSettings2.length;
-  return problemOfKeys(leaves2.map(([key2]) => key2)) ?? problemOfLength(leaves2, most);
+function requestedSettings(group2, rules, { settings: settings2 }) {
+  const leaves2 = [...leavesOf(rules.settings)];
+  const problem = problemOfKeys(leaves2.map(([key2]) => key2)) ?? problemOfLength(leaves2);
+  if (problem !== void 0) return { own: [], problem };
+  const by = { owner: `${NODE_GROUP_KIND}/${group2}`, ...rules.settingsConflicts === "Force" && { force: true } };
+  return { own: Object.entries(settings2).map(([key2, value2]) => ({ key: key2, value: value2, ...by })) };
 }
 function problemOfKeys(keys4) {
   const badKey = keys4.find((key2) => !is2(settingKey, key2));
   if (badKey !== void 0)
     return `spec.settings: expected names of letters, digits, dots, slashes, dashes and underscores, found ${String(badKey)}`;
-  const reserved = keys4.find((key2) => UPDATER_SETTINGS.includes(key2));
+  const reserved = keys4.find((key2) => UPDATER_SETTINGS.some((one) => overlaps(key2, one.slice("settings.".length))));
   if (reserved !== void 0) return `spec.settings: expected ${reserved} to be set by spec.versions, found it here`;
   const secret = keys4.find((key2) => isSecret(key2));
   if (secret !== void 0)
-    return `spec.settings: expected ${secret}, which holds a secret, in spec.secretSettings, found it here`;
+    return `spec.settings: expected settings without secrets, since their values can be read here, found ${secret}: remove it here, replace the secret, and let a bootstrap container set it`;
   return void 0;
 }
-function problemOfLength(leaves2, most) {
+var MOST = MAX_LEAVES - UPDATER_SETTINGS.length;
+function problemOfLength(leaves2) {
   const [long] = leaves2.find(([, value2]) => value2.length > MAX_VALUE) ?? [];
   if (long !== void 0) return `spec.settings: expected at most ${MAX_VALUE} characters, found more in ${long}`;
   const length = leaves2.reduce((sum, [, value2]) => sum + value2.length, 0);
-  if (leaves2.length > most || length > MAX_SETTINGS) {
+  if (leaves2.length > MOST || length > MAX_SETTINGS) {
     const found = `${leaves2.length} with ${length} characters`;
-    return `spec.settings: expected at most ${most} settings with ${MAX_SETTINGS} characters together, found ${found}`;
+    return `spec.settings: expected at most ${MOST} settings with ${MAX_SETTINGS} characters together, found ${found}`;
   }
   return void 0;
 }
 
 // packages/controller/src/policy/node-groups.ts
-function readNodeGroups(groups, config, secretHash) {
-  const read2 = groups.map((group2) => readGroup(group2, config, secretHash));
+function readNodeGroups(groups, config) {
+  const read2 = groups.map((group2) => readGroup(group2, config));
   const byName4 = new Map(read2.map((group2) => [group2.name, group2]));
   const readers = readersOf(read2, config);
-  return read2.map((group2) => withProblem(group2, orderProblem(group2, byName4))).map((group2) => withProblem(group2, labelProblem(group2, readers))).toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
+  return read2.map((group2) => withProblem(group2, orderProblem(group2, byName4))).map((group2) => withProblem(group2, labelProblem(group2, readers) ?? protectionProblem(group2))).toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
 }
 function groupOf(labels, groups, began) {
   if (began !== void 0) return groups.find(({ name }) => name === began);
   return groups.find(({ selector }) => selects(selector, labels));
 }
-function readGroup(object3, config, secretHash) {
+function readGroup(object3, config) {
   const { spec, metadata: metadata12 } = object3;
   const { value: value2, problems } = readNodeGroupRules(object3);
   const { nodeSelector: nodeSelector2, precedence, after, soakMs } = value2;
@@ -3934,7 +3473,7 @@ function readGroup(object3, config, secretHash) {
   const merged3 = policyWith(config, both);
   const policy = readConfigSpec(both).problems.length === 0 ? merged3 : withoutMistakes(config, merged3);
   const found = renderingOf(object3, render(value2));
-  const settings2 = requestedSettings(metadata12.name, value2, found, secretHash);
+  const settings2 = requestedSettings(metadata12.name, value2, found.inForce);
   const missing2 = nodeSelector2 === void 0 ? "spec.nodeSelector: expected a selector of nodes, found none" : void 0;
   const group2 = {
     name: metadata12.name,
@@ -3958,19 +3497,10 @@ function readGroup(object3, config, secretHash) {
 function withSettings2(policy, own2) {
   return own2.length === 0 ? policy : { ...policy, settings: [...policy.settings, ...own2] };
 }
-function requestedSettings(group2, rules, { rendering, rendered, isRecorded: isRecorded2 }, secretHash) {
-  const problem = problemOfSettings(rules);
-  if (problem !== void 0) return { own: [], problem };
-  try {
-    return { own: settingsOf(group2, isRecorded2 && rendered !== void 0 ? rendered : rendering, rules, secretHash) };
-  } catch (error) {
-    return { own: [], problem: `spec.secretSettings: ${messageOf(error)}` };
-  }
-}
 function renderingOf({ metadata: metadata12, status }, rendering) {
   const rendered = readRendered(status);
-  const isRecorded2 = rendered?.generation === metadata12.generation;
-  return { rendering, rendered, isRecorded: isRecorded2, pendingChanges: isRecorded2 ? pendingRendering(rendered, rendering) : [] };
+  const recorded2 = rendered?.generation === metadata12.generation ? rendered : void 0;
+  return { rendering, rendered, inForce: recorded2 ?? rendering, pendingChanges: pendingRendering(recorded2, rendering) };
 }
 function withoutMistakes(config, { maintenance, calendar, versions }) {
   return { ...config, maintenance, calendar, versions };
@@ -3982,8 +3512,8 @@ function own(concurrency, given) {
 }
 function withProblem(group2, problem) {
   if (problem === void 0 || group2.problem !== void 0) return group2;
-  const shown2 = `${NODE_GROUP_KIND} "${group2.name}": ${problem}`;
-  return { ...group2, problem, policy: { ...group2.policy, problem: group2.policy.problem ?? shown2 } };
+  const shown = `${NODE_GROUP_KIND} "${group2.name}": ${problem}`;
+  return { ...group2, problem, policy: { ...group2.policy, problem: group2.policy.problem ?? shown } };
 }
 function orderProblem({ name, after }, groups) {
   const missing2 = after.find((one) => !groups.has(one));
@@ -4014,6 +3544,456 @@ function labelProblem({ rendering }, readers) {
   if (found === void 0) return void 0;
   return `spec.nodeMetadata.labels: expected keys that no selector of nodes reads, found "${found}", which ${readers.get(found) ?? ""} reads`;
 }
+function protectionProblem({ selector, rendering }) {
+  const found = Object.keys(rendering.labels).find((key2) => key2.startsWith(NODE_RESTRICTION));
+  if (found === void 0 || selector === void 0 || isProtectedSelector(selector)) return void 0;
+  return `spec.nodeMetadata.labels: expected no keys of ${NODE_RESTRICTION} unless kubelets can set none of the labels in spec.nodeSelector, found "${found}"`;
+}
+
+// packages/controller/src/cluster/shadow.ts
+var v15 = __toESM(require("valibot"), 1);
+
+// packages/shared/src/api/record.ts
+var v14 = __toESM(require("valibot"), 1);
+var MAX_NAMES2 = 200;
+var version2 = text(100);
+var settingsAt = object2({ hash: text(100), at: time() });
+var entries = {
+  /** When the latest update started (RFC 3339, as all times here). */
+  startedAt: time(),
+  /** The version that the node ran then; after the reboot nothing else shows it. */
+  from: version2,
+  /** The BottlerocketNodeGroup that it started with, until a success. */
+  group: text(253),
+  /** When the configuration ended it (a pause, a window, `spec.versions`): such an attempt does not count for the order of nodes. */
+  endedByConfigAt: time(),
+  /** When it was first allowed to drain and reboot the host; absent after its end. */
+  rebootRequestedAt: time(),
+  /** The boot ID of the Node at that time. */
+  bootBefore: text(100),
+  /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
+  unreadyBefore: list(text(400), MAX_NAMES2),
+  /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
+  evictedWorkloads: list(text(400), MAX_NAMES2),
+  /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
+  members: list(object2({ quorum: text(253), pod: text(253) }), MAX_NAMES2),
+  /**
+   * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
+   * created, so that no other controller creates it again.
+   */
+  jobs: v14.record(text(400), text(100)),
+  /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
+  succeeded: object2({ version: version2, at: time(), isReboot: v14.exactOptional(flag()) }),
+  /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
+  updated: object2({ version: version2, at: time() }),
+  /**
+   * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
+   * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
+   */
+  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
+  /** The return from a version that failed to the previous one. */
+  rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
+  /** How long the latest update took, whole seconds. */
+  updateSeconds: count(9999999),
+  /** Seconds until the update was deferred: a lower bound of the next estimate. */
+  deferredAfterSeconds: count(9999999),
+  /** Attempts since the latest success that failed or were cancelled. */
+  unsuccessful: count(),
+  /** Attempts since the latest success that ended because the host no longer offered their version. */
+  withdrawn: count(),
+  /** How many attempts with one version have failed. */
+  attempts: object2({ version: version2, count: count() }),
+  /** How often the node was cordoned for pods that budgets held, and when the latest of these attempts started. */
+  blockedDrains: object2({ count: count(), at: time() }),
+  /** The boot ID of the host when it was allowed to change settings. */
+  settingsBoot: text(100),
+  settingsFailed: settingsAt,
+  settingsRebooted: settingsAt,
+  /** The settings of the group that the host has last proved, as key and value. */
+  settingsProved: v14.array(v14.tuple([v14.string(), v14.string()]))
+};
+var whole2 = partial2(entries);
+var readable = object2(
+  Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, ifReadable(schema)]))
+);
+function readRecord({ annotations }) {
+  const found = annotations?.[RECORD_ANNOTATION];
+  if (found === void 0) return {};
+  try {
+    const value2 = JSON.parse(found);
+    const read2 = v14.safeParse(whole2, value2);
+    if (read2.success) return read2.output;
+    return { ...v14.parse(readable, value2), isUnreadable: true };
+  } catch {
+    return { isUnreadable: true };
+  }
+}
+function recordText(record7) {
+  const known = Object.keys(entries).flatMap((name) => {
+    const value2 = record7[name];
+    return value2 === void 0 ? [] : [[name, value2]];
+  });
+  return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
+}
+
+// packages/shared/src/api/error-codes.ts
+var ERROR_CODES = {
+  HostUnreachable: "RetrySoon",
+  HostBusy: "RetrySoon",
+  HostUnsupported: "Manual",
+  HostStatusUnreadable: "Manual",
+  UpdateCheckFailed: "RetrySoon",
+  RefreshFailed: "RetryAfterBackoff",
+  VersionNotOffered: "RetryWithOffered",
+  PrepareFailed: "RetryAfterBackoff",
+  WrongVersionStaged: "RetryAfterBackoff",
+  StagedImageLost: "RetrySoon",
+  SettingsFailed: "RetryAfterBackoff",
+  DrainTimedOut: "RetryAfterBackoff",
+  CordonRemoved: "Manual",
+  ActivateFailed: "RetryAfterBackoff",
+  RebootRefused: "RetryAfterBackoff",
+  RebootTimedOut: "RetryAfterBackoff",
+  RolledBack: "NeverThisVersion",
+  WrongVersionBooted: "Manual",
+  StepTimedOut: "RetryAfterBackoff"
+};
+function isErrorCode(value2) {
+  return Object.hasOwn(ERROR_CODES, value2);
+}
+
+// packages/shared/src/api/shadow-agent.ts
+var SHADOW_STATES = [
+  "Idle",
+  "StagedAndPerformedUpdate",
+  "RebootedIntoUpdate",
+  "MonitoringUpdate",
+  "ErrorReset"
+];
+var OPERATIONS = ["Stage", "Drain", "Activate", "Reboot", "Restore"];
+var OPERATION_STATES = ["Processing", "Succeeded", "Failed"];
+var MESSAGE_LIMIT = 4096;
+var ID_LIMIT = 128;
+var ALLOWED = ["None", "Live", "RestartsService", "NeedsReboot"];
+var MAX_EARLIER = 8;
+var hash = textThat((value2) => /^[0-9a-f]{16}$/u.test(value2), 16, "16 hexadecimal digits", "^[0-9a-f]{16}$");
+var BOOT_ID = "^[0-9A-Za-z-]+$";
+var bootID = textThat(
+  (value2) => new RegExp(BOOT_ID, "u").test(value2),
+  ID_LIMIT,
+  "a boot ID of letters, digits and dashes",
+  BOOT_ID
+);
+var ATOMIC = { "x-kubernetes-list-type": "atomic" };
+var setBy = described(text(80), "Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.");
+var SETTING = {
+  key: described(settingKey, "Its key, such as settings.motd; parts with dots are in double quotes."),
+  value: described(settingValue, "Its value as compact JSON."),
+  owner: setBy,
+  force: optional(flag(), "True: a value that a user has set on the host is replaced. Otherwise it stays.")
+};
+var setting = object2(SETTING);
+var settings = object2({
+  leaves: described(list(setting, MAX_LEAVES), "The settings, one by one.", ATOMIC),
+  allow: described(
+    oneOf(ALLOWED),
+    "What a change may disrupt now. None: the agent only reports the class of each change. Live: nothing. RestartsService: kubelet or container runtime. NeedsReboot: it takes effect with the next boot. The settings of spec.versions are always set."
+  )
+});
+var SPEC2 = {
+  state: described(
+    oneOf(SHADOW_STATES),
+    "State to drive the node to. Idle: update nothing, and undo what an attempt left behind. StagedAndPerformedUpdate: download and write the version, without using it. RebootedIntoUpdate: drain the node, activate the version, reboot into it and return the node to service. MonitoringUpdate: the node runs the version and is watched for a while. ErrorReset is what older operators wrote after a failure; it means Idle."
+  ),
+  version: nullable2(version, "Version to drive the node to, such as 1.21.0. Absent or null in Idle."),
+  state_transition_timestamp: nullable2(
+    time(),
+    "When the state was set. Time limits of a state count from this time."
+  ),
+  timeoutSeconds: nullable2(
+    whole(60, 86400),
+    "Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its own limit. Absent: the default of the agent."
+  ),
+  settings: nullable2(
+    settings,
+    "Settings that the host is to have. A setting that is no longer here gets back the value that it had before."
+  )
+};
+var shadowSpec = object2(SPEC2);
+var former = optional(
+  settingValue,
+  "Value that the host had before. Absent: it had none, or had the requested value when the agent first saw it."
+);
+var RECORD = {
+  key: SETTING.key,
+  value: described(settingValue, "Value that the agent set, or was about to set."),
+  before: former,
+  earlier: optional(
+    list(settingValue, MAX_EARLIER),
+    "Values that the agent may have set before this one, while a change was in flight.",
+    ATOMIC
+  ),
+  owner: setBy,
+  bootID: optional(
+    bootID,
+    "Boot ID of the node when the value was stored, if it takes effect with the next boot. Absent: it is in effect."
+  )
+};
+var record4 = closedObject(RECORD);
+var applied = closedObject({
+  hash: described(hash, "Stands for the settings with their values."),
+  time: described(time(), "When, by the node's clock.")
+});
+var keys2 = (what) => optional(list(settingKey, MAX_LEAVES), what, ATOMIC);
+var pending = closedObject({
+  key: SETTING.key,
+  class: described(oneOf(SETTING_CLASSES), "What the change disrupts."),
+  reason: described(text(256), "Why it has this class.")
+});
+var SETTINGS_STATUS = {
+  lastApplied: optional(
+    applied,
+    "The latest settings that were in force, without those that are pending or in conflict."
+  ),
+  inFlight: optional(
+    applied,
+    "Settings that the agent has started to set. It is recorded before the first call and removed with the write of lastApplied: until then some of them may be set and others not, whatever the host says."
+  ),
+  records: optional(list(record4, MAX_LEAVES), "What was set, so that it can be restored.", ATOMIC),
+  pending: optional(
+    list(pending, MAX_LEAVES),
+    "Changes that spec.settings.allow does not cover, or that are refused.",
+    ATOMIC
+  ),
+  conflicts: keys2("Settings that a user has changed on the host. They stay as they are."),
+  cannotUnset: keys2(
+    "Settings that are no longer requested and stay on the host: they had no value before, and the host API cannot remove a setting; or what they had before is not known, since the host had the requested value when the agent first saw it."
+  ),
+  hostLock: optional(
+    versionLock,
+    "Version that the host is locked to by its own setting settings.updates.version-lock, although no pin is in force. Absent: it follows the releases that it is offered, or it is pinned."
+  ),
+  message: optional(text(MESSAGE_LIMIT), "Why the settings are not in force. Absent when they are.")
+};
+var settingsStatus = closedObject(SETTINGS_STATUS);
+var codes = (recovery2) => Object.keys(ERROR_CODES).filter((code) => ERROR_CODES[code] === recovery2).join(", ");
+var LAST_OPERATION = {
+  operation: described(
+    oneOf(OPERATIONS),
+    "Stage: download and write the version. Drain: exclude the node from load balancers, cordon it and evict its pods. Activate: boot the version from now on. Reboot: restart the node. Restore: uncordon it and include it in load balancers again."
+  ),
+  state: described(oneOf(OPERATION_STATES), "Whether the step is in progress, done or failed."),
+  version: described(version, "Version that the update goes to."),
+  bootID: described(
+    bootID,
+    "Boot ID of the node when the step started. Another one in status.bootID means that the node has rebooted since."
+  ),
+  startTime: described(
+    time(),
+    "When the step started, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain."
+  ),
+  lastUpdateTime: described(time(), "When the state of the step last changed, by the node's clock."),
+  errorCode: optional(
+    oneOf(Object.keys(ERROR_CODES)),
+    `How the step failed. ${codes("RetrySoon")} are retried soon. ${codes("RetryAfterBackoff")} are retried after a wait that doubles. The first ${codes("RetryWithOffered")} since the latest success is no failure: the node starts again with the version that its host offers now. After ${codes("NeverThisVersion")} the version is not tried again until a user asks for it with the annotation brupop.bottlerocket.aws/retry. ${codes("Manual")} need a manual fix.`
+  ),
+  message: optional(text(MESSAGE_LIMIT), "What happened, for users.")
+};
+var lastOperation = closedObject(LAST_OPERATION);
+var RESTORE_ERROR = "the Node cannot be restored for now: ";
+var AGENT_STATUS = {
+  current_state: described(
+    oneOf(SHADOW_STATES),
+    "State that the node has reached, with the meaning of spec.state. ErrorReset means that an attempt failed (see lastOperation)."
+  ),
+  current_version: described(version, "Version of Bottlerocket that the node runs."),
+  target_version: described(
+    version,
+    "Newest version that the host offers, or the running version when it offers nothing."
+  ),
+  crash_count: described(
+    count(),
+    "Failed attempts in a row since the last success. The wait before the next attempt grows with it. The first attempt that ends because the host no longer offers its version does not count."
+  ),
+  state_transition_failure_timestamp: nullable2(
+    time(),
+    "When the latest attempt failed. Absent or null when none has failed since the last success."
+  ),
+  observedGeneration: described(
+    count64(),
+    "The metadata.generation of the spec that the agent answers with this status. Smaller: the agent has not acted on the spec yet."
+  ),
+  bootID: described(bootID, "Boot ID of the node, which changes at every boot."),
+  bootTime: optional(time(), "When the node booted, by its own clock."),
+  settings: optional(settingsStatus, "What was changed for spec.settings, and what was not."),
+  lastOperation: optional(
+    lastOperation,
+    "The step of the current or the latest update. It outlives reboots: an agent that starts learns from it what happened before.",
+    {
+      "x-kubernetes-validations": [
+        {
+          rule: "self.state != 'Failed' || has(self.errorCode)",
+          message: "a failed operation must have an error code",
+          fieldPath: ".errorCode"
+        }
+      ]
+    }
+  )
+};
+var agentStatus = closedObject(AGENT_STATUS);
+
+// packages/controller/src/cluster/shadow.ts
+var PROGRESSING = "Progressing";
+var HEALTH = ["Ready", "Reconciling", "Stalled"];
+function typesOf(entries2) {
+  return Object.fromEntries(Object.entries(entries2).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
+}
+function typeOf(schema) {
+  const { type, wrapped, entries: entries2 } = schema;
+  if (wrapped !== void 0) return typeOf(wrapped);
+  if (entries2 !== void 0) return object2(typesOf(entries2));
+  if (type === "number") return v15.number("a number");
+  return type === "boolean" ? v15.boolean("a boolean") : text3;
+}
+var text3 = changed(v15.string("a string"), printable);
+var state = oneOf(SHADOW_STATES);
+var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
+var leaf = object2({
+  key: text3,
+  value: v15.string(),
+  owner: text3,
+  force: ifReadable(v15.boolean())
+});
+var keys3 = unlessNull(v15.array(text3));
+var settingsStatus2 = object2({
+  lastApplied: unlessNull(object2({ hash: text3 })),
+  inFlight: unlessNull(v15.looseObject({})),
+  records: unlessNull(v15.array(object2({ key: text3 }))),
+  pending: unlessNull(v15.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
+  conflicts: keys3,
+  cannotUnset: keys3,
+  hostLock: unlessNull(text3),
+  message: unlessNull(text3)
+});
+var shadow = object2({
+  spec: object2({
+    ...typesOf(SPEC2),
+    state,
+    settings: ifReadable(v15.nullable(object2({ leaves: v15.array(leaf), allow: v15.fallback(oneOf(ALLOWED), "None") })))
+  }),
+  status: unlessNull(
+    object2({
+      ...typesOf(AGENT_STATUS),
+      current_state: unlessNull(state),
+      settings: ifReadable(settingsStatus2),
+      lastOperation: unlessNull(object2(lastOperation2)),
+      drain: ifReadable(
+        v15.looseObject({
+          observedGeneration: v15.optional(v15.number()),
+          startTime: v15.optional(text3),
+          resumeTime: v15.optional(text3),
+          result: v15.optional(text3),
+          blockedBy: ifReadable(v15.array(object2({ pod: text3, reason: text3, since: text3 })))
+        })
+      ),
+      group: ifReadable(text3),
+      conditions: unlessNull(v15.array(v15.looseObject({}, "an object"), "a list"))
+    })
+  )
+});
+var SHADOW_PREFIX2 = shadowName("");
+var NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, settings: null };
+var NO_STATUS = {
+  current_version: "",
+  target_version: "",
+  crash_count: 0,
+  state_transition_failure_timestamp: null,
+  bootID: ""
+};
+function readShadow(raw) {
+  const { metadata: metadata12 } = raw;
+  const read2 = parse(shadow, raw, "", (message) => new Error(`${metadata12.name}: ${message}`));
+  const conditions2 = read2.status?.conditions;
+  return shadowView({
+    metadata: readMetadata2(metadata12),
+    record: readRecord(metadata12),
+    spec: { ...NO_SPEC, ...read2.spec },
+    ...readStatus(metadata12, read2),
+    progressing: conditions2?.find(({ type }) => type === PROGRESSING),
+    health: (conditions2 ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
+    group: read2.status?.group ?? ""
+  });
+}
+function shadowView(read2) {
+  const { record: record7 } = read2;
+  const state2 = stateOf(read2);
+  const since = parseTime(record7.rollback?.since);
+  return {
+    ...read2,
+    state: state2,
+    purpose: purposeOf({ ...read2, state: state2 }),
+    rollback: record7.rollback === void 0 || since === void 0 ? void 0 : { ...record7.rollback, since },
+    updated: updateIn(record7),
+    times: timesOf(read2)
+  };
+}
+function updateIn(record7) {
+  const latest3 = latestUpdate(record7);
+  const at2 = parseTime(latest3?.at);
+  return latest3 === void 0 || at2 === void 0 ? void 0 : { version: latest3.version, at: at2 };
+}
+function latestUpdate({ succeeded: succeeded2, updated: updated2 }) {
+  return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
+}
+function timesOf({ metadata: metadata12, spec, status, record: record7 }) {
+  const { startTime, resumeTime, endTime } = status?.drain ?? {};
+  return {
+    createdAt: parseTime(metadata12.creationTimestamp),
+    stateSince: parseTime(spec.state_transition_timestamp),
+    startedAt: parseTime(record7.startedAt),
+    succeededAt: parseTime(record7.succeeded?.at),
+    failedAt: parseTime(status?.state_transition_failure_timestamp),
+    drainSince: parseTime(resumeTime ?? startTime),
+    drainEnd: parseTime(endTime)
+  };
+}
+function healthCondition({ type, status, lastTransitionTime }) {
+  return { type, status, lastTransitionTime };
+}
+function readMetadata2(metadata12) {
+  const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
+  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
+  const { creationTimestamp = "" } = metadata12;
+  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
+}
+function readStatus({ generation = 0 }, read2) {
+  const { current_state, conditions: _, group: _group, ...reported2 } = read2.status ?? {};
+  if (current_state === void 0) return {};
+  const answered = current_state === read2.spec.state || current_state === "ErrorReset";
+  const observedGeneration = answered ? generation : -1;
+  return { status: { ...NO_STATUS, observedGeneration, ...reported2, current_state } };
+}
+function nodeOf({ metadata: metadata12 }) {
+  return metadata12.name.startsWith(SHADOW_PREFIX2) ? metadata12.name.slice(SHADOW_PREFIX2.length) : metadata12.name;
+}
+function blockOf({
+  metadata: metadata12,
+  spec,
+  status
+}) {
+  const { observedGeneration, endTime, blockedBy = [] } = status?.drain ?? {};
+  const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
+  return isDraining && endTime === void 0 ? blockedBy[0] : void 0;
+}
+function groupAtStart({ record: record7 }) {
+  return record7.group ?? "";
+}
+function endedByConfig({ record: record7 }) {
+  return record7.endedByConfigAt !== void 0;
+}
+function isOwnedBy(shadow2, node) {
+  return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
+}
 
 // packages/controller/src/cluster/policies.ts
 function rulesFor({ node, shadow: shadow2 }, { fleet, groups }) {
@@ -4021,21 +4001,78 @@ function rulesFor({ node, shadow: shadow2 }, { fleet, groups }) {
   const group2 = node === void 0 ? void 0 : groupOf(node.metadata.labels ?? {}, groups, began);
   return { group: group2, policy: group2?.policy ?? fleet };
 }
-function suspended(managedNodes, connectivity) {
-  if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) return managedNodes;
-  const policies = /* @__PURE__ */ new Map();
-  return managedNodes.map((one) => {
-    const ofPolicy = policies.get(one.policy) ?? /* @__PURE__ */ new Map();
-    policies.set(one.policy, ofPolicy);
-    const loss = lossOf(connectivity, one.node);
-    const key2 = `${loss.lost} ${loss.lostUntil} ${loss.isOff}`;
-    const policy = ofPolicy.get(key2) ?? suspendedPolicy(one.policy, loss);
-    ofPolicy.set(key2, policy);
-    return { ...one, policy };
-  });
+
+// packages/controller/src/cluster/unchanged-nodes.ts
+var UnchangedNodes = class {
+  #before = /* @__PURE__ */ new Map();
+  #latest = { of: [], found: [] };
+  /** Returns the nodes, each that has not changed as it was returned the last time. */
+  recognised(managedNodes) {
+    if (managedNodes === this.#latest.of) return this.#latest.found;
+    const found = managedNodes.map((one) => {
+      const before = this.#before.get(one.name);
+      return before !== void 0 && (before === one || isSame(before, one)) ? before : one;
+    });
+    this.#before = new Map(found.map((one) => [one.name, one]));
+    this.#latest = { of: managedNodes, found };
+    return found;
+  }
+};
+var JITTER_MS = 1e3;
+var isSameTime = (a, b) => a === b || a !== void 0 && b !== void 0 && Math.abs(a - b) < JITTER_MS;
+var isSameFormer = (a, b) => a === b || a?.startedAt === b?.startedAt && isSameTime(a?.slotUntil, b?.slotUntil);
+var SAME = {
+  name: (a, b) => a.name === b.name,
+  node: (a, b) => a.node === b.node,
+  shadow: (a, b) => a.shadow === b.shadow,
+  group: (a, b) => a.group === b.group,
+  policy: (a, b) => a.policy === b.policy,
+  leaseExpired: (a, b) => a.leaseExpired === b.leaseExpired,
+  writeRejection: (a, b) => a.writeRejection === b.writeRejection,
+  writeFailure: (a, b) => a.writeFailure === b.writeFailure,
+  missingSince: (a, b) => isSameTime(a.missingSince, b.missingSince),
+  cordonedSince: (a, b) => isSameTime(a.cordonedSince, b.cordonedSince),
+  evictedSince: (a, b) => isSameTime(a.evictedSince, b.evictedSince),
+  settingsSince: (a, b) => isSameTime(a.settingsSince, b.settingsSince),
+  former: (a, b) => isSameFormer(a.former, b.former)
+};
+var COMPARISONS = Object.values(SAME);
+var isSame = (a, b) => COMPARISONS.every((isSameField) => isSameField(a, b));
+
+// packages/controller/src/cluster/suspended-policies.ts
+var SuspendedPolicies = class {
+  /** By the policy without a loss; only those of the latest snapshot. */
+  #known = /* @__PURE__ */ new Map();
+  /** @param fleet - the policy of the configuration */
+  of(managedNodes, fleet, connectivity) {
+    const used = /* @__PURE__ */ new Map();
+    if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) {
+      this.#known = used;
+      return { managedNodes, policy: fleet };
+    }
+    const found = managedNodes.map((one) => {
+      const policy2 = this.#suspended(one.policy, lossOf(connectivity, one.node), used);
+      return policy2 === one.policy ? one : { ...one, policy: policy2 };
+    });
+    const policy = this.#suspended(fleet, connectivity, used);
+    this.#known = used;
+    return { managedNodes: found, policy };
+  }
+  #suspended(policy, loss, used) {
+    if (loss.lostUntil === 0) return policy;
+    const ofPolicy = used.get(policy) ?? [];
+    const inUse = ofPolicy.find((one) => isSame2(one.loss, loss));
+    if (inUse !== void 0) return inUse.policy;
+    const before = this.#known.get(policy)?.find((one) => isSame2(one.loss, loss));
+    const made = before ?? { loss, policy: suspend(policy, loss) };
+    used.set(policy, [...ofPolicy, made]);
+    return made.policy;
+  }
+};
+function isSame2(a, b) {
+  return a.lost === b.lost && a.isOff === b.isOff && isSameTime(a.lostUntil, b.lostUntil);
 }
-function suspendedPolicy(policy, { lost, lostUntil, isOff: isOff2 }) {
-  if (lostUntil === 0) return policy;
+function suspend(policy, { lost, lostUntil, isOff: isOff2 }) {
   return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil, ...isOff2 && { isZoneOff: isOff2 } };
 }
 
@@ -4073,56 +4110,6 @@ function staleResources(watchLags) {
 }
 function staleCheckTimes(watchLags, now) {
   return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
-}
-
-// packages/controller/src/plan/facts/attempts.ts
-function unsuccessful(shadow2) {
-  return shadow2.record.unsuccessful ?? 0;
-}
-function withdrawn(shadow2) {
-  return shadow2.record.withdrawn ?? 0;
-}
-function failures(shadow2) {
-  const { crash_count = 0 } = shadow2.status ?? {};
-  return Math.max(unsuccessful(shadow2), crash_count - (isOutdated(shadow2) ? 1 : 0));
-}
-function isOutdated({ status }) {
-  const { lastOperation: last, target_version: offered = "" } = status ?? {};
-  if (last?.state !== "Failed" || last.errorCode !== "VersionNotOffered") return false;
-  return isVersion(offered) && !sameVersion(offered, last.version);
-}
-function success(shadow2) {
-  const latest4 = latestUpdate(shadow2);
-  const at2 = parseTime(latest4?.at);
-  return latest4 === void 0 || at2 === void 0 ? void 0 : { version: latest4.version, at: at2 };
-}
-function latestUpdate({ record: { succeeded: succeeded2, updated: updated2 } }) {
-  return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
-}
-function attempts({ record: record7 }, version3) {
-  return sameVersion(record7.attempts?.version, version3) ? record7.attempts?.count ?? 0 : 0;
-}
-var MIN_MEASURED = 5;
-var IGNORED_SLOWEST = 2;
-function estimateOf(managedNodes, maintenance) {
-  const measured = managedNodes.flatMap(({ shadow: shadow2 }) => shadow2 === void 0 ? [] : lastUpdateMs(shadow2) ?? []).toSorted((a, b) => a - b);
-  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
-  const measuredMs = measured.length >= MIN_MEASURED ? percentile : void 0;
-  return estimateFor({ measuredMs }, maintenance);
-}
-function estimateFor({ measuredMs }, { updateEstimateMs, marginMs }) {
-  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
-}
-function expectedMs(shadow2, { usualMs }) {
-  const deferredMs = durationMs(shadow2.record.deferredAfterSeconds) ?? 0;
-  return Math.max(usualMs, deferredMs, lastUpdateMs(shadow2) ?? 0);
-}
-function lastUpdateMs(shadow2) {
-  return durationMs(shadow2.record.updateSeconds);
-}
-var LONGEST_MS = 24 * 60 * 6e4;
-function durationMs(seconds) {
-  return seconds === void 0 ? void 0 : Math.min(seconds * 1e3, LONGEST_MS);
 }
 
 // packages/controller/src/plan/facts/jobs.ts
@@ -4203,8 +4190,59 @@ function whyAway(member, nodes, busy) {
   if (node === void 0) return `${subject}, which does not exist any more`;
   return isDown(node) ? `${subject}, which is not Ready or is being deleted` : void 0;
 }
-
-// packages/controller/src/plan/facts/quorum-count.ts
+var COUNTS_MS = 15e3;
+var MAX_WAIT_MS = 6e5;
+var QuorumLists = class {
+  #view;
+  #nodes;
+  #now;
+  #requested = /* @__PURE__ */ new Map();
+  #members = /* @__PURE__ */ new Map();
+  constructor(view, nodes, now) {
+    this.#view = view;
+    this.#nodes = nodes;
+    this.#now = now;
+  }
+  /** By the latest list. */
+  membersOf(quorum2) {
+    const known = this.#members.get(quorum2);
+    const members2 = known ?? membersAmong(quorum2, this.known(quorum2)?.pods ?? [], this.#nodes);
+    this.#members.set(quorum2, members2);
+    return members2;
+  }
+  /** The latest list, which is needed. */
+  request(quorum2) {
+    const key2 = membersKey(quorum2);
+    this.#requested.set(key2, quorum2);
+    return this.#view.get(key2);
+  }
+  /** The same of a set whose list is not needed therefore. */
+  known(quorum2) {
+    return this.#view.get(membersKey(quorum2));
+  }
+  /** True for a list that lets a node go. The clock may have been set back. */
+  counts(list2) {
+    const { asOf, problem } = list2 ?? {};
+    return problem === void 0 && asOf !== void 0 && this.#now - asOf <= COUNTS_MS && asOf <= this.#now;
+  }
+  /** What to do with the lists. */
+  get wanted() {
+    const list2 = [...this.#requested].flatMap(([key2, quorum2]) => {
+      const { nextAt = 0 } = this.#view.get(key2) ?? {};
+      const isDue = this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS;
+      return isDue ? [{ ...quorum2, staticOn: this.#nodesWithStatic(quorum2) }] : [];
+    });
+    return { list: list2, keep: new Set(this.#requested.keys()) };
+  }
+  /** When members must be listed again, epoch milliseconds. */
+  get times() {
+    return [...this.#requested.keys()].flatMap((key2) => this.#view.get(key2)?.nextAt ?? []);
+  }
+  #nodesWithStatic(quorum2) {
+    if (quorum2.nodeSelector === void 0) return [];
+    return [...this.#nodes.values()].filter((node) => countsStaticPods(quorum2, node)).map((one) => one.metadata.name);
+  }
+};
 var MAX_NAMED2 = 3;
 var MAX_TEXT = 500;
 function whoIs(node, own2) {
@@ -4248,8 +4286,6 @@ function whyUncountable(quorum2, pods) {
 function atRisk(message) {
   return { reason: "QuorumAtRisk", message: shorten(message, MAX_TEXT) };
 }
-
-// packages/controller/src/plan/facts/quorum-records.ts
 var MAX_RECORDED = 10;
 function recordedMembers({ record: record7 }) {
   return record7.members ?? [];
@@ -4383,7 +4419,7 @@ function progressOf(groups, input) {
     waitsFor: current[0] && waiting(current[0], input),
     start: namespace === "" ? [] : current.filter((run) => !isStarted.includes(run)),
     create: isStarted.filter((run) => !running.includes(run)),
-    read: running.filter((run) => readAt(run) <= input.now),
+    read: running.filter((run) => input.now.reached(readAt(run))),
     records: new Map([...recordsOf(input.shadow), ...found]),
     times: running.map(readAt)
   };
@@ -4393,7 +4429,7 @@ function stateOf2(run, { shadow: shadow2, checks: checks3, now }) {
   if (isResult(recorded2)) return recorded2;
   const seen = checks3.view.jobs.get(run.jobName);
   if (seen === void 0) return recorded2 === "Started" || recorded2 === "Due" ? recorded2 : void 0;
-  const isLate2 = seen.state === "Creating" && now - seen.since > run.timeoutMs + JOB_SLACK_MS;
+  const isLate2 = seen.state === "Creating" && now.reached(seen.since + run.timeoutMs + JOB_SLACK_MS + 1);
   if (isLate2) return "TimedOut";
   return isResult(seen.state) ? seen.state : "Started";
 }
@@ -4466,29 +4502,31 @@ function msOf(hooks) {
 }
 
 // packages/controller/src/plan/facts/deadlines.ts
-function latestTime(texts2, now) {
-  let latest4;
-  for (const text6 of texts2) {
-    const time2 = parseTime(text6);
-    if (time2 !== void 0 && time2 <= now + CLOCK_TOLERANCE_MS) latest4 = Math.max(latest4 ?? time2, time2);
+function latestTime(times, now) {
+  let latest3;
+  for (const time2 of times) {
+    if (time2 !== void 0 && now.reached(time2 - CLOCK_TOLERANCE_MS)) latest3 = Math.max(latest3 ?? time2, time2);
   }
-  return latest4;
+  return latest3;
 }
-function stateSince(spec, now) {
-  return latestTime([spec.state_transition_timestamp], now);
+function stateSince({ times }, now) {
+  return notAfter(times.stateSince, now);
+}
+function notAfter(time2, now) {
+  return time2 !== void 0 && now.reached(time2 - CLOCK_TOLERANCE_MS) ? time2 : void 0;
 }
 function deadlineOf(shadow2, policy, now) {
   const limit = limitMs(shadow2.spec, policy);
-  const state2 = stateOf(shadow2);
+  const state2 = shadow2.state;
   const suspendedUntil = state2 === "Away" || state2 === "Proving" ? policy.deadlinesFrom ?? 0 : 0;
-  const since = Math.max(stateSince(shadow2.spec, now) ?? now, suspendedUntil);
+  const since = Math.max(stateSince(shadow2, now) ?? now.ms, suspendedUntil);
   const drainStart = drainingSince(shadow2, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
-function drainingSince({ metadata: metadata12, spec, status }, now) {
-  const { drain } = status ?? {};
-  if (spec.state !== "RebootedIntoUpdate" || drain?.observedGeneration !== metadata12.generation) return void 0;
-  return latestTime([drain?.resumeTime ?? drain?.startTime], now);
+function drainingSince({ metadata: metadata12, spec, status, times }, now) {
+  const { observedGeneration } = status?.drain ?? {};
+  if (spec.state !== "RebootedIntoUpdate" || observedGeneration !== metadata12.generation) return void 0;
+  return notAfter(times.drainSince, now);
 }
 function limitMs({ state: state2, timeoutSeconds: timeoutSeconds2 }, policy) {
   const { monitoring, drainMs, timeouts } = policy;
@@ -4509,14 +4547,14 @@ function timeoutSeconds(state2, { timeouts }) {
   return state2 === "RebootedIntoUpdate" ? timeouts.rebootMs / 1e3 : null;
 }
 function isOverdue(shadow2, policy, now) {
-  return isUnderWay(shadow2) && now >= deadlineOf(shadow2, policy, now);
+  return isUnderWay(shadow2) && now.reached(deadlineOf(shadow2, policy, now));
 }
-function isMisdated(spec, now) {
-  return spec.state_transition_timestamp != null && stateSince(spec, now) === void 0;
+function isMisdated(shadow2, now) {
+  return shadow2.spec.state_transition_timestamp != null && stateSince(shadow2, now) === void 0;
 }
-function idleSince({ metadata: metadata12, spec }, now) {
-  if (isMisdated(spec, now)) return now;
-  return stateSince(spec, now) ?? parseTime(metadata12.creationTimestamp) ?? 0;
+function idleSince(shadow2, now) {
+  if (isMisdated(shadow2, now)) return now.ms;
+  return stateSince(shadow2, now) ?? shadow2.times.createdAt ?? 0;
 }
 function notRespondingAt(shadow2, now) {
   return idleSince(shadow2, now) + IDLE_DEADLINE_MS;
@@ -4524,7 +4562,7 @@ function notRespondingAt(shadow2, now) {
 var TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
 function ownedSince({ metadata: { annotations = {} } }, now) {
   return latestTime(
-    TIMES.map((name) => annotations[name]),
+    TIMES.map((name) => parseTime(annotations[name])),
     now
   );
 }
@@ -4551,14 +4589,14 @@ function mayReboot(node, status) {
   return node.bootID === "" || node.bootID === last.bootID;
 }
 function isAccepted(time2, { rollout: { resumeMs } }, now) {
-  const latest4 = now + CLOCK_TOLERANCE_MS;
-  return resumeMs !== void 0 && resumeMs <= latest4 && (time2 <= resumeMs || time2 > latest4);
+  const isPast = (ms) => now.reached(ms - CLOCK_TOLERANCE_MS);
+  return resumeMs !== void 0 && isPast(resumeMs) && (time2 <= resumeMs || !isPast(time2));
 }
 
 // packages/controller/src/plan/facts/evaluations.ts
 var EVERY_MS = 15e3;
 function failedOf(answers2) {
-  const failed2 = answers2.find(({ latest: latest4 }) => latest4?.passed === false);
+  const failed2 = answers2.find(({ latest: latest3 }) => latest3?.passed === false);
   return failed2?.latest && { probe: failed2.probe, found: failed2.latest.found };
 }
 function problemIn(answers2) {
@@ -4577,8 +4615,8 @@ var Checks = class {
   of(probe) {
     const key2 = keyOf3(probe);
     this.#requested.set(key2, probe);
-    const latest4 = this.view.evaluations.get(key2);
-    return latest4 === void 0 || latest4.passed && this.#isOld(latest4) ? void 0 : latest4;
+    const latest3 = this.view.evaluations.get(key2);
+    return latest3 === void 0 || latest3.passed && this.#isOld(latest3) ? void 0 : latest3;
   }
   /** The probes, each with {@link of}. */
   all(probes) {
@@ -4587,15 +4625,15 @@ var Checks = class {
   /** What must be evaluated now. */
   get due() {
     return [...this.#requested].flatMap(([key2, probe]) => {
-      const latest4 = this.view.evaluations.get(key2);
-      return latest4 === void 0 || this.#isOld(latest4) ? [probe] : [];
+      const latest3 = this.view.evaluations.get(key2);
+      return latest3 === void 0 || this.#isOld(latest3) ? [probe] : [];
     });
   }
   /** When the others must be evaluated again, epoch milliseconds. */
   get times() {
     return [...this.#requested.keys()].flatMap((key2) => {
-      const latest4 = this.view.evaluations.get(key2);
-      return latest4 === void 0 ? [] : [latest4.at + EVERY_MS];
+      const latest3 = this.view.evaluations.get(key2);
+      return latest3 === void 0 ? [] : [latest3.at + EVERY_MS];
     });
   }
   /** The clock may have been set back. */
@@ -4604,10 +4642,10 @@ var Checks = class {
   }
 };
 function probesOf({ health }, phase2) {
-  return health.checks.filter(({ when: when2 }) => when2.includes(phase2)).flatMap((check9) => probeOf(check9) ?? []);
+  return health.checks.filter(({ when: when2 }) => when2.includes(phase2)).flatMap((check8) => probeOf(check8) ?? []);
 }
 function probesNamed({ health }, names) {
-  return health.checks.filter(({ name }) => names.includes(name)).flatMap((check9) => probeOf(check9) ?? []);
+  return health.checks.filter(({ name }) => names.includes(name)).flatMap((check8) => probeOf(check8) ?? []);
 }
 function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
   if (prometheus2 !== void 0) return { check: name, kind: "prometheus", query: prometheus2.query };
@@ -4620,6 +4658,49 @@ function templatesOf({ health, hooks }, quorums2) {
     ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
   );
 }
+
+// packages/controller/src/plan/facts/moment.ts
+var Moment = class {
+  #ms;
+  #until = Infinity;
+  /** @param ms - epoch milliseconds */
+  constructor(ms) {
+    this.#ms = ms;
+  }
+  get ms() {
+    this.#until = this.#ms;
+    return this.#ms;
+  }
+  /** Until when all that was asked is answered as now, epoch milliseconds. */
+  get until() {
+    return this.#until;
+  }
+  /** The answer depends on other nodes: it holds for this plan only. */
+  holdsOnce() {
+    this.#until = this.#ms;
+  }
+  /** @param time - epoch milliseconds */
+  reached(time2) {
+    if (this.#ms >= time2) return true;
+    if (time2 < this.#until) this.#until = time2;
+    return false;
+  }
+};
+var Kept = class {
+  #found = /* @__PURE__ */ new WeakMap();
+  /**
+   * @param of - what the value is made of, besides the time
+   * @param now - epoch milliseconds
+   */
+  of(of, now, find) {
+    const known = this.#found.get(of);
+    if (known !== void 0 && known.from <= now && now < known.until) return known.value;
+    const moment = new Moment(now);
+    const value2 = find(moment);
+    this.#found.set(of, { value: value2, from: now, until: moment.until });
+    return value2;
+  }
+};
 
 // packages/controller/src/plan/facts/failed-nodes.ts
 var WITNESSES = 3;
@@ -4664,7 +4745,7 @@ function reportedFailure(shadow2, node) {
   return witnessed(codeOf(shadow2), shadow2, node);
 }
 function missedDeadline(shadow2, node) {
-  const state2 = stateOf(shadow2);
+  const state2 = shadow2.state;
   if (state2 === "Proving") return witnessed("NotHealthy", shadow2, node);
   const isActivating = shadow2.status?.lastOperation?.operation === "Activate";
   return state2 === "Away" && !isActivating ? witnessed("NotReturned", shadow2, node) : void 0;
@@ -4672,13 +4753,14 @@ function missedDeadline(shadow2, node) {
 function failureAtEnd(shadow2, node, reason2) {
   return reason2 === "CheckFailed" ? witnessed(reason2, shadow2, node) : missedDeadline(shadow2, node);
 }
-function failedNodes({ managedNodes, policy, config, checks: checks3 }, selected2, versions, now) {
+function failedNodes({ managedNodes, policy, config, checks: view }, { selected: selected2, versions, isHealthUnknown, now }) {
   const known = recorded(config?.status?.failedNodes);
-  const current = managedNodes.flatMap((one) => failureOf2(one, known, { policy: one.policy, view: checks3, now }) ?? []);
-  const present = new Map(managedNodes.map((one) => [one.name, one]));
+  const input = { view, isHealthUnknown, now };
+  const current = managedNodes.flatMap((one) => failureOf2(one, known, input) ?? []);
+  const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
-    const isCounted = current.some((other) => isSame(one, other));
+    const isCounted = current.some((other) => isSame3(one, other));
     if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow)) return false;
     return !isLeftBehind(one, versions, selected2) && !(isDeleted(one) && runsEverywhere(one, selected2));
   });
@@ -4688,14 +4770,14 @@ function failedNodes({ managedNodes, policy, config, checks: checks3 }, selected
   });
   return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
 }
-function isSame(a, b) {
+function isSame3(a, b) {
   return a.name === b.name && sameVersion(a.version, b.version);
 }
 function hasSucceeded({ since }, shadow2) {
-  return shadow2 !== void 0 && (success(shadow2)?.at ?? 0) >= since;
+  return shadow2 !== void 0 && (shadow2.updated?.at ?? 0) >= since;
 }
 function wasReplaced({ since }, node) {
-  const createdAt = parseTime(node?.metadata.creationTimestamp);
+  const createdAt = node?.createdAt;
   return createdAt !== void 0 && createdAt > since + CLOCK_TOLERANCE_MS;
 }
 function runsEverywhere({ version: version3 }, selected2) {
@@ -4712,24 +4794,27 @@ function isLeftBehind({ version: version3 }, versions, selected2) {
 function failureOf2(managedNode, known, input) {
   const { name, shadow: shadow2 } = managedNode;
   if (shadow2 === void 0) return void 0;
-  const isCounted = purposeOf(shadow2) === "Update";
+  const isCounted = shadow2.purpose === "Update";
   const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : void 0;
   if (current === void 0) return recordedFailure(name, shadow2);
   const found = { name, version: shadow2.spec.version ?? "", ...current };
-  const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
+  const since = known.find((one) => isSame3(one, found) && one.code === found.code)?.since ?? found.since;
   return { ...found, since };
 }
-function currentFailure({ shadow: shadow2, node }, { policy, view, now }) {
+function currentFailure(pair, input) {
+  const { shadow: shadow2, node, policy } = pair;
+  const { view, now } = input;
   const isReported = answers(shadow2) && shadow2.status?.current_state === "ErrorReset";
-  const reported = isReported ? reportedFailure(shadow2, node) : void 0;
-  if (reported !== void 0) return { code: reported, since: now };
+  const reported2 = isReported ? reportedFailure(shadow2, node) : void 0;
+  if (reported2 !== void 0) return { code: reported2, since: now.ms };
   const isFailed = hasFailedCheck({ shadow: shadow2, policy, checks: { view }, now });
   const checked = isFailed ? witnessed("CheckFailed", shadow2, node) : void 0;
-  if (checked !== void 0) return { code: checked, since: now };
-  return isReported ? void 0 : lateFailure(shadow2, node, policy, now);
+  if (checked !== void 0) return { code: checked, since: now.ms };
+  return isReported ? void 0 : lateFailure(pair, input);
 }
-function lateFailure(shadow2, node, policy, now) {
-  if (policy.isZoneOff === true || !isOverdue(shadow2, policy, now)) return void 0;
+function lateFailure(pair, { isHealthUnknown, now }) {
+  const { shadow: shadow2, node, policy } = pair;
+  if (policy.isZoneOff === true || !isOverdue(shadow2, policy, now) || isHealthUnknown(pair)) return void 0;
   const code = missedDeadline(shadow2, node);
   return code && { code, since: deadlineOf(shadow2, policy, now) };
 }
@@ -4739,8 +4824,9 @@ function hasFailedCheck(input) {
   return progressOf(jobsAfter(input), input).failed !== void 0;
 }
 function recordedFailure(name, { record: { failed: failed2 } }) {
-  const since = parseTime(failed2?.at);
-  return failed2 === void 0 || since === void 0 ? void 0 : { name, version: failed2.version, code: failed2.code, since };
+  if (failed2 === void 0) return void 0;
+  const since = parseTime(failed2.at);
+  return since === void 0 ? void 0 : { name, version: failed2.version, code: failed2.code, since };
 }
 function failedCheckAt({ name, shadow: shadow2, policy, now }) {
   const { version: version3, code, since } = recordedFailure(name, shadow2) ?? {};
@@ -4756,7 +4842,8 @@ function recorded(entries2 = []) {
   });
 }
 function frozenVersions(failed2, { snapshot: { managedNodes, config, policy }, versions, selected: selected2, now }) {
-  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, now));
+  const moment = new Moment(now);
+  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, moment));
   const budget = nodesAtOnce(policy.rollout.failureBudget, selected2.length);
   const releases = new Map([...failed2, ...before].map(({ version: version3 }) => [releaseOf(version3), version3]));
   const frozen2 = [...releases.values()].flatMap((version3) => {
@@ -4785,7 +4872,7 @@ function problemCondition({ conditions: conditions2 }, { health }, before = []) 
   return found && `the Node has the condition ${found}`;
 }
 function problemBefore({ failing, notReadySince }, { health: { podGracePeriodMs } }, now) {
-  const overdue2 = [...notReadySince].filter(([, since]) => now - since >= podGracePeriodMs).map(([name]) => name);
+  const overdue2 = [...notReadySince].filter(([, since]) => now.reached(since + podGracePeriodMs)).map(([name]) => name);
   const unready = overdue2.filter((name) => !failing.includes(name)).toSorted();
   const found = [
     ...failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : [],
@@ -4837,14 +4924,14 @@ function areDaemonSetsReady(input) {
   if (policy.health.daemonSets === "Ignored") return true;
   const { seenAt, podHealth } = drain();
   const before = unreadyBefore(shadow2);
-  const isCurrent = seenAt !== void 0 && seenAt >= (stateSince(shadow2.spec, now) ?? now);
+  const isCurrent = seenAt !== void 0 && seenAt >= (stateSince(shadow2, now) ?? now.ms);
   return isCurrent && podHealth().unready.every((name) => before.includes(name));
 }
 function workloadsOf({ shadow: shadow2, policy, workloads, now }) {
   const evicted = policy.health.workloads === "Required" ? shadow2.record.evictedWorkloads ?? [] : [];
   if (evicted.length === 0) return void 0;
   const found = workloads.notReadyOf(evicted);
-  const isCurrent = found !== void 0 && workloads.asOf >= (stateSince(shadow2.spec, now) ?? now) + 1e3;
+  const isCurrent = found !== void 0 && workloads.asOf >= (stateSince(shadow2, now) ?? now.ms) + 1e3;
   if (!isCurrent) {
     const { problem } = workloads;
     return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
@@ -4853,16 +4940,16 @@ function workloadsOf({ shadow: shadow2, policy, workloads, now }) {
   return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
 }
 function membersAway({ shadow: shadow2, quorums: quorums2, now }) {
-  return quorums2.records.whyNotBack(shadow2, (stateSince(shadow2.spec, now) ?? now) + 1e3);
+  return quorums2.records.whyNotBack(shadow2, (stateSince(shadow2, now) ?? now.ms) + 1e3);
 }
 function queriesOf({ shadow: shadow2, policy, checks: checks3, now }, healthyAt) {
   const { healthyForMs } = policy.monitoring;
-  const since = stateSince(shadow2.spec, now) ?? now;
+  const since = stateSince(shadow2, now) ?? now.ms;
   const found = checks3.all(probesOf(policy, "After"));
   const problem = problemIn(found);
   if (problem !== void 0) return { problem };
   const passed = found.flatMap(
-    ({ latest: latest4 }) => latest4 === void 0 || latest4.at < since + 1e3 ? [] : [latest4.since]
+    ({ latest: latest3 }) => latest3 === void 0 || latest3.at < since + 1e3 ? [] : [latest3.since]
   );
   if (passed.length < found.length) return {};
   return { healthyAt: Math.max(healthyAt, ...passed.map((time2) => time2 + healthyForMs)) };
@@ -4870,32 +4957,34 @@ function queriesOf({ shadow: shadow2, policy, checks: checks3, now }, healthyAt)
 function endOf(input) {
   const { shadow: shadow2, node, policy, now } = input;
   const { deadlinesFrom = 0, health, monitoring } = policy;
-  const start = Math.max(stateSince(shadow2.spec, now) ?? now, deadlinesFrom);
-  const cleared = health.conditions.map((condition2) => parseTime(node.clearedAt[typeOf2(condition2)]) ?? 0);
-  const since = Math.max(start, parseTime(node.readySince) ?? start, ...cleared);
+  const start = Math.max(stateSince(shadow2, now) ?? now.ms, deadlinesFrom);
+  const cleared = health.conditions.map((condition2) => node.clearedAt[typeOf2(condition2)] ?? 0);
+  const since = Math.max(start, node.readySince ?? start, ...cleared);
   const isWithoutPods = health.daemonSets === "Ignored" && health.pods === "Ignored";
   return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
 }
 function podsOf({ shadow: shadow2, policy, drain, now }, start, since) {
   const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
-  const isListed = seenAt !== void 0 && (seenAt >= start || isRecent(seenAt, now));
-  if (!isListed) {
-    return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
-  }
+  const from = problem === void 0 ? start : Infinity;
+  const isListed = seenAt !== void 0 && (seenAt >= from || isRecent(seenAt, now));
+  if (!isListed) return notListed2(problem);
   const health = podHealth();
   const readySince = policy.health.daemonSets === "Required" ? health.readySince : 0;
   const broken = problemOfPods(health, { shadow: shadow2, policy, now });
   const recheckAt = isOverdue(shadow2, policy, now) ? laterAt : seenAt + RECHECK_MS;
-  if (broken !== void 0) return { problem: broken, lookUp: now >= recheckAt, recheckAt };
+  if (broken !== void 0) return { problem: broken, lookUp: now.reached(recheckAt), recheckAt };
   const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
-  return now >= healthyAt && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+  return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+}
+function notListed2(problem) {
+  return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
 }
 function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy: { health, monitoring }, now }) {
   const before = unreadyBefore(shadow2);
   const isNew = (name) => !before.includes(name);
   const daemonSets = health.daemonSets === "Required" ? unready.filter(isNew) : [];
   const controllers = health.pods === "Required" ? failing.filter(isNew) : [];
-  const isRecentlyRestarted = (at2) => now - at2 < Math.max(monitoring.healthyForMs, RECHECK_MS);
+  const isRecentlyRestarted = (at2) => !now.reached(at2 + Math.max(monitoring.healthyForMs, RECHECK_MS));
   const restarted = health.pods === "Ignored" ? [] : [...restarts].filter(([, at2]) => isRecentlyRestarted(at2));
   const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
   const found = [
@@ -4909,7 +4998,7 @@ function unreadyBefore({ record: record7 }) {
   return record7.unreadyBefore ?? [];
 }
 function isRecent(seenAt, now) {
-  return now - seenAt < RECHECK_MS;
+  return !now.reached(seenAt + RECHECK_MS);
 }
 function named(names) {
   const more = names.length > MAX_NAMED3 ? ` and ${names.length - MAX_NAMED3} more` : "";
@@ -4929,7 +5018,141 @@ function lastingProblem({ spec, status }, node) {
   return `the node runs ${running} instead of ${spec.version ?? "the new version"}`;
 }
 
-// packages/controller/src/plan/facts/requested-settings.ts
+// packages/controller/src/plan/facts/settings.ts
+var PROVING_MS = 6e4;
+var CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
+var AT_REST = /* @__PURE__ */ new Set(["Live", "RestartsService"]);
+function wasRebooted({ shadow: shadow2, policy, now }, hash2) {
+  return recordedAt(shadow2.record.settingsRebooted, hash2, policy, now) !== void 0;
+}
+function settingsFacts(input) {
+  const { shadow: shadow2, policy, now } = input;
+  const hash2 = hashOfSettings(policy.settings);
+  const isWanted2 = ownSettings(policy.settings).length > 0;
+  const failed2 = isWanted2 ? failedAt(shadow2, hash2, policy, now) : void 0;
+  const isRebooted = wasRebooted(
+    input,
+    failed2 === void 0 ? hash2 : hashOfSettings(restored(policy, shadow2).settings)
+  );
+  const found = { hash: hash2, isRebooted, ...reportedOf(shadow2) };
+  if (failed2 !== void 0) return { ...found, ...afterFailure(input, hash2, failed2) };
+  if (!isWanted2 && !isAnyLeft(shadow2)) return { ...found, state: "none" };
+  if (!sameSettings(requestedOf(shadow2), policy.settings)) return { ...found, state: "requested" };
+  const isChange = isGranted(shadow2) && !needsMore(shadow2);
+  return isChange ? { ...found, ...changeOf(input, isWanted2) } : { ...found, state: restingState(shadow2) };
+}
+function afterFailure(input, hash2, at2) {
+  return {
+    state: "failed",
+    ...wasRebooted(input, hash2) && { rebootFailedAt: at2 },
+    ...isGranted(input.shadow) && { changesAt: provesAt(input) }
+  };
+}
+function needsMore({ spec, status }) {
+  const { pending: pending2 = [] } = status?.settings ?? {};
+  return pending2.some((one) => AT_REST.has(one.class) && !covers(spec.settings?.allow, one.class));
+}
+function reportedOf({ status }) {
+  const { pending: pending2 = [], conflicts = [], cannotUnset = [], message } = status?.settings ?? {};
+  return { pending: pending2, conflicts, cannotUnset, message };
+}
+function restingState(shadow2) {
+  const { pending: pending2 = [] } = shadow2.status?.settings ?? {};
+  return isOpen(shadow2) || pending2.some((one) => one.class !== "NeedsReboot") ? "classified" : "inForce";
+}
+function isGranted({ spec }) {
+  return (spec.settings?.allow ?? "None") !== "None";
+}
+function isAnyLeft(shadow2) {
+  const { pending: pending2 = [], records = [] } = shadow2.status?.settings ?? {};
+  const recorded2 = records.some(({ key: key2 }) => !UPDATER_SETTINGS.includes(key2));
+  return recorded2 || pending2.length > 0 || ownSettings(requestedOf(shadow2)).length > 0 || isGranted(shadow2);
+}
+function isOpen(shadow2) {
+  const { inFlight, message } = shadow2.status?.settings ?? {};
+  if (inFlight !== void 0) return true;
+  if (message !== void 0) return !isAllSet(shadow2);
+  return !answers(shadow2) && !isApplied(shadow2);
+}
+function isAllSet(shadow2) {
+  const { pending: pending2 = [], conflicts = [] } = shadow2.status?.settings ?? {};
+  const waiting3 = pending2.filter((one) => !AT_REST.has(one.class)).map(({ key: key2 }) => key2);
+  return answers(shadow2) && isApplied(shadow2, [...waiting3, ...conflicts]);
+}
+function isApplied(shadow2, others = []) {
+  const set = requestedOf(shadow2).filter(({ key: key2 }) => !others.includes(key2));
+  return shadow2.status?.settings?.lastApplied?.hash === hashOf(set.map(({ key: key2, value: value2 }) => [key2, value2]));
+}
+function changeOf(input, isWanted2) {
+  const { shadow: shadow2, now } = input;
+  const grantedAt = idleSince(shadow2, now);
+  const [provedAt, failsAt] = [provesAt(input), grantedAt + CHANGE_LIMIT_MS];
+  const failure = isWanted2 ? failureOf3(input, grantedAt) : void 0;
+  if (failure !== void 0) return { state: "changing", failure };
+  if (isProved(input)) return { state: "inForce" };
+  const state2 = isOpen(shadow2) ? "changing" : "proving";
+  if (now.reached(failsAt)) return { state: state2, isLate: true };
+  return { state: state2, changesAt: state2 === "proving" && !now.reached(provedAt) ? provedAt : failsAt };
+}
+function isProved(input) {
+  const { node, shadow: shadow2, now } = input;
+  const isDone = isGranted(shadow2) && !isOpen(shadow2) && !needsMore(shadow2);
+  return isDone && node.ready && now.reached(provesAt(input));
+}
+function provesAt({ node, shadow: shadow2, settingsSince = 0, now }) {
+  return Math.max(idleSince(shadow2, now), settingsSince, node.readySince ?? 0) + PROVING_MS;
+}
+var CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 6e4} min`;
+function failureOf3({ node, shadow: shadow2, now }, grantedAt) {
+  const message = rejectionOf(shadow2);
+  if (message !== void 0) return message;
+  if (hasRebooted(shadow2)) return "the host has rebooted since they were set";
+  if (!now.reached(grantedAt + CHANGE_LIMIT_MS)) return void 0;
+  if (downSince(node) <= grantedAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
+  return isOpen(shadow2) ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : void 0;
+}
+function rejectionOf(shadow2) {
+  return answers(shadow2) && !isAllSet(shadow2) ? shadow2.status?.settings?.message : void 0;
+}
+function hasRebooted({ record: record7, status }) {
+  const bootID2 = record7.settingsBoot;
+  return bootID2 !== void 0 && status?.bootID !== void 0 && status.bootID !== bootID2;
+}
+function downSince({ ready: ready3, readySince }) {
+  return ready3 ? Infinity : readySince ?? 0;
+}
+function isChanging(facts) {
+  return (facts?.state === "changing" || facts?.state === "proving") && facts.isLate !== true;
+}
+function isComplete(facts) {
+  if (facts === void 0 || facts.state === "none") return true;
+  return facts.state === "inForce" && facts.pending.length + facts.conflicts.length === 0;
+}
+function grantable({ state: state2, pending: pending2 }) {
+  const classes = new Set(pending2.map((one) => one.class));
+  if (state2 !== "classified" || classes.has("Refused")) return void 0;
+  if (classes.has("RestartsService")) return "RestartsService";
+  return classes.has("Live") ? "Live" : void 0;
+}
+function needsReboot(facts) {
+  if (facts === void 0) return false;
+  const isDone = facts.state === "inForce" || facts.state === "failed";
+  return isDone && allowedAtReboot(facts) === "NeedsReboot" && !facts.isRebooted;
+}
+function awaitsRestore(facts) {
+  return needsReboot(facts) && facts.rebootFailedAt !== void 0;
+}
+function restoresSettings(shadow2, facts) {
+  return shadow2.purpose === "Settings" && facts?.rebootFailedAt !== void 0;
+}
+function allowedAtReboot({ pending: pending2 }) {
+  const isPending = pending2.some((one) => one.class === "NeedsReboot") && !pending2.some((one) => one.class === "Refused");
+  return isPending ? "NeedsReboot" : "None";
+}
+function covers(allowed, needed) {
+  if (allowed === void 0 || allowed === "None") return false;
+  return SETTING_CLASSES.indexOf(allowed) >= SETTING_CLASSES.indexOf(needed);
+}
 function ownSettings(settings2) {
   return settings2.filter(({ key: key2 }) => !UPDATER_SETTINGS.includes(key2));
 }
@@ -4945,8 +5168,8 @@ function sameSettings(a, b) {
   const texts2 = new Set(b.map(textOf));
   return a.length === b.length && a.every((one) => texts2.has(textOf(one)));
 }
-function textOf({ key: key2, value: value2, secretKeyRef: ref, owner, force = false }) {
-  return JSON.stringify([key2, value2, ref?.name, ref?.key, owner, force]);
+function textOf({ key: key2, value: value2, owner, force = false }) {
+  return JSON.stringify([key2, value2, owner, force]);
 }
 function requestedOf({ spec }) {
   return spec.settings?.leaves ?? [];
@@ -4962,28 +5185,108 @@ function failedAt({ record: record7 }, hash2, policy, now) {
   return recordedAt(record7.settingsFailed, hash2, policy, now);
 }
 function recordedAt(record7, hash2, policy, now) {
-  const at2 = parseTime(record7?.at);
-  return record7?.hash === hash2 && at2 !== void 0 && !isAccepted(at2, policy, now) ? at2 : void 0;
+  if (record7?.hash !== hash2) return void 0;
+  const at2 = parseTime(record7.at);
+  return at2 === void 0 || isAccepted(at2, policy, now) ? void 0 : at2;
+}
+function withoutFailed(policy, shadow2, now) {
+  const { settings: settings2 } = policy;
+  if (ownSettings(settings2).length === 0) return policy;
+  const isFailed = failedAt(shadow2, hashOfSettings(settings2), policy, now) !== void 0;
+  return isFailed ? restored(policy, shadow2) : policy;
+}
+function restored(policy, shadow2) {
+  return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow2)] };
+}
+function provedSettings(failed2, { record: record7 }) {
+  const owner = ownSettings(failed2)[0]?.owner ?? "";
+  const found = (record7.settingsProved ?? []).map(([key2, value2]) => ({ key: key2, value: value2, owner }));
+  return hashOfSettings(found) === hashOfSettings(failed2) ? [] : found;
+}
+var MAX_PROVED_CHARS = 16384;
+function provedNow(shadow2) {
+  const waiting3 = waitingIn(shadow2);
+  const before = shadow2.record.settingsProved ?? [];
+  const proved = ownSettings(requestedOf(shadow2)).map(({ key: key2, value: value2 }) => [key2, value2]);
+  return bounded([...proved.filter(([key2]) => !waiting3.has(key2)), ...before.filter(([key2]) => waiting3.has(key2))]);
+}
+function provedAtGrant(shadow2, settings2) {
+  const waiting3 = waitingIn(shadow2);
+  const before = shadow2.record.settingsProved ?? [];
+  const isLost = ([key2, value2]) => waiting3.has(key2) && settings2.some((one) => one.key === key2 && one.value === value2);
+  return bounded(before.filter((one) => !isLost(one)));
+}
+function provedAtChange(shadow2) {
+  const { records = [] } = shadow2.status?.settings ?? {};
+  const known = new Set([...requestedOf(shadow2), ...records].map(({ key: key2 }) => key2));
+  return bounded((shadow2.record.settingsProved ?? []).filter(([key2]) => known.has(key2)));
+}
+function waitingIn({ status }) {
+  const { pending: pending2 = [], conflicts = [] } = status?.settings ?? {};
+  return /* @__PURE__ */ new Set([...pending2.map(({ key: key2 }) => key2), ...conflicts]);
+}
+function bounded(leaves2) {
+  return leaves2.length === 0 || JSON.stringify(leaves2).length > MAX_PROVED_CHARS ? void 0 : leaves2;
 }
 
-// packages/controller/src/plan/facts/rollback.ts
+// packages/controller/src/plan/facts/attempts.ts
+function unsuccessful(shadow2) {
+  return shadow2.record.unsuccessful ?? 0;
+}
+function withdrawn(shadow2) {
+  return shadow2.record.withdrawn ?? 0;
+}
+function failures(shadow2) {
+  const { crash_count = 0 } = shadow2.status ?? {};
+  return Math.max(unsuccessful(shadow2), crash_count - (isOutdated(shadow2) ? 1 : 0));
+}
+function isOutdated({ status }) {
+  const { lastOperation: last, target_version: offered = "" } = status ?? {};
+  if (last?.state !== "Failed" || last.errorCode !== "VersionNotOffered") return false;
+  return isVersion(offered) && !sameVersion(offered, last.version);
+}
+function attempts({ record: record7 }, version3) {
+  return sameVersion(record7.attempts?.version, version3) ? record7.attempts?.count ?? 0 : 0;
+}
+var MIN_MEASURED = 5;
+var IGNORED_SLOWEST = 2;
+function estimateOf(managedNodes, maintenance) {
+  const measured = managedNodes.flatMap(({ shadow: shadow2 }) => shadow2 === void 0 ? [] : lastUpdateMs(shadow2) ?? []).toSorted((a, b) => a - b);
+  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
+  const measuredMs = measured.length >= MIN_MEASURED ? percentile : void 0;
+  return estimateFor({ measuredMs }, maintenance);
+}
+function estimateFor({ measuredMs }, { updateEstimateMs, marginMs }) {
+  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
+}
+function expectedMs(shadow2, { usualMs }) {
+  const deferredMs = durationMs(shadow2.record.deferredAfterSeconds) ?? 0;
+  return Math.max(usualMs, deferredMs, lastUpdateMs(shadow2) ?? 0);
+}
+function lastUpdateMs(shadow2) {
+  return durationMs(shadow2.record.updateSeconds);
+}
+var LONGEST_MS = 24 * 60 * 6e4;
+function durationMs(seconds) {
+  return seconds === void 0 ? void 0 : Math.min(seconds * 1e3, LONGEST_MS);
+}
 var START_LIMIT_MS = 30 * 6e4;
 function pendingRollback(shadow2, policy, now) {
-  const rollback = rollbackOf(shadow2);
+  const rollback = shadow2.rollback;
   if (rollback === void 0 || rollback.isDone || !isRollbackWanted(shadow2, policy, now)) return void 0;
   return sameVersion(shadow2.status?.current_version, rollback.failed) ? rollback : void 0;
 }
 function isRollbackWanted(shadow2, policy, now) {
-  const { failed: failed2, previous, since = now } = rollbackOf(shadow2) ?? {};
+  const { failed: failed2, previous, since = now.ms } = shadow2.rollback ?? {};
   const { pin } = policy.versions;
   const isPinned = pin !== void 0 && !sameVersion(pin, failed2) && !sameVersion(pin, previous);
   return policy.rollout.rollback === "Automatic" && !isPinned && !isAccepted(since, policy, now);
 }
 function isPrevious(shadow2, version3) {
-  return sameVersion(rollbackOf(shadow2)?.previous, version3);
+  return sameVersion(shadow2.rollback?.previous, version3);
 }
 function currentRollback(shadow2, policy, now) {
-  return purposeOf(shadow2) === "Rollback" ? rollbackOf(shadow2) : pendingRollback(shadow2, policy, now);
+  return shadow2.purpose === "Rollback" ? shadow2.rollback : pendingRollback(shadow2, policy, now);
 }
 function startDeadline({ since }) {
   return since + START_LIMIT_MS;
@@ -4992,7 +5295,7 @@ function previousVersion(shadow2, { rollout }) {
   const { from: previous = "" } = shadow2.record;
   const { spec, status } = shadow2;
   const runsFailed = hasReached(shadow2) && sameVersion(status?.current_version, spec.version);
-  if (rollout.rollback !== "Automatic" || !runsFailed || purposeOf(shadow2) === "Rollback") return void 0;
+  if (rollout.rollback !== "Automatic" || !runsFailed || shadow2.purpose === "Rollback") return void 0;
   return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : void 0;
 }
 function rollbackPolicy(policy, previous) {
@@ -5016,7 +5319,11 @@ var Canaries = class {
     const isClockRight = !isClockWrong(snapshot.clockSkewMs);
     const isPast = ({ since }) => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
     const known = recorded(config?.status?.canaries).filter(isPast);
-    this.#phases = isOff(policy) ? /* @__PURE__ */ new Map() : phasesOf({ selected: selected2, policy, checks: checks3, isClockRight, now }, known);
+    const nodes = selected2.filter(({ node }) => skippedBy(node) === void 0);
+    const parts = isOff(policy) ? [] : nodes.flatMap((pair) => partsOf2(pair, now));
+    const input = { nodes, policy, checks: checks3, isClockRight, known, now };
+    const byRelease = [...Map.groupBy(parts, ({ version: version3 }) => releaseOf(version3))];
+    this.#phases = new Map(byRelease.map(([release3, of]) => [release3, phaseOf(release3, of, input)]));
   }
   /** For the status. */
   get completed() {
@@ -5062,101 +5369,77 @@ function isOff({ rollout: { canary, approval } }) {
 function isCanary({ metadata: { labels = {} } }, { rollout: { canary } }) {
   return canary.nodeSelector === void 0 || selects(canary.nodeSelector, labels);
 }
-function phasesOf(all, known) {
-  const { now } = all;
-  const members2 = /* @__PURE__ */ new Map();
-  const usable = all.selected.filter(({ node }) => skippedBy(node) === void 0);
-  for (const pair of usable) {
-    for (const { version: version3, role } of rolesOf(pair, now)) {
-      const release3 = releaseOf(version3);
-      const of = members2.get(release3) ?? [];
-      of.push({ node: pair.node, policy: pair.policy, role });
-      members2.set(release3, of);
-    }
-  }
-  const input = { ...all, selected: usable };
-  const phases = [...members2].map(([version3, of]) => {
-    const before = known.find((one) => sameVersion(one.version, version3))?.since;
-    return [version3, phaseOf(version3, of, before, input)];
-  });
-  return new Map(phases);
-}
-function rolesOf(pair, now) {
-  const { shadow: shadow2, policy } = pair;
-  const { status, spec } = shadow2;
+function partsOf2(pair, now) {
+  const { status, updated: updated2 } = pair.shadow;
   if (status === void 0) return [];
-  const succeeded2 = successOf(shadow2);
-  const purpose = purposeOf(shadow2);
-  if (purpose === "Rollback" || purpose === "Settings") return succeeded2;
-  if (purpose !== void 0) {
-    return [...succeeded2, { version: spec.version ?? "", role: isOverdue(shadow2, policy, now) ? "late" : "updating" }];
+  const { current_version: version3 } = status;
+  const hasSucceeded2 = sameVersion(updated2?.version, version3) && !isPrevious(pair.shadow, version3);
+  return [...hasSucceeded2 ? [{ pair, version: version3, role: "succeeded" }] : [], ...nextPartOf(pair, status, now)];
+}
+function nextPartOf(pair, { current_version, target_version }, now) {
+  const { shadow: shadow2, policy } = pair;
+  if (shadow2.purpose === "Update") {
+    const role = isOverdue(shadow2, policy, new Moment(now)) ? "late" : "updating";
+    return [{ pair, version: shadow2.spec.version ?? "", role }];
   }
-  const version3 = wantedVersion(status.target_version, policy.versions);
-  const isWanted2 = version3 !== "" && !sameVersion(version3, status.current_version);
-  return isWanted2 ? [...succeeded2, { version: version3, role: "waiting" }] : succeeded2;
+  if (shadow2.purpose !== void 0) return [];
+  const version3 = wantedVersion(target_version, policy.versions);
+  return version3 === "" || sameVersion(version3, current_version) ? [] : [{ pair, version: version3, role: "waiting" }];
 }
-function successOf(shadow2) {
-  const { version: version3 } = success(shadow2) ?? {};
-  const counts = sameVersion(version3, shadow2.status?.current_version) && !isPrevious(shadow2, version3 ?? "");
-  return counts && version3 !== void 0 ? [{ version: version3, role: "succeeded" }] : [];
-}
-function phaseOf(version3, all, before, input) {
-  const { selected: selected2, policy, now } = input;
-  const { canary } = policy.rollout;
-  const members2 = all.filter(({ node }) => isCanary(node, policy));
-  const succeeded2 = members2.filter(({ role }) => role === "succeeded");
-  const updated2 = new Set(succeeded2.map(({ node }) => node));
+function phaseOf(version3, parts, input) {
+  const { nodes, policy, now } = input;
+  const canaries = parts.filter(({ pair }) => isCanary(pair.node, policy));
+  const ofRole = (role) => canaries.flatMap((one) => one.role === role ? one.pair : []);
+  const [succeeded2, updating2] = [ofRole("succeeded"), ofRole("updating")];
+  const updated2 = new Set(succeeded2);
   const mayUpdate = (pair) => !runs(pair, version3) && isWanted(version3, pair.policy.versions);
-  const usable = selected2.filter((pair) => updated2.has(pair.node) || mayUpdate(pair));
+  const usable = nodes.filter((pair) => updated2.has(pair) || mayUpdate(pair));
   const eligible = usable.filter(({ node }) => isCanary(node, policy));
-  const needed = Math.min(eligible.length, nodesAtOnce(canary.nodes, eligible.length));
-  const unhealthy = succeeded2.map((one) => ({ name: one.node.metadata.name, from: healthyFrom(one.node, one.policy) })).filter(({ from = Infinity }) => from > now);
-  const isAwaited = all.some(({ role }) => role !== "succeeded");
-  const areHealthy = needed > 0 && succeeded2.length >= needed && unhealthy.length === 0;
-  const ofRole = (role) => members2.flatMap((one) => one.role === role ? one.node.metadata.name : []);
+  const needed = Math.min(eligible.length, nodesAtOnce(policy.rollout.canary.nodes, eligible.length));
+  const unhealthy = succeeded2.filter((pair) => healthyFrom(pair) > now);
+  const isProved2 = needed > 0 && succeeded2.length >= needed && unhealthy.length === 0;
+  const isAwaited2 = parts.some(({ role }) => role !== "succeeded");
+  const before = input.known.find((one) => sameVersion(one.version, version3))?.since;
   const needsEach = needed >= eligible.length;
+  const known = new Set(canaries.map(({ pair }) => pair));
+  const others = eligible.filter((pair) => !known.has(pair));
   return {
     version: version3,
     needed,
     succeeded: succeeded2.length,
-    updating: ofRole("updating").length,
-    pending: [
-      ...ofRole("late"),
-      ...needsEach ? [...ofRole("updating"), ...ofRole("waiting"), ...withoutRole(eligible, members2)] : []
-    ],
+    updating: updating2.length,
+    pending: [...ofRole("late"), ...needsEach ? [...updating2, ...ofRole("waiting"), ...others] : []].map(nameOf),
     unhealthy: unhealthy.map(({ name }) => name),
     includesAll: needed > 0 && needed >= usable.length,
-    ...soakOf(before, { areHealthy, isAwaited, policies: new Set(succeeded2.map((one) => one.policy)) }, input),
-    healthyTimes: unhealthy.map(({ from }) => from)
+    ...soakOf(before, isProved2 ? succeeded2 : void 0, isAwaited2, input),
+    healthyTimes: unhealthy.map(healthyFrom).filter((from) => from < Infinity)
   };
 }
-function withoutRole(eligible, members2) {
-  const known = new Set(members2.map(({ node }) => node));
-  return eligible.filter(({ node }) => !known.has(node)).map((pair) => `${pair.name}${whyNotOffered(pair)}`);
-}
-function whyNotOffered({ node, shadow: shadow2, policy }) {
+function nameOf({ name, node, shadow: shadow2, policy }) {
   const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
   const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
-  if (purposeOf(shadow2) !== void 0 || isOffered) return "";
-  return isDown(node) ? " (not Ready)" : " (not offered it)";
+  if (shadow2.purpose !== void 0 || isOffered) return name;
+  return `${name} ${isDown(node) ? "(not Ready)" : "(not offered it)"}`;
 }
-function soakOf(before, { areHealthy, isAwaited, policies }, { policy, checks: checks3, isClockRight, now }) {
-  if (before !== void 0 && now >= before + policy.rollout.soakMs) return { since: before, failedCheck: void 0 };
-  if (!areHealthy || before === void 0 && !isAwaited) return { since: void 0, failedCheck: void 0 };
+function soakOf(before, proved, isAwaited2, { policy, checks: checks3, isClockRight, now }) {
+  const none = { since: void 0, failedCheck: void 0 };
+  if (before !== void 0 && now >= before + policy.rollout.soakMs) return { ...none, since: before };
+  if (proved === void 0 || before === void 0 && !isAwaited2) return none;
+  const policies = new Set(proved.map((one) => one.policy));
   const found = checks3.all([...policies].flatMap((one) => probesOf(one, "After")));
   const failedCheck = problemIn(found);
-  if (failedCheck !== void 0) return { since: void 0, failedCheck };
-  const isKnown2 = found.every(({ latest: latest4 }) => latest4 !== void 0);
-  return { since: before ?? (isKnown2 && isClockRight ? now : void 0), failedCheck: void 0 };
+  if (failedCheck !== void 0) return { ...none, failedCheck };
+  const isKnown2 = found.every(({ latest: latest3 }) => latest3 !== void 0);
+  return { ...none, since: before ?? (isKnown2 && isClockRight ? now : void 0) };
 }
 function runs({ shadow: shadow2, policy }, version3) {
   const running = shadow2.status?.current_version;
   return running === void 0 || isAtOrBeyond(running, version3, policy.versions);
 }
-function healthyFrom(node, policy) {
+function healthyFrom({ node, policy }) {
   const hasProblem = policy.health.unhealthyNodes === "Wait" && problemCondition(node, policy) !== void 0;
-  if (isDown(node) || hasProblem) return void 0;
-  return (parseTime(node.readySince) ?? 0) + policy.monitoring.healthyForMs;
+  if (isDown(node) || hasProblem) return Infinity;
+  return (node.readySince ?? 0) + policy.monitoring.healthyForMs;
 }
 function describe4(phase2, hasSelector) {
   const { version: version3, needed, succeeded: succeeded2, pending: pending2, unhealthy, failedCheck } = phase2;
@@ -5311,8 +5594,6 @@ function canStay({ node, shadow: shadow2 }) {
 function byProgress(a, b) {
   return Number(hasReached(a.shadow)) - Number(hasReached(b.shadow)) || (a.name < b.name ? 1 : -1);
 }
-
-// packages/controller/src/plan/control-plane.ts
 var ControlPlane = class {
   #nodes;
   /** Names of those that hold an update slot, those that start in this plan included. */
@@ -5358,7 +5639,7 @@ function blocked(why) {
   return { reason: "WaitingForControlPlane", message };
 }
 function isDisrupted({ shadow: shadow2 }) {
-  return shadow2 !== void 0 && STATES[stateOf(shadow2)].isDisrupted;
+  return shadow2 !== void 0 && STATES[shadow2.state].isDisrupted;
 }
 
 // packages/shared/src/drain/preflight.ts
@@ -5444,7 +5725,7 @@ function whyClosed(pod, budget) {
 }
 
 // packages/controller/src/plan/facts/workloads.ts
-var COUNTS_MS = 15e3;
+var COUNTS_MS2 = 15e3;
 var MAX_PAUSE_MS = 6e5;
 var Workloads = class {
   #known;
@@ -5473,7 +5754,7 @@ var Workloads = class {
   /** True when the list is recent enough to let a node start. The clock may have been set back. */
   get counts() {
     const { seenAt } = this.#known;
-    return seenAt !== void 0 && this.#now - seenAt <= COUNTS_MS && seenAt <= this.#now;
+    return seenAt !== void 0 && this.#now - seenAt <= COUNTS_MS2 && seenAt <= this.#now;
   }
   /** When the list began that `pods` has, epoch milliseconds. */
   get asOf() {
@@ -5495,10 +5776,10 @@ var Workloads = class {
   belowDesired({ metadata: { name } }) {
     const pods = this.pods;
     if (pods === void 0) return void 0;
-    const { byNode, unready, leaving } = indexOf(pods);
+    const { byNode: byNode2, unready, leaving } = indexOf(pods);
     const others = [...this.#draining].filter((node) => node !== name);
     const isLeft = (controller) => others.some((node) => leaving.get(node)?.has(controller) === true);
-    return [...byNode.get(name) ?? []].filter((one) => unready.has(one) || isLeft(one)).toSorted();
+    return [...byNode2.get(name) ?? []].filter((one) => unready.has(one) || isLeft(one)).toSorted();
   }
   /** Of these, those with a pod that is scheduled and not Ready; undefined: the pods were not listed yet. */
   notReadyOf(controllers) {
@@ -5512,19 +5793,19 @@ var indexes = /* @__PURE__ */ new WeakMap();
 function indexOf(pods) {
   const known = indexes.get(pods);
   if (known !== void 0) return known;
-  const [byNode, leaving] = [/* @__PURE__ */ new Map(), /* @__PURE__ */ new Map()];
+  const [byNode2, leaving] = [/* @__PURE__ */ new Map(), /* @__PURE__ */ new Map()];
   const unready = /* @__PURE__ */ new Map();
   for (const pod of pods) {
     if (!isWorkload(pod.controller)) continue;
     if (leaves(pod)) add(leaving, pod);
-    if (isEvicted(pod)) add(byNode, pod);
+    if (isEvicted(pod)) add(byNode2, pod);
     if (!isMissed(pod)) continue;
     unready.set(
       pod.controller,
       pod.node === "" && unready.get(pod.controller) !== "scheduled" ? "waiting" : "scheduled"
     );
   }
-  const index = { byNode, leaving, unready };
+  const index = { byNode: byNode2, leaving, unready };
   indexes.set(pods, index);
   return index;
 }
@@ -5548,6 +5829,7 @@ function leaves({ mirror, daemonSet, drainPolicy }) {
 }
 
 // packages/controller/src/plan/facts/drainability.ts
+var MAX_LOOK_UPS = 10;
 var FRESH_MS = 1e4;
 var RECHECK_MS2 = 6e4;
 var RECHECK_EACH_MS = 100;
@@ -5572,7 +5854,7 @@ var Drains = class {
     const { seenAt, problem } = known;
     if (seenAt === void 0 || seenAt > this.#now) return { ...UNKNOWN, problem };
     return {
-      ...check8(known, budgets, { drain, podGracePeriodMs: health.podGracePeriodMs, mayForce, now: seenAt }),
+      ...check7(known, budgets, { drain, podGracePeriodMs: health.podGracePeriodMs, mayForce, now: seenAt }),
       fresh: this.#now - seenAt <= FRESH_MS,
       recheckAt: seenAt + RECHECK_MS2 + RECHECK_EACH_MS * pods.size,
       problem,
@@ -5615,15 +5897,13 @@ function healthOf(pods, { ignoredNamespaces, trustedNamespaces, ownNamespace }) 
     staying.filter(({ healthIgnored }) => !healthIgnored),
     { orphaned: /* @__PURE__ */ new Set() }
   ).filter(({ finished }) => !finished);
-  const times = daemons.flatMap(({ ready: ready3, readyChanged }) => ready3 ? parseTime(readyChanged) ?? [] : []);
+  const times = daemons.flatMap(({ ready: ready3, readyChanged }) => ready3 ? readyChanged ?? [] : []);
   return {
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
-    restarts: latest(others.map(({ controller, restartedAt }) => [controller, parseTime(restartedAt)])),
-    notReadySince: earliest(
-      unreadyOf(counted).map(({ controller, readyChanged }) => [controller, parseTime(readyChanged)])
-    ),
+    restarts: latest(others.map(({ controller, restartedAt }) => [controller, restartedAt])),
+    notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload))
   };
 }
@@ -5647,7 +5927,7 @@ function inOrder(names) {
   return [...new Set(names)].toSorted();
 }
 var checks2 = /* @__PURE__ */ new WeakMap();
-function check8({ pods, namespaces }, budgets, input) {
+function check7({ pods, namespaces }, budgets, input) {
   const known = checks2.get(pods);
   const isChecked = known?.settings === input.drain;
   if (isChecked && isUnchanged(known.budgets, budgets)) return known.result;
@@ -5684,61 +5964,23 @@ function describeBlocks(blocks) {
   const more = blocks.length > MAX_NAMED5 ? [`${blocks.length - MAX_NAMED5} more`] : [];
   return [...named3, ...more].join("; ");
 }
-
-// packages/controller/src/plan/facts/quorum-lists.ts
-var COUNTS_MS2 = 15e3;
-var MAX_WAIT_MS = 6e5;
-var QuorumLists = class {
-  #view;
-  #nodes;
-  #now;
-  #requested = /* @__PURE__ */ new Map();
-  #members = /* @__PURE__ */ new Map();
-  constructor(view, nodes, now) {
-    this.#view = view;
-    this.#nodes = nodes;
-    this.#now = now;
-  }
-  /** By the latest list. */
-  membersOf(quorum2) {
-    const known = this.#members.get(quorum2);
-    const members2 = known ?? membersAmong(quorum2, this.known(quorum2)?.pods ?? [], this.#nodes);
-    this.#members.set(quorum2, members2);
-    return members2;
-  }
-  /** The latest list, which is needed. */
-  request(quorum2) {
-    const key2 = membersKey(quorum2);
-    this.#requested.set(key2, quorum2);
-    return this.#view.get(key2);
-  }
-  /** The same of a set whose list is not needed therefore. */
-  known(quorum2) {
-    return this.#view.get(membersKey(quorum2));
-  }
-  /** True for a list that lets a node go. The clock may have been set back. */
-  counts(list2) {
-    const { asOf, problem } = list2 ?? {};
-    return problem === void 0 && asOf !== void 0 && this.#now - asOf <= COUNTS_MS2 && asOf <= this.#now;
-  }
-  /** What to do with the lists. */
-  get wanted() {
-    const list2 = [...this.#requested].flatMap(([key2, quorum2]) => {
-      const { nextAt = 0 } = this.#view.get(key2) ?? {};
-      const isDue = this.#now >= nextAt || nextAt - this.#now > MAX_WAIT_MS;
-      return isDue ? [{ ...quorum2, staticOn: this.#nodesWithStatic(quorum2) }] : [];
-    });
-    return { list: list2, keep: new Set(this.#requested.keys()) };
-  }
-  /** When members must be listed again, epoch milliseconds. */
-  get times() {
-    return [...this.#requested.keys()].flatMap((key2) => this.#view.get(key2)?.nextAt ?? []);
-  }
-  #nodesWithStatic(quorum2) {
-    if (quorum2.nodeSelector === void 0) return [];
-    return [...this.#nodes.values()].filter((node) => countsStaticPods(quorum2, node)).map((one) => one.metadata.name);
-  }
-};
+var WAITS = { baseMs: 60 * 6e4, capMs: 24 * 60 * 6e4 };
+function oneMoreBlockedDrain({ record: record7 }, at2) {
+  return { count: (record7.blockedDrains?.count ?? 0) + 1, at: at2 };
+}
+function nextTryAt({ record: record7 }, now) {
+  const { count: count2 = 0, at: time2 } = record7.blockedDrains ?? {};
+  const at2 = parseTime(time2);
+  if (at2 === void 0 || count2 === 0 || at2 > now + CLOCK_TOLERANCE_MS) return 0;
+  return at2 + delayAfter(count2, WAITS);
+}
+function isTrying(shadow2) {
+  const { blockedDrains, startedAt } = shadow2.record;
+  return isUnderWay(shadow2) && blockedDrains !== void 0 && blockedDrains.at === startedAt;
+}
+function mayBeDrained(drainable, shadow2) {
+  return isDrainable(drainable) || drainable.fresh && drainable.mayOpen && isTrying(shadow2);
+}
 
 // packages/controller/src/plan/facts/quorums.ts
 function shownCount({ name, members: members2, ready: ready3, message }) {
@@ -5750,8 +5992,8 @@ function shownCount({ name, members: members2, ready: ready3, message }) {
   };
 }
 function isSameCount(found, last) {
-  const isSame2 = last.name === found.name && last.members === found.members && last.ready === found.ready;
-  return isSame2 && last.message === found.message;
+  const isSame4 = last.name === found.name && last.members === found.members && last.ready === found.ready;
+  return isSame4 && last.message === found.message;
 }
 var Quorums = class {
   #quorums;
@@ -5842,8 +6084,8 @@ var Quorums = class {
   checksFor(asked) {
     return this.#quorums.filter((quorum2) => quorum2.checks.length > 0 && this.#mayHave(quorum2, asked)).flatMap((quorum2) => {
       const own2 = this.#lists.membersOf(quorum2).filter(({ node }) => node === asked.node.metadata.name);
-      return quorum2.checks.map((check9) => ({
-        check: check9,
+      return quorum2.checks.map((check8) => ({
+        check: check8,
         who: `The quorum ${quorum2.name}: ${whoIs(asked.node.metadata.name, own2)}`
       }));
     });
@@ -5921,192 +6163,12 @@ function isUnsettled({ node, shadow: shadow2 }) {
   return node !== void 0 && skippedBy(node) === void 0 && shadow2 !== void 0 && !isSettled(shadow2);
 }
 
-// packages/controller/src/plan/facts/proved-settings.ts
-function withoutFailed(policy, shadow2, now) {
-  const { settings: settings2 } = policy;
-  if (ownSettings(settings2).length === 0) return policy;
-  const isFailed = failedAt(shadow2, hashOfSettings(settings2), policy, now) !== void 0;
-  return isFailed ? restored(policy, shadow2) : policy;
-}
-function restored(policy, shadow2) {
-  return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow2)] };
-}
-function provedSettings(failed2, { record: record7 }) {
-  const owner = ownSettings(failed2)[0]?.owner ?? "";
-  const found = (record7.settingsProved ?? []).map(([key2, value2]) => {
-    const ref = failed2.find((one) => one.key === key2 && one.value === value2)?.secretKeyRef;
-    return { key: key2, value: value2, ...ref !== void 0 && { secretKeyRef: ref }, owner };
-  });
-  return hashOfSettings(found) === hashOfSettings(failed2) ? [] : found;
-}
-var MAX_PROVED_CHARS = 16384;
-function provedNow(shadow2) {
-  const waiting3 = waitingIn(shadow2);
-  const before = shadow2.record.settingsProved ?? [];
-  const proved = ownSettings(requestedOf(shadow2)).map(({ key: key2, value: value2 }) => [key2, value2]);
-  return bounded([...proved.filter(([key2]) => !waiting3.has(key2)), ...before.filter(([key2]) => waiting3.has(key2))]);
-}
-function provedAtGrant(shadow2, settings2) {
-  const waiting3 = waitingIn(shadow2);
-  const before = shadow2.record.settingsProved ?? [];
-  const isLost = ([key2, value2]) => waiting3.has(key2) && settings2.some((one) => one.key === key2 && one.value === value2);
-  return bounded(before.filter((one) => !isLost(one)));
-}
-function provedAtChange(shadow2) {
-  const { records = [] } = shadow2.status?.settings ?? {};
-  const known = new Set([...requestedOf(shadow2), ...records].map(({ key: key2 }) => key2));
-  return bounded((shadow2.record.settingsProved ?? []).filter(([key2]) => known.has(key2)));
-}
-function waitingIn({ status }) {
-  const { pending: pending2 = [], conflicts = [] } = status?.settings ?? {};
-  return /* @__PURE__ */ new Set([...pending2.map(({ key: key2 }) => key2), ...conflicts]);
-}
-function bounded(leaves2) {
-  return leaves2.length === 0 || JSON.stringify(leaves2).length > MAX_PROVED_CHARS ? void 0 : leaves2;
-}
-
-// packages/controller/src/plan/facts/settings.ts
-var PROVING_MS = 6e4;
-var CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
-var AT_REST = /* @__PURE__ */ new Set(["Live", "RestartsService"]);
-function wasRebooted({ shadow: shadow2, policy, now }, hash2) {
-  return recordedAt(shadow2.record.settingsRebooted, hash2, policy, now) !== void 0;
-}
-function settingsFacts(input) {
-  const { shadow: shadow2, policy, now } = input;
-  const hash2 = hashOfSettings(policy.settings);
-  const isWanted2 = ownSettings(policy.settings).length > 0;
-  const failed2 = isWanted2 ? failedAt(shadow2, hash2, policy, now) : void 0;
-  const isRebooted = wasRebooted(
-    input,
-    failed2 === void 0 ? hash2 : hashOfSettings(restored(policy, shadow2).settings)
-  );
-  const found = { hash: hash2, isRebooted, ...reportedOf(shadow2) };
-  if (failed2 !== void 0) return { ...found, ...afterFailure(input, hash2, failed2) };
-  if (!isWanted2 && !isAnyLeft(shadow2)) return { ...found, state: "none" };
-  if (!sameSettings(requestedOf(shadow2), policy.settings)) return { ...found, state: "requested" };
-  const isChange = isGranted(shadow2) && !needsMore(shadow2);
-  return isChange ? { ...found, ...changeOf(input, isWanted2) } : { ...found, state: restingState(shadow2) };
-}
-function afterFailure(input, hash2, at2) {
-  return {
-    state: "failed",
-    ...wasRebooted(input, hash2) && { rebootFailedAt: at2 },
-    ...isGranted(input.shadow) && { changesAt: provesAt(input) }
-  };
-}
-function needsMore({ spec, status }) {
-  const { pending: pending2 = [] } = status?.settings ?? {};
-  return pending2.some((one) => AT_REST.has(one.class) && !covers(spec.settings?.allow, one.class));
-}
-function reportedOf({ status }) {
-  const { pending: pending2 = [], conflicts = [], cannotUnset = [], message } = status?.settings ?? {};
-  return { pending: pending2, conflicts, cannotUnset, message };
-}
-function restingState(shadow2) {
-  const { pending: pending2 = [] } = shadow2.status?.settings ?? {};
-  return isOpen(shadow2) || pending2.some((one) => one.class !== "NeedsReboot") ? "classified" : "inForce";
-}
-function isGranted({ spec }) {
-  return (spec.settings?.allow ?? "None") !== "None";
-}
-function isAnyLeft(shadow2) {
-  const { pending: pending2 = [], records = [] } = shadow2.status?.settings ?? {};
-  const recorded2 = records.some(({ key: key2 }) => !UPDATER_SETTINGS.includes(key2));
-  return recorded2 || pending2.length > 0 || ownSettings(requestedOf(shadow2)).length > 0 || isGranted(shadow2);
-}
-function isOpen(shadow2) {
-  const { inFlight, message } = shadow2.status?.settings ?? {};
-  if (inFlight !== void 0) return true;
-  if (message !== void 0) return !isAllSet(shadow2);
-  return !answers(shadow2) && !isApplied(shadow2);
-}
-function isAllSet(shadow2) {
-  const { pending: pending2 = [], conflicts = [] } = shadow2.status?.settings ?? {};
-  const waiting3 = pending2.filter((one) => !AT_REST.has(one.class)).map(({ key: key2 }) => key2);
-  return answers(shadow2) && isApplied(shadow2, [...waiting3, ...conflicts]);
-}
-function isApplied(shadow2, others = []) {
-  const set = requestedOf(shadow2).filter(({ key: key2 }) => !others.includes(key2));
-  return shadow2.status?.settings?.lastApplied?.hash === hashOf(set.map(({ key: key2, value: value2 }) => [key2, value2]));
-}
-function changeOf(input, isWanted2) {
-  const { shadow: shadow2, now } = input;
-  const grantedAt = idleSince(shadow2, now);
-  const [provedAt, failsAt] = [provesAt(input), grantedAt + CHANGE_LIMIT_MS];
-  const failure = isWanted2 ? failureOf3(input, grantedAt) : void 0;
-  if (failure !== void 0) return { state: "changing", failure };
-  if (isProved(input)) return { state: "inForce" };
-  const state2 = isOpen(shadow2) ? "changing" : "proving";
-  if (now >= failsAt) return { state: state2, isLate: true };
-  return { state: state2, changesAt: state2 === "proving" && now < provedAt ? provedAt : failsAt };
-}
-function isProved(input) {
-  const { node, shadow: shadow2, now } = input;
-  const isDone = isGranted(shadow2) && !isOpen(shadow2) && !needsMore(shadow2);
-  return isDone && node.ready && now >= provesAt(input);
-}
-function provesAt({ node, shadow: shadow2, settingsSince = 0, now }) {
-  return Math.max(idleSince(shadow2, now), settingsSince, parseTime(node.readySince) ?? 0) + PROVING_MS;
-}
-var CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 6e4} min`;
-function failureOf3({ node, shadow: shadow2, now }, grantedAt) {
-  const message = rejectionOf(shadow2);
-  if (message !== void 0) return message;
-  if (hasRebooted(shadow2)) return "the host has rebooted since they were set";
-  if (now < grantedAt + CHANGE_LIMIT_MS) return void 0;
-  if (downSince(node) <= grantedAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
-  return isOpen(shadow2) ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : void 0;
-}
-function rejectionOf(shadow2) {
-  return answers(shadow2) && !isAllSet(shadow2) ? shadow2.status?.settings?.message : void 0;
-}
-function hasRebooted({ record: record7, status }) {
-  const bootID2 = record7.settingsBoot;
-  return bootID2 !== void 0 && status?.bootID !== void 0 && status.bootID !== bootID2;
-}
-function downSince({ ready: ready3, readySince }) {
-  return ready3 ? Infinity : parseTime(readySince) ?? 0;
-}
-function isChanging(facts) {
-  return (facts?.state === "changing" || facts?.state === "proving") && facts.isLate !== true;
-}
-function isComplete(facts) {
-  if (facts === void 0 || facts.state === "none") return true;
-  return facts.state === "inForce" && facts.pending.length + facts.conflicts.length === 0;
-}
-function grantable({ state: state2, pending: pending2 }) {
-  const classes = new Set(pending2.map((one) => one.class));
-  if (state2 !== "classified" || classes.has("Refused")) return void 0;
-  if (classes.has("RestartsService")) return "RestartsService";
-  return classes.has("Live") ? "Live" : void 0;
-}
-function needsReboot(facts) {
-  if (facts === void 0) return false;
-  const isDone = facts.state === "inForce" || facts.state === "failed";
-  return isDone && allowedAtReboot(facts) === "NeedsReboot" && !facts.isRebooted;
-}
-function awaitsRestore(facts) {
-  return needsReboot(facts) && facts.rebootFailedAt !== void 0;
-}
-function restoresSettings(shadow2, facts) {
-  return purposeOf(shadow2) === "Settings" && facts?.rebootFailedAt !== void 0;
-}
-function allowedAtReboot({ pending: pending2 }) {
-  const isPending = pending2.some((one) => one.class === "NeedsReboot") && !pending2.some((one) => one.class === "Refused");
-  return isPending ? "NeedsReboot" : "None";
-}
-function covers(allowed, needed) {
-  if (allowed === void 0 || allowed === "None") return false;
-  return SETTING_CLASSES.indexOf(allowed) >= SETTING_CLASSES.indexOf(needed);
-}
-
 // packages/controller/src/plan/facts/slots.ts
-function slotOf(managedNode, { checks: view }, now) {
+function slotOf(managedNode, now) {
   const { node, policy } = managedNode;
   if (node === void 0) return void 0;
-  const slot = isPair(managedNode) ? slotOfPair(managedNode, now) ?? slotOfHooks({ ...managedNode, checks: { view }, now }) : slotWithoutRecord({ ...managedNode, shadow: void 0 }, node);
-  if (slot === void 0 || now < slot.deadline) return slot;
+  const slot = isPair(managedNode) ? slotOfPair(managedNode, now) ?? slotOfHooks(managedNode, now) : slotWithoutRecord({ ...managedNode, shadow: void 0 }, node);
+  if (slot === void 0 || !now.reached(slot.deadline)) return slot;
   return slot.expires || isAccepted(slot.deadline, policy, now) ? void 0 : slot;
 }
 function slotOfPair(pair, now) {
@@ -6128,11 +6190,11 @@ function slotOfSettings({ shadow: shadow2 }, facts) {
 var TAINT_PROVING_MS = 6e4;
 function slotOfTaints({ evictedSince = -Infinity }, now) {
   const deadline = evictedSince + TAINT_PROVING_MS;
-  return now < deadline ? { deadline, expires: true } : void 0;
+  return now.reached(deadline) ? void 0 : { deadline, expires: true };
 }
-function slotOfHooks(input) {
-  const { shadow: shadow2, policy, now } = input;
-  if (!hasHooksLeft(input)) return void 0;
+function slotOfHooks(pair, now) {
+  const { shadow: shadow2, policy } = pair;
+  if (!hasHooksLeft(pair)) return void 0;
   return { deadline: notRespondingAt(shadow2, now) + msOfHooksAfter(policy), expires: true };
 }
 function slotAfterReboot(pair, now) {
@@ -6147,7 +6209,7 @@ function slotAfterReboot(pair, now) {
 function slotWithoutRecord({ shadow: shadow2, missingSince, former: former2, policy }, node) {
   const lastsMs = msWithoutRecord(shadow2, node, policy);
   if (lastsMs === void 0) return void 0;
-  const since = shadow2 === void 0 ? missingSince : parseTime(shadow2.metadata.creationTimestamp) ?? 0;
+  const since = shadow2 === void 0 ? missingSince : shadow2.times.createdAt ?? 0;
   return { deadline: Math.min(since + lastsMs, former2?.slotUntil ?? Infinity), expires: true };
 }
 function msWithoutRecord(shadow2, node, policy) {
@@ -6168,22 +6230,30 @@ function awaitsAgent({ status }) {
 
 // packages/controller/src/plan/facts/versions.ts
 var MIN_NODES = 2;
+function countOf3(counts, version3) {
+  const known = counts.get(version3) ?? { running: 0, offered: 0 };
+  counts.set(version3, known);
+  return known;
+}
 function versionsOf(nodes) {
-  const counts = /* @__PURE__ */ new Map();
-  const add2 = (version3, what) => {
-    const release3 = releaseOf(version3);
-    const count2 = counts.get(release3) ?? { version: version3, running: 0, offered: 0 };
-    count2[what] += 1;
-    counts.set(release3, count2);
-  };
-  const statuses = nodes.flatMap(({ shadow: shadow2 }) => shadow2?.status ?? []);
-  for (const { current_version: running, target_version: offered } of statuses) {
+  const texts2 = /* @__PURE__ */ new Map();
+  let reports2 = 0;
+  for (const { shadow: shadow2 } of nodes) {
+    if (shadow2?.status === void 0) continue;
+    reports2 += 1;
+    const { current_version: running, target_version: offered } = shadow2.status;
     if (running === "") continue;
-    add2(running, "running");
-    if (offered !== "" && !sameVersion(offered, running)) add2(offered, "offered");
+    countOf3(texts2, running).running += 1;
+    if (offered !== "" && offered !== running && !sameVersion(offered, running)) countOf3(texts2, offered).offered += 1;
   }
-  const enough = Math.min(MIN_NODES, statuses.length);
-  return [...counts.values()].map((count2) => ({ ...count2, hasAge: count2.running + count2.offered >= enough }));
+  const releases = /* @__PURE__ */ new Map();
+  const enough = Math.min(MIN_NODES, reports2);
+  for (const [text6, count2] of texts2) {
+    const { version: version3, ...before } = releases.get(releaseOf(text6)) ?? { version: text6, running: 0, offered: 0 };
+    const sum = { running: before.running + count2.running, offered: before.offered + count2.offered };
+    releases.set(releaseOf(text6), { version: version3, ...sum, hasAge: sum.running + sum.offered >= enough });
+  }
+  return [...releases.values()];
 }
 function agesSince(version3, counts, known, now) {
   if (!counts.some((one) => one.hasAge && sameVersion(one.version, version3))) return void 0;
@@ -6257,79 +6327,80 @@ var GroupOrder = class {
   #doneSince(members2, version3) {
     const known = (at2) => at2 === void 0 || at2 > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at2];
     const successes = members2.flatMap(({ shadow: shadow2, policy }) => {
-      const last = shadow2 === void 0 ? void 0 : success(shadow2);
+      const last = shadow2 === void 0 ? void 0 : shadow2.updated;
       return last !== void 0 && isAtOrBeyond(last.version, version3, policy.versions) ? known(last.at) : [];
     });
     if (successes.length > 0) return Math.max(...successes);
-    const joins = members2.flatMap(({ node }) => known(parseTime(node?.metadata.creationTimestamp)));
+    const joins = members2.flatMap(({ node }) => known(node?.createdAt));
     return joins.length > 0 ? Math.min(...joins) : 0;
   }
 };
 
 // packages/controller/src/plan/settings-rollouts.ts
 var SettingsRollouts = class {
-  #settings;
-  #rollouts;
-  constructor(managedNodes, settings2, now) {
-    const all = managedNodes.flatMap((managedNode) => {
+  /** By the name of each of its nodes. */
+  #rollouts = /* @__PURE__ */ new Map();
+  constructor({ managedNodes, policy }, settings2, now) {
+    const members2 = managedNodes.flatMap((managedNode) => {
       const facts = settings2.get(managedNode.name);
       return facts === void 0 ? [] : [{ managedNode, facts }];
     });
-    const byKey = Map.groupBy(all, ({ managedNode, facts }) => keyOf4(managedNode, facts));
-    this.#settings = settings2;
-    this.#rollouts = new Map([...byKey].map(([key2, nodes]) => [key2, rolloutOf(nodes, now)]));
+    if (!areConcerned(members2)) return;
+    for (const nodes of [...Map.groupBy(members2, keyOf4).values()].filter(areConcerned)) {
+      const rollout = rolloutOf(nodes, policy, now);
+      for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
+    }
   }
-  /** Returns why a node at rest may not change its settings yet. */
-  whyNotChanged(node) {
-    const rollout = this.#of(node);
-    if (rollout === void 0) return void 0;
-    return tooManyFailed(node, rollout) ?? (rollout.isProved || rollout.changing === 0 ? void 0 : FIRST);
-  }
-  /** Returns why a node may not be rebooted for its settings yet. */
-  whyNotRebooted(node) {
+  /** Returns why a node may not get its settings yet. */
+  check(node, way) {
     const rollout = this.#triedBy(node);
     if (rollout === void 0) return void 0;
-    return tooManyFailed(node, rollout) ?? (rollout.isBooted || rollout.rebooting === 0 ? void 0 : FIRST);
+    const message = `The settings failed on ${rollout.failures} nodes of the group`;
+    if (rollout.isStopped) return { reason: "HostSettingsNotApplied", message };
+    return rollout.left[way] > 0 ? void 0 : FIRST;
   }
   /** True when not even an update may bring the settings. */
   areStopped(node) {
-    const rollout = this.#triedBy(node);
-    if (rollout === void 0) return false;
-    const isTrial = !rollout.isBooted && rollout.failed.length + rollout.late > 0;
-    return isTrial || tooManyFailed(node, rollout) !== void 0;
+    const { isStopped = false, failures: failures2 = 0, left } = this.#triedBy(node) ?? {};
+    return isStopped || failures2 > 0 && left?.InReboot !== Infinity;
   }
-  changes(node) {
-    const rollout = this.#of(node);
-    if (rollout !== void 0) rollout.changing += 1;
+  /** Counts a node that gets them. */
+  reserve({ name }, way) {
+    const rollout = this.#rollouts.get(name);
+    if (rollout !== void 0) rollout.left[way] -= 1;
   }
-  reboots(node) {
-    const rollout = this.#of(node);
-    if (rollout !== void 0) rollout.rebooting += 1;
-  }
-  /** Undefined also for a node that gets back what was before, which has been good. */
-  #triedBy(node) {
-    const rollout = this.#of(node);
-    return rollout?.failed.includes(node.name) === true ? void 0 : rollout;
-  }
-  #of(node) {
-    const facts = this.#settings.get(node.name);
-    return facts && this.#rollouts.get(keyOf4(node, facts));
+  #triedBy({ name }) {
+    const rollout = this.#rollouts.get(name);
+    return rollout?.failed.includes(name) === true ? void 0 : rollout;
   }
 };
+function areConcerned(nodes) {
+  return nodes.some(({ facts }) => facts.state !== "none");
+}
+function keyOf4({ managedNode: { group: group2 }, facts: { hash: hash2 } }) {
+  return `${group2?.name ?? ""}/${hash2}`;
+}
+var FIRST = {
+  reason: "ChangingSettings",
+  message: "One node of the group proves the settings first"
+};
 var NOTHING = hashOfSettings([]);
-function rolloutOf(nodes, now) {
+function rolloutOf(nodes, { rollout }, now) {
   const waiting3 = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key: key2 }) => key2)));
   const inForce = nodes.filter(
     ({ facts: { state: state2, conflicts } }) => (state2 === "inForce" || state2 === "none") && !conflicts.some((key2) => waiting3.has(key2))
   );
+  const isBooted = inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === "None");
+  const failed2 = nodes.filter(({ facts }) => facts.state === "failed").map(({ managedNode }) => managedNode.name);
+  const failures2 = failed2.length + nodes.filter((one) => isLate(one, now)).length;
   return {
-    members: nodes.length,
-    failed: nodes.filter(({ facts }) => facts.state === "failed").map(({ managedNode }) => managedNode.name),
-    late: nodes.filter((one) => isLate(one, now)).length,
-    isProved: inForce.some(hasAny),
-    isBooted: inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === "None"),
-    changing: nodes.filter(({ facts }) => isChanging(facts)).length,
-    rebooting: nodes.filter((one) => isRebooting(one, now)).length
+    failed: failed2,
+    failures: failures2,
+    isStopped: failures2 > nodesAtOnce(rollout.failureBudget, nodes.length),
+    left: {
+      AtRest: inForce.some(hasAny) ? Infinity : 1 - nodes.filter(({ facts }) => isChanging(facts)).length,
+      InReboot: isBooted ? Infinity : 1 - nodes.filter((one) => isRebooting(one, now)).length
+    }
   };
 }
 function hasAny({ managedNode: { shadow: shadow2 }, facts: { pending: pending2, conflicts } }) {
@@ -6341,56 +6412,44 @@ function isLate({ managedNode: { shadow: shadow2, policy }, facts }, now) {
   if (shadow2 === void 0 || facts.hash === NOTHING) return false;
   if (!isUnderWay(shadow2)) return facts.isLate === true;
   const isOther = facts.state === "failed" || facts.state === "requested";
-  if (purposeOf(shadow2) !== "Settings" || isOther) return false;
+  if (shadow2.purpose !== "Settings" || isOther) return false;
   const deadline = deadlineOf(shadow2, policy, now);
-  return now >= deadline && !isAccepted(deadline, policy, now);
+  return now.reached(deadline) && !isAccepted(deadline, policy, now);
 }
 function isRebooting({ managedNode: { shadow: shadow2, policy }, facts }, now) {
-  if (shadow2 === void 0 || purposeOf(shadow2) !== "Settings" || facts.rebootFailedAt !== void 0) return false;
-  return now < deadlineOf(shadow2, policy, now);
+  if (shadow2 === void 0 || shadow2.purpose !== "Settings" || facts.rebootFailedAt !== void 0) return false;
+  return !now.reached(deadlineOf(shadow2, policy, now));
 }
 function isAtRest({ managedNode: { shadow: shadow2 } }) {
   return shadow2 !== void 0 && isSettled(shadow2);
 }
-function keyOf4({ group: group2 }, { hash: hash2 }) {
-  return `${group2?.name ?? ""}/${hash2}`;
-}
-var FIRST = {
-  reason: "ChangingSettings",
-  message: "One node of the group proves the settings first"
-};
-function tooManyFailed({ policy }, { members: members2, failed: failed2, late }) {
-  const count2 = failed2.length + late;
-  if (count2 <= nodesAtOnce(policy.rollout.failureBudget, members2)) return void 0;
-  return { reason: "HostSettingsNotApplied", message: `The settings failed on ${count2} nodes of the group` };
-}
 
 // packages/controller/src/plan/fleet.ts
-function fleetStateOf(snapshot, now) {
+function fleetStateOf(snapshot, now, kept) {
   const { managedNodes, config, policy } = snapshot;
-  const settings2 = settingsByNode(managedNodes, now);
-  const slots = slotsOf(snapshot, settings2, now);
+  const moment = new Moment(now);
+  const facts = new Map(managedNodes.map((one) => [one, kept.of(one, now, (at2) => factsOf(one, at2))]));
+  const { settings: settings2, slots } = byNode(facts);
   const stuck = [...slots].flatMap(([{ node }, { deadline }]) => node !== void 0 && now >= deadline ? [node] : []);
-  const limitsOf2 = (held2) => countedBy(snapshot, held2, stuck, now);
   const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
-  const selected2 = managedNodes.filter(({ node }) => node !== void 0 && isSelected(node, policy));
+  const selected2 = managedNodes.filter(hasNode).filter(({ node }) => isSelected(node, policy));
+  const limitsOf = limitsBy(snapshot, selected2, stuck, now);
   const versions = versionsOf(selected2);
-  const failed2 = failedNodes(snapshot, selected2, versions, now);
   const offeredSince = (version3) => agesSince(version3, versions, config?.status?.versions ?? [], now);
-  const checks3 = new Checks(snapshot.checks, now);
-  const drained = managedNodes.filter((one) => isDrained2(one, snapshot.allPods.asOf, now)).map(({ name }) => name);
   const stale = staleResources(snapshot.watchLags);
+  const asked = askedOf(snapshot, slots.keys(), moment, now);
+  const isHealthUnknown = (pair) => isUnknown(pair, asked, moment);
+  const failed2 = failedNodes(snapshot, { selected: selected2, versions, isHealthUnknown, now: moment });
   return {
     policy,
+    facts,
     settings: settings2,
-    settingsRollouts: new SettingsRollouts(managedNodes, settings2, now),
+    settingsRollouts: new SettingsRollouts(snapshot, settings2, moment),
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,
     clockSkewMs: snapshot.clockSkewMs,
-    drains: new Drains(snapshot, now),
-    checks: checks3,
-    workloads: new Workloads(snapshot.allPods, drained, now),
+    ...asked,
     versions,
     offeredSince,
     estimate: estimateOf(managedNodes, policy.maintenance),
@@ -6401,36 +6460,51 @@ function fleetStateOf(snapshot, now) {
     frozen: frozenVersions(failed2, { snapshot, versions, selected: selected2, now }),
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, status])),
-    nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings2), limitsOf2(unavailable)),
+    nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings2), limitsOf(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
-    quorums: new Quorums(snapshot, slots.keys(), now),
-    capacity: limitsOf2(slots),
+    capacity: limitsOf(slots),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected: selected2, failed: failed2, offeredSince, now }),
-    canaries: new Canaries(selected2.filter(isPair), { ...snapshot, checks: checks3 }, now),
-    now
+    canaries: new Canaries(selected2.filter(isPair), { ...snapshot, checks: asked.checks }, now),
+    now,
+    moment
   };
 }
-function slotsOf(snapshot, settings2, now) {
-  return new Map(
-    snapshot.managedNodes.flatMap((managedNode) => {
-      const slot = slotOf(managedNode, snapshot, now) ?? slotOfSettings(managedNode, settings2.get(managedNode.name)) ?? slotOfTaints(managedNode, now);
-      return slot === void 0 ? [] : [[managedNode, slot]];
-    })
-  );
+function askedOf(snapshot, slots, moment, now) {
+  const { managedNodes, allPods } = snapshot;
+  const drained = managedNodes.filter((one) => isDrained2(one, allPods.asOf, moment)).map(({ name }) => name);
+  return {
+    drains: new Drains(snapshot, now),
+    checks: new Checks(snapshot.checks, now),
+    workloads: new Workloads(allPods, drained, now),
+    quorums: new Quorums(snapshot, slots, now)
+  };
 }
-function settingsByNode(managedNodes, now) {
-  return new Map(
-    managedNodes.filter(isPair).map((pair) => [pair.name, settingsFacts({ ...pair, policy: requestedPolicy(pair, now), now })])
-  );
+function isUnknown(pair, asked, now) {
+  const drain = () => asked.drains.of(pair.node, pair.policy);
+  return monitoringOf({ ...pair, ...asked, drain, now }).isUnknown === true;
+}
+function byNode(facts) {
+  const settings2 = /* @__PURE__ */ new Map();
+  const slots = /* @__PURE__ */ new Map();
+  for (const [one, found] of facts) {
+    if (found.settings !== void 0) settings2.set(one.name, found.settings);
+    if (found.slot !== void 0) slots.set(one, found.slot);
+  }
+  return { settings: settings2, slots };
+}
+function factsOf(managedNode, now) {
+  const settings2 = isPair(managedNode) ? settingsFacts({ ...managedNode, policy: requestedPolicy(managedNode, now), now }) : void 0;
+  const slot = slotOf(managedNode, now) ?? slotOfSettings(managedNode, settings2) ?? slotOfTaints(managedNode, now);
+  return { settings: settings2, slot };
 }
 function isDrained2({ shadow: shadow2 }, listedFrom, now) {
   if (shadow2 === void 0) return false;
-  const state2 = stateOf(shadow2);
-  return state2 === "Proving" ? (stateSince(shadow2.spec, now) ?? now) + 1e3 > listedFrom : STATES[state2].evicts;
+  const state2 = shadow2.state;
+  return state2 === "Proving" ? (stateSince(shadow2, now) ?? now.ms) + 1e3 > listedFrom : STATES[state2].evicts;
 }
 function mayWait(nodes, settings2) {
   return nodes.filter(
-    ({ name, shadow: shadow2 }) => shadow2 === void 0 || purposeOf(shadow2) !== "Rollback" && !restoresSettings(shadow2, settings2.get(name))
+    ({ name, shadow: shadow2 }) => shadow2 === void 0 || shadow2.purpose !== "Rollback" && !restoresSettings(shadow2, settings2.get(name))
   );
 }
 function isOrphaned(managedNode, slots) {
@@ -6438,32 +6512,35 @@ function isOrphaned(managedNode, slots) {
   if (node === void 0 || !ownedByUs(node) || slots.has(managedNode)) return false;
   return shadow2 === void 0 || !isUnderWay(shadow2);
 }
-var CORDON_COUNTS_MS = 24 * 60 * 6e4;
-function countedBy({ policy, managedNodes, groups }, slots, stuck, now) {
-  const nodes = managedNodes.flatMap(
-    (one) => one.node === void 0 ? [] : [{ ...one, node: one.node, held: slots.has(one) }]
-  );
-  const selected2 = nodes.filter(({ node }) => isSelected(node, policy));
-  const byGroup = Map.groupBy(selected2, ({ group: group2 }) => group2?.name);
-  const ofGroups = groups.filter(({ concurrency }) => Object.keys(concurrency).length > 0).map(({ name, concurrency }) => {
-    const members2 = new Set((byGroup.get(name) ?? []).map(({ node }) => node));
-    return [
-      name,
-      new Capacity(
-        concurrency,
-        members2.size,
-        stuck.filter((node) => members2.has(node))
-      )
-    ];
-  });
-  const limits = new Limits(new Capacity(policy.concurrency, selected2.length, stuck), new Map(ofGroups));
-  for (const { node, group: group2, held: held2, cordonedSince = now } of nodes) {
-    const counts = isDown(node) || isUnavailable(node) && now - cordonedSince < CORDON_COUNTS_MS;
-    if (held2 || isSelected(node, policy) && counts) limits.reserve({ node, group: group2 }, held2);
-  }
-  return limits;
+function gateInput(candidate, fleetState, limits) {
+  const { policy: fleet, stale, connectivity, clockSkewMs, frozen: frozen2, offeredSince } = fleetState;
+  const { checks: checks3, workloads, quorums: quorums2, now, moment } = fleetState;
+  const drain = () => fleetState.drains.of(candidate.node, candidate.policy);
+  const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen: frozen2, offeredSince, checks: checks3, workloads, quorums: quorums2 };
+  return { ...candidate, ...ofFleet, ...limits, drain, now, moment };
 }
-function policyFor(pair, { now }) {
+var CORDON_COUNTS_MS = 24 * 60 * 6e4;
+function hasNode(managedNode) {
+  return managedNode.node !== void 0;
+}
+function limitsBy({ policy, groups }, selected2, stuck, now) {
+  const byGroup = Map.groupBy(selected2, ({ group: group2 }) => group2?.name);
+  const ofGroups = groups.filter(({ concurrency }) => Object.keys(concurrency).length > 0).map(({ name, concurrency }) => ({ name, concurrency, members: byGroup.get(name)?.map(({ node }) => node) ?? [] }));
+  const unavailable = selected2.filter(
+    ({ node, cordonedSince = now }) => isDown(node) || isUnavailable(node) && now - cordonedSince < CORDON_COUNTS_MS
+  );
+  return (slots) => {
+    const own2 = ofGroups.map(({ name, concurrency, members: members2 }) => {
+      const stuckOnes = stuck.filter((node) => members2.includes(node));
+      return [name, new Capacity(concurrency, members2.length, stuckOnes)];
+    });
+    const limits = new Limits(new Capacity(policy.concurrency, selected2.length, stuck), new Map(own2));
+    for (const one of [...slots.keys()].filter(hasNode)) limits.reserve(one, true);
+    for (const one of unavailable) if (!slots.has(one)) limits.reserve(one, false);
+    return limits;
+  };
+}
+function policyFor(pair, now) {
   return withoutFailed(requestedPolicy(pair, now), pair.shadow, now);
 }
 function requestedPolicy({ node, shadow: shadow2, policy, group: group2 }, now) {
@@ -6507,7 +6584,7 @@ function byTime(time2) {
 }
 function lastAttempt({ shadow: shadow2, former: former2, group: group2 }, now) {
   const isExcused = endedByConfig(shadow2) && groupAtStart(shadow2) === (group2?.name ?? "");
-  const since = Math.max(isExcused ? 0 : startedAt(shadow2) ?? 0, former2?.startedAt ?? 0);
+  const since = Math.max(isExcused ? 0 : shadow2.times.startedAt ?? 0, former2?.startedAt ?? 0);
   return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
 }
 function shuffled(uid, version3) {
@@ -6523,59 +6600,9 @@ function compare(a, b) {
   return x < y ? -1 : 1;
 }
 
-// packages/controller/src/plan/look-ups.ts
-var MAX_LOOK_UPS = 10;
-function lookUpsOf({ decisions, fleetState }, others, { pods }) {
-  const { drains, workloads, quorums: quorums2, now } = fleetState;
-  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => lookUp === true ? node ?? [] : []);
-  const seenAt = ({ metadata: { name } }) => pods.get(name)?.seenAt ?? 0;
-  const due = [.../* @__PURE__ */ new Set([...wanted, ...others])].filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now).toSorted((a, b) => seenAt(a) - seenAt(b));
-  const used = workloads.isDue ? "list" : "keep";
-  return {
-    lookUps: due.slice(0, MAX_LOOK_UPS),
-    needsPodsOf: drains.requested,
-    allPods: workloads.isRequested ? used : "forget",
-    members: quorums2.wanted,
-    quorums: quorums2.counts
-  };
-}
-function timesOf({ decisions, fleetState }, { watchLags, pods }) {
-  const { slots, policy, canaries, checks: checks3, workloads, quorums: quorums2, now } = fleetState;
-  return [
-    ...decisions.flatMap(({ times, blocked: blocked3 }) => [...times, blocked3?.retryAt]),
-    ...[...slots.values()].map(({ deadline }) => deadline),
-    ...[...pods.values()].map(({ retryAt }) => retryAt),
-    ...checks3.times,
-    ...workloads.times,
-    ...quorums2.times,
-    ...canaries.times,
-    policy.rollout.resumeMs,
-    ...staleCheckTimes(watchLags, now)
-  ];
-}
-
 // packages/shared/src/kube/events.ts
 function shadowReference({ metadata: { name, namespace = "", uid } }) {
   return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
-}
-
-// packages/controller/src/plan/facts/blocked-drains.ts
-var WAITS = { baseMs: 60 * 6e4, capMs: 24 * 60 * 6e4 };
-function oneMoreBlockedDrain({ record: record7 }, at2) {
-  return { count: (record7.blockedDrains?.count ?? 0) + 1, at: at2 };
-}
-function nextTryAt({ record: record7 }, now) {
-  const { count: count2 = 0, at: time2 } = record7.blockedDrains ?? {};
-  const at2 = parseTime(time2);
-  if (at2 === void 0 || count2 === 0 || at2 > now + CLOCK_TOLERANCE_MS) return 0;
-  return at2 + delayAfter(count2, WAITS);
-}
-function isTrying(shadow2) {
-  const { blockedDrains, startedAt: startedAt2 } = shadow2.record;
-  return isUnderWay(shadow2) && blockedDrains !== void 0 && blockedDrains.at === startedAt2;
-}
-function mayBeDrained(drainable, shadow2) {
-  return isDrainable(drainable) || drainable.fresh && drainable.mayOpen && isTrying(shadow2);
 }
 
 // packages/controller/src/plan/gates/reasons.ts
@@ -6645,6 +6672,9 @@ function countsByReason(reasons) {
 function specRejected(writeRejection) {
   return { reason: "SpecWriteRejected", message: `The spec could not be written: ${writeRejection}` };
 }
+function failureReason(kind) {
+  return kind === "check" ? "CheckFailed" : "HookFailed";
+}
 function firstOf(asked, input) {
   for (const one of asked) {
     const answer2 = one(input);
@@ -6671,8 +6701,8 @@ function recordAfter(transition2, { shadow: shadow2, node }) {
 }
 var timeOf3 = ({ state_transition_timestamp: time2 }) => time2 ?? "";
 function started({ outcome, spec, group: group2 }, shadow2) {
-  const isUnknown = isUnderWay(shadow2) && spec.state === "Idle" && !hasStarted(shadow2);
-  if (outcome !== "Started" && !isUnknown) return {};
+  const isUnknown2 = isUnderWay(shadow2) && spec.state === "Idle" && !hasStarted(shadow2);
+  if (outcome !== "Started" && !isUnknown2) return {};
   return {
     startedAt: timeOf3(spec),
     ...outcome === "Started" && { from: shadow2.status?.current_version },
@@ -6682,7 +6712,7 @@ function started({ outcome, spec, group: group2 }, shadow2) {
   };
 }
 function beforeReboot(shadow2) {
-  return { updated: latestUpdate(shadow2), ...hiddenFailure(shadow2) };
+  return { updated: latestUpdate(shadow2.record), ...hiddenFailure(shadow2) };
 }
 function hiddenFailure({ record: { failed: failed2 } }) {
   return failed2 === void 0 ? {} : { failed: { ...failed2, isHidden: true } };
@@ -6691,15 +6721,15 @@ function otherReport({ spec }, shadow2) {
   const { failed: failed2 } = shadow2.record;
   const isEnd = isUnderWay(shadow2) && spec.state === "Idle";
   if (!isEnd || failed2 === void 0 || !sameVersion(failed2.version, shadow2.spec.version)) return {};
-  const isRetry = (startedAt(shadow2) ?? 0) > (parseTime(failed2.at) ?? Infinity);
+  const isRetry = (shadow2.times.startedAt ?? 0) > (parseTime(failed2.at) ?? Infinity);
   return isRetry ? {} : hiddenFailure(shadow2);
 }
 function beforeUpdate({ version: wanted }, shadow2) {
   const { failed: failed2 } = shadow2.record;
   if (failed2 === void 0 || !sameVersion(failed2.version, wanted))
     return { updated: void 0, ...hiddenFailure(shadow2) };
-  const { isHidden: _, ...shown2 } = failed2;
-  return { updated: void 0, failed: shown2 };
+  const { isHidden: _, ...shown } = failed2;
+  return { updated: void 0, failed: shown };
 }
 function endedByConfig2({ outcome, because, spec }) {
   if (outcome === "Started") return { endedByConfigAt: void 0 };
@@ -6758,7 +6788,7 @@ var BY_OUTCOME = {
     ...bootAtGrant(transition2, shadow2),
     ...transition2.proves === true ? { settingsProved: provedNow(shadow2) } : lostSettings(transition2, shadow2)
   }),
-  SettingsFailed: (transition2, shadow2) => purposeOf(shadow2) === "Settings" ? failedReboot(transition2, shadow2) : { settingsFailed: { hash: transition2.failedSettings ?? "", at: timeOf3(transition2.spec) } },
+  SettingsFailed: (transition2, shadow2) => shadow2.purpose === "Settings" ? failedReboot(transition2, shadow2) : { settingsFailed: { hash: transition2.failedSettings ?? "", at: timeOf3(transition2.spec) } },
   Cancelled: cancelled,
   CheckFailed: cancelled,
   /** The update that follows is not delayed by earlier failures. */
@@ -6781,7 +6811,7 @@ var BY_OUTCOME = {
   }),
   Succeeded: (transition2, shadow2) => ({
     ...succeededWith(transition2, shadow2),
-    ...purposeOf(shadow2) === "Settings" ? rebooted(transition2, shadow2) : updated(transition2, shadow2),
+    ...shadow2.purpose === "Settings" ? rebooted(transition2, shadow2) : updated(transition2, shadow2),
     settingsProved: provedNow(shadow2)
   })
 };
@@ -6814,7 +6844,7 @@ function rebooted({ spec }, shadow2) {
   };
 }
 function succeededWith({ spec }, shadow2) {
-  const isReboot = purposeOf(shadow2) === "Settings";
+  const isReboot = shadow2.purpose === "Settings";
   return { succeeded: { version: shadow2.spec.version ?? "", at: timeOf3(spec), ...isReboot && { isReboot } } };
 }
 function startRollback({ spec, previous = "" }, shadow2) {
@@ -6857,7 +6887,7 @@ function oneMoreAttempt(shadow2) {
 function failedVersion(transition2, shadow2, node) {
   const { outcome, because, spec } = transition2;
   const code = outcome === "Failed" ? reportedFailure(shadow2, node) : failureAtEnd(shadow2, node, because?.reason);
-  const purpose = purposeOf(shadow2);
+  const purpose = shadow2.purpose;
   if (purpose === "Settings") return code === void 0 && !hasRefused(shadow2) ? {} : failedReboot(transition2, shadow2);
   if (code === void 0 || purpose === "Rollback") return {};
   return { failed: { version: shadow2.spec.version ?? "", code, at: timeOf3(spec) } };
@@ -6888,7 +6918,7 @@ function deferredAfter({ spec, because, wasSuspended = false }, shadow2) {
   return closed2 && seconds !== void 0 ? { deferredAfterSeconds: seconds } : {};
 }
 function secondsSoFar(shadow2, spec) {
-  const start = startedAt(shadow2);
+  const start = shadow2.times.startedAt;
   const end = parseTime(spec.state_transition_timestamp);
   return start === void 0 || end === void 0 || end < start ? void 0 : Math.ceil((end - start) / 1e3);
 }
@@ -6958,7 +6988,7 @@ var EVENTS = {
   }),
   Superseded: (_, before) => ({
     reason: "UpdateSuperseded",
-    message: purposeOf(before) === "Settings" ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled` : `The configuration no longer allows ${before.spec.version ?? "?"}: this update is undone`
+    message: before.purpose === "Settings" ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled` : `The configuration no longer allows ${before.spec.version ?? "?"}: this update is undone`
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: "UpdateSuperseded",
@@ -6978,11 +7008,11 @@ var EVENTS = {
   }),
   Succeeded: (_, before) => ({
     reason: "UpdateSucceeded",
-    message: purposeOf(before) === "Settings" ? `Rebooted ${FOR_SETTINGS}` : `Updated to ${before.status?.current_version ?? "?"}`
+    message: before.purpose === "Settings" ? `Rebooted ${FOR_SETTINGS}` : `Updated to ${before.status?.current_version ?? "?"}`
   }),
   Failed: (_, before) => {
     const { errorCode = "no error code", message = "no message" } = before.status?.lastOperation ?? {};
-    const what = purposeOf(before) === "Settings" ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? "?"}`;
+    const what = before.purpose === "Settings" ? `The reboot ${FOR_SETTINGS}` : `The update to ${before.spec.version ?? "?"}`;
     return { reason: "UpdateFailed", message: `${what} failed: ${errorCode}: ${message}` };
   }
 };
@@ -7012,11 +7042,41 @@ function otherVersion(status) {
   return offered === "" || sameVersion(offered, running) ? "no other version" : offered;
 }
 
-// packages/controller/src/plan/check-work.ts
-function checkWork(decisions, fleetState) {
-  const { checks: checks3 } = fleetState;
+// packages/controller/src/plan/look-ups.ts
+function lookUpsOf({ decisions, fleetState }, others, { pods }) {
+  const { drains, workloads, quorums: quorums2, now } = fleetState;
+  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => lookUp === true ? node ?? [] : []);
+  const seenAt = ({ metadata: { name } }) => pods.get(name)?.seenAt ?? 0;
+  const due = [.../* @__PURE__ */ new Set([...wanted, ...others])].filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now).toSorted((a, b) => seenAt(a) - seenAt(b));
+  const used = workloads.isDue ? "list" : "keep";
+  return {
+    lookUps: due.slice(0, MAX_LOOK_UPS),
+    needsPodsOf: drains.requested,
+    allPods: workloads.isRequested ? used : "forget",
+    members: quorums2.wanted,
+    quorums: quorums2.counts
+  };
+}
+function timesOf2({ decisions, fleetState }, { watchLags, pods }) {
+  const { slots, policy, canaries, checks: checks3, workloads, quorums: quorums2, now } = fleetState;
+  return [
+    ...decisions.flatMap(({ times, blocked: blocked3 }) => [...times, blocked3?.retryAt]),
+    ...[...slots.values()].map(({ deadline }) => deadline),
+    ...[...pods.values()].map(({ retryAt }) => retryAt),
+    ...checks3.times,
+    ...workloads.times,
+    ...quorums2.times,
+    ...canaries.times,
+    policy.rollout.resumeMs,
+    ...staleCheckTimes(watchLags, now)
+  ];
+}
+function checkWork({ decisions, fleetState }) {
+  const { checks: checks3, policy } = fleetState;
   const shadows = decisions.flatMap(({ managedNode: { shadow: shadow2 } }) => shadow2 ?? []);
-  const current = shadows.filter((shadow2) => isUnderWay(shadow2) || hasHooksLeft({ ...fleetState, shadow: shadow2 }));
+  const current = shadows.filter(
+    (shadow2) => isUnderWay(shadow2) || shadow2.record.jobs !== void 0 && hasHooksLeft({ shadow: shadow2, policy })
+  );
   return {
     evaluate: checks3.due,
     read: decisions.flatMap(({ jobs: jobs2 }) => jobs2?.read ?? []),
@@ -7029,9 +7089,9 @@ function nodeJobs({ managedNode, change, jobs: jobs2 }) {
   const { shadow: shadow2, node } = managedNode;
   const { start, create } = jobs2;
   const records = recordsNow(jobs2, shadow2);
-  const isSame2 = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow2)));
-  if (isSame2 && create.length === 0) return [];
-  return [{ shadow: shadow2, node, records: isSame2 ? void 0 : records, event: hookEvent(jobs2, managedNode), start, create }];
+  const isSame4 = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow2)));
+  if (isSame4 && create.length === 0) return [];
+  return [{ shadow: shadow2, node, records: isSame4 ? void 0 : records, event: hookEvent(jobs2, managedNode), start, create }];
 }
 function recordsNow({ isDone, records, start }, shadow2) {
   if (isDone && !isUnderWay(shadow2)) return written(withoutHooks(records));
@@ -7129,7 +7189,9 @@ function overdue(input, isCancelled) {
 function notHealthyInTime(input) {
   const { shadow: shadow2 } = input;
   const version3 = shadow2.spec.version ?? "";
-  const { problem } = monitoringOf(input);
+  const { problem, isUnknown: isUnknown2 } = monitoringOf(input);
+  if (problem !== void 0 && isUnknown2 === true)
+    return `It is not known whether the node is healthy after its update to ${version3}: ${problem}. It holds its update slot until that is known`;
   if (problem !== void 0) return `The node is not healthy after its update to ${version3}: ${problem}`;
   const late = `The node was not healthy in time after its update to ${version3}`;
   return hasReached(shadow2) ? `${late}. It is healthy now, and the update succeeds after spec.monitoring.healthyFor` : `${late}, and its agent has not confirmed the step`;
@@ -7153,11 +7215,6 @@ function quoted2(last) {
   const isCurrent = state2 === "Processing" || message.startsWith(RESTORE_ERROR);
   return message === "" || !isCurrent ? "" : `. The agent's latest message: ${message.slice(0, MAX_MESSAGE)}`;
 }
-function deadlineEvent({ node, shadow: shadow2 }, { reason: reason2, message }) {
-  const { state: state2, state_transition_timestamp: since } = shadow2.spec;
-  if (reason2 !== "DeadlineExceeded" || shadow2.progressing?.reason === reason2) return void 0;
-  return eventOn(node, shadow2, { reason: reason2, message, key: `${shadow2.metadata.uid}/${state2}/${since ?? ""}` });
-}
 function progressing(status, reason2, message) {
   return {
     status,
@@ -7169,115 +7226,48 @@ function progressing(status, reason2, message) {
 function transitionTime(before, status, now) {
   return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }
-
-// packages/controller/src/plan/gates/checks.ts
-var checksPass = ({ policy, checks: checks3, quorums: quorums2, node, drain }) => notPassed(policy, checks3, quorums2.setsOn({ node, pods: drain().pods }));
-function notPassed(policy, checks3, quorums2) {
-  const probes = [...probesOf(policy, "Before"), ...templatesOf(policy, quorums2)];
-  const answers2 = checks3.all(probes);
-  const failed2 = failedOf(answers2);
-  if (failed2 !== void 0) {
-    const { kind, check: check9 } = failed2.probe;
-    const what = kind === "cronJob" ? `The Job of ${check9} cannot run` : `The check ${check9} does not pass`;
-    return { reason: "CheckNotPassed", message: `${what}: ${failed2.found}` };
-  }
-  const unknown6 = answers2.find(({ latest: latest4 }) => latest4 === void 0);
-  if (unknown6 === void 0) return void 0;
-  return { reason: "CheckNotPassed", message: `The check ${unknown6.probe.check} is being evaluated`, isUnknown: true };
+var CHANGING = {
+  reason: "ChangingSettings",
+  message: "Other settings of its host are being proved; see status.settings of its BottlerocketShadow"
+};
+function whyNotInForce(facts) {
+  if (facts === void 0 || isComplete(facts) || facts.state === "requested") return void 0;
+  if (isChanging(facts)) return CHANGING;
+  const [reason2, message] = problemOf3(facts);
+  return { reason: reason2, message };
 }
-function beforeDrain2(input) {
-  const jobs2 = progressOf(jobsBefore(input), input);
-  const { run, message = "" } = jobs2.failed ?? {};
-  if (run === void 0) {
-    const quorums2 = new Set(recordedMembers(input.shadow).map(({ quorum: quorum2 }) => quorum2));
-    return { blocked: notPassed(input.policy, input.checks, quorums2), jobs: jobs2 };
-  }
-  return { blocked: { reason: failureReason(run.kind), message }, jobs: jobs2 };
+function problemOf3(facts) {
+  const { state: state2, isLate: isLate2, conflicts } = facts;
+  const pending2 = keysOf4(facts.pending);
+  const refused = facts.pending.find((one) => one.class === "Refused");
+  if (state2 === "failed") return ["HostSettingsNotApplied", FAILED];
+  if (isLate2 === true) return ["HostSettingsNotApplied", state2 === "changing" ? NOT_RESTORED : NOT_READY];
+  if (refused !== void 0)
+    return [
+      "HostSettingsNotApplied",
+      `${refused.key} cannot be set, so no setting of its group is set: ${refused.reason}`
+    ];
+  if (conflicts.length > 0)
+    return ["SettingsConflict", `A user has set other values on its host: ${named2(conflicts)}; ${RESOLVE}`];
+  if (facts.isRebooted && allowedAtReboot(facts) === "NeedsReboot")
+    return [
+      "HostSettingsNotApplied",
+      `The node was rebooted for settings that its host still reports as pending: ${pending2}`
+    ];
+  return ["ChangingSettings", `Its host has not set ${pending2 === "" ? "its settings" : pending2} yet; ${WAITS2}`];
 }
-function failureReason(kind) {
-  return kind === "check" ? "CheckFailed" : "HookFailed";
+var FAILED = "The settings of its group failed, and the former ones are requested of its host again; status.settings of its BottlerocketShadow has what is still pending, and an Event SettingsFailed on the Node has the cause. Change spec.settings of the group, or set spec.rollout.resume of the BrupopConfig to the current time to try again";
+var NOT_RESTORED = `Its host has not restored the former values within ${CHANGE_LIMIT}, and its agent keeps retrying; see status.settings of its BottlerocketShadow, and the log of the agent`;
+var NOT_READY = `Its settings have changed, and the Node is not Ready ${CHANGE_LIMIT} later`;
+var RESOLVE = "remove them there, or set spec.settingsConflicts of the group to Force";
+var WAITS2 = "the condition SettingsApplied of its BottlerocketNodeGroup says what they wait for";
+var MAX_KEYS2 = 5;
+function keysOf4(pending2) {
+  return named2(pending2.map(({ key: key2 }) => key2));
 }
-
-// packages/controller/src/plan/gates/fleet.ts
-var paused = ({ policy }) => {
-  if (!policy.paused) return void 0;
-  const why = policy.pauseReason === void 0 ? "" : `: ${policy.pauseReason}`;
-  return { reason: "Paused", message: `BrupopConfig "cluster" pauses all updates${why}` };
-};
-var watchFresh = ({ stale }) => {
-  if (stale.length === 0) return void 0;
-  return { reason: "WatchStale", message: unconfirmed(stale) };
-};
-function unconfirmed(resources) {
-  const what = resources.join(", ");
-  const found = "has not been confirmed by an event, a bookmark or a check for more than 2 minutes";
-  return `The watch of ${what} ${found}; see "watch failed" in the log`;
-}
-var clockRight = ({ clockSkewMs = 0 }) => {
-  return isClockWrong(clockSkewMs) ? { reason: "ClockSkew", message: describeSkew(clockSkewMs) } : void 0;
-};
-function describeSkew(clockSkewMs) {
-  const differs = `${minutes(Math.abs(clockSkewMs))} minutes ${clockSkewMs > 0 ? "ahead of" : "behind"}`;
-  const found = `The clock of the controller's node is about ${differs} that of the Kubernetes API`;
-  return `${found}. No update starts until they differ by at most 5 minutes: synchronize the clocks of both`;
-}
-var connected = ({ connectivity, node }) => {
-  if (!lossOf(connectivity, node).lost) return void 0;
-  const which = connectivity.lost ? "nodes" : `nodes of its zone ${zoneOf(node)}`;
-  const message = `Most ${which} have not renewed their Leases; see the condition Connected of BrupopConfig "cluster"`;
-  return { reason: "ConnectivityLost", message };
-};
-var validConfig = ({ policy, group: group2 }) => {
-  if (policy.problem === void 0) return void 0;
-  const what = group2?.problem === void 0 ? 'BrupopConfig "cluster" cannot be followed' : "No update starts";
-  return { reason: "InvalidConfiguration", message: `${what}: ${policy.problem}` };
-};
-var notFrozen = ({ frozen: frozen2, version: version3, policy: { versions } }) => {
-  const isPinned = versions.pin !== void 0;
-  const isHeld = (one) => sameVersion(version3, one.version) || !isPinned && one.holdsOlder && !isLater(version3, one.version);
-  const found = frozen2.find(isHeld);
-  if (found === void 0) return void 0;
-  const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
-  return { reason: "Frozen", message };
-};
-var released = (input) => input.canary;
-var validGroup = ({ group: group2, shadow: shadow2 }) => {
-  const began = groupAtStart(shadow2);
-  if (group2?.problem !== void 0) return { reason: "InvalidConfiguration", message: `${group2.policy.problem}` };
-  if (began === (group2?.name ?? "")) return void 0;
-  const message = `${NODE_GROUP_KIND} "${began}", with which the update began, does not exist any more`;
-  return { reason: "InvalidConfiguration", message };
-};
-var groupsInOrder = (input) => input.earlierGroups;
-var settingsProved = (input) => input.reboot;
-var controlPlaneFree = (input) => input.controlPlane;
-var capacity = (input) => input.capacity;
-var windowOpen = ({
-  policy: { calendar },
-  needMs,
-  now
-}) => {
-  const retryAt = calendar.nextFit(now, needMs);
-  if (retryAt !== void 0 && retryAt <= now) return void 0;
-  const [reason2, why] = closed(calendar.at(now), needMs);
-  if (retryAt !== void 0) return { reason: reason2, message: `${why}; updates may start at ${rfc3339(retryAt)}`, retryAt };
-  const everOpens2 = calendar.nextFit(now, 1) !== void 0;
-  return everOpens2 ? tooShort(needMs) : { reason: reason2, message: `${why}, and none opens within 400 days` };
-};
-function closed({ open, reason: reason2, blackout: blackout2 }, needMs) {
-  const update = `an update of about ${minutes(needMs)} minutes can finish`;
-  if (open && reason2 === "NoWindows") return ["Blackout", `A blackout starts before ${update}`];
-  if (open) return ["OutsideMaintenanceWindow", `The window that is open closes before ${update}`];
-  if (reason2 !== "Blackout") return ["OutsideMaintenanceWindow", "No maintenance window is open"];
-  const why = blackout2?.reason === void 0 ? "" : `: ${blackout2.reason}`;
-  return ["Blackout", `No node starts an update during this blackout${why}`];
-}
-function tooShort(needMs) {
-  const message = `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, remove the annotation ${RECORD_ANNOTATION} from their BottlerocketShadows while these nodes are at rest`;
-  return { reason: "WindowTooShort", message };
-}
-function minutes(ms) {
-  return Math.ceil(ms / 3e5) * 5;
+function named2(keys4) {
+  const more = keys4.length > MAX_KEYS2 ? [`${keys4.length - MAX_KEYS2} more`] : [];
+  return [...keys4.slice(0, MAX_KEYS2), ...more].join(", ");
 }
 
 // packages/controller/src/plan/gates/retry.ts
@@ -7303,10 +7293,10 @@ function unknownPast({ shadow: shadow2, version: version3 }) {
   const found = `The annotation ${RECORD_ANNOTATION} of the BottlerocketShadow cannot be read, so earlier failures are unknown`;
   return { reason: "ManualRetryRequired", message: `${found}. ${howToRetry(shadow2, version3)}` };
 }
-var notRolledBack = ({ name, shadow: shadow2, version: version3, policy, now }) => {
-  const rollback = rollbackOf(shadow2);
+var notRolledBack = ({ name, shadow: shadow2, version: version3, policy, moment }) => {
+  const rollback = shadow2.rollback;
   if (rollback === void 0 || !sameVersion(rollback.failed, version3)) return void 0;
-  if (isAccepted(rollback.since, policy, now) || isRetryRequested(shadow2, version3)) return void 0;
+  if (isAccepted(rollback.since, policy, moment) || isRetryRequested(shadow2, version3)) return void 0;
   const code = recordedFailure(name, shadow2)?.code ?? "NotHealthy";
   const found = `The node failed with ${version3} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: "Reverted", message: `${found}. ${howToRetry(shadow2, version3)}` };
@@ -7320,7 +7310,7 @@ function retried(input, recovery2) {
   return delayed(input, recovery2 === "RetrySoon" ? soon(retry) : retry);
 }
 function undone({ shadow: shadow2, status, policy: { retry }, now }) {
-  const { version: version3, at: at2 } = success(shadow2) ?? {};
+  const { version: version3, at: at2 } = shadow2.updated ?? {};
   if (version3 === void 0 || at2 === void 0 || sameVersion(status.current_version, version3)) return void 0;
   const retryAt = at2 + retry.backoffMs;
   if (now >= retryAt || at2 > now) return void 0;
@@ -7353,17 +7343,17 @@ function hasBootedSince({ status }, operation2) {
   return operation2.operation !== "Reboot" && status.bootID !== "" && status.bootID !== operation2.bootID;
 }
 function delayed(input, { backoffMs, maxBackoffMs }) {
-  const { shadow: shadow2, now } = input;
-  const failedAt2 = failureTime(input, now);
+  const { shadow: shadow2, now, moment } = input;
+  const failedAt2 = failureTime(input, moment);
   if (failedAt2 === void 0) return failedForGood(input, "the time of the failure is unknown");
   const retryAt = failedAt2 + delayAfter(failures(shadow2), { baseMs: backoffMs, capMs: maxBackoffMs });
   if (now >= retryAt) return void 0;
-  const job3 = failedJob(input);
+  const job3 = failedJob({ ...input, now: input.moment });
   const reason2 = job3 === void 0 ? "Backoff" : failureReason(job3.run.kind);
   return { reason: reason2, message: `${job3?.message ?? whatFailed(input)}; retried after ${rfc3339(retryAt)}`, retryAt };
 }
-function failureTime({ shadow: shadow2, status }, now) {
-  return latestTime([status.state_transition_failure_timestamp, shadow2.spec.state_transition_timestamp], now);
+function failureTime({ shadow: { times } }, now) {
+  return latestTime([times.failedAt, times.stateSince], now);
 }
 function failedForGood(candidate, why) {
   const message = `${whatFailed(candidate)}; ${why}. ${howToRetry(candidate.shadow, candidate.version)}`;
@@ -7426,9 +7416,9 @@ function fromTheFuture(version3, since) {
 var offeredVersion = (input) => {
   const { version: version3, status, isReboot } = input;
   if (isReboot || sameVersion(status.target_version, version3)) return void 0;
-  return { reason: "VersionNotOffered", message: whyNotOffered2(input) };
+  return { reason: "VersionNotOffered", message: whyNotOffered(input) };
 };
-function whyNotOffered2({ version: version3, status: { settings: settings2 }, isRollback }) {
+function whyNotOffered({ version: version3, status: { settings: settings2 }, isRollback }) {
   const trouble = settings2?.message;
   if (isRollback) return notOfferedForRollback(version3, trouble);
   if (trouble !== void 0) return `The host does not offer the pinned version ${version3}: ${trouble}`;
@@ -7489,11 +7479,11 @@ function triedAgain({ drain, shadow: shadow2, version: version3, now }) {
   const message = `. It was cordoned for these pods, and their budgets did not allow an eviction; cordoned again after ${rfc3339(tryAt)} (spec.drain.blockedBudgets)`;
   return { tryAt, next: message };
 }
-var podsHealthy = ({ drain, policy, capacity: capacity2, now }) => {
+var podsHealthy = ({ drain, policy, capacity: capacity2, now, moment }) => {
   const { podsBefore, unhealthyNodes } = policy.health;
   if (podsBefore === "Ignored" || unhealthyNodes !== "Wait") return void 0;
   const { podHealth, recheckAt } = drain();
-  const problem = problemBefore(podHealth(), policy, now);
+  const problem = problemBefore(podHealth(), policy, moment);
   if (problem === void 0 || capacity2 === void 0 && now >= recheckAt) return void 0;
   const message = `No update starts while ${problem}`;
   return { reason: "NodeUnhealthy", message, ...capacity2 === void 0 && { retryAt: recheckAt } };
@@ -7509,17 +7499,57 @@ function podsUnknown({ problem }) {
   return { reason: "PodListFailed", message: `The pods on the node are not known: ${problem}`, lookUp: true };
 }
 
-// packages/controller/src/plan/gates/quorums.ts
+// packages/controller/src/plan/gates/applications.ts
+var MAX_NAMED6 = 3;
+var workloadsReady = ({ node, policy, workloads, now }) => {
+  if (policy.health.workloads === "Ignored") return void 0;
+  const found = workloads.belowDesired(node) ?? [];
+  if (found.length > 0) {
+    const which = `${found.slice(0, MAX_NAMED6).join(", ")}${found.length > MAX_NAMED6 ? " and others" : ""}`;
+    const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
+    return { reason: "WorkloadsNotReady", message };
+  }
+  return workloads.counts ? void 0 : notListed3(workloads, now);
+};
+function notListed3({ problem }, now) {
+  if (problem === void 0)
+    return { reason: "WorkloadsNotReady", message: "The pods of the cluster are being listed", isUnknown: true };
+  const message = `The pods of the cluster cannot be listed: ${problem}`;
+  return { reason: "PodListFailed", message, retryAt: now + RETRY_LIST_MS, keepsPosition: true };
+}
+var checksPass = ({ policy, checks: checks3, quorums: quorums2, node, drain }) => notPassed(policy, checks3, quorums2.setsOn({ node, pods: drain().pods }));
+function notPassed(policy, checks3, quorums2) {
+  const probes = [...probesOf(policy, "Before"), ...templatesOf(policy, quorums2)];
+  const answers2 = checks3.all(probes);
+  const failed2 = failedOf(answers2);
+  if (failed2 !== void 0) {
+    const { kind, check: check8 } = failed2.probe;
+    const what = kind === "cronJob" ? `The Job of ${check8} cannot run` : `The check ${check8} does not pass`;
+    return { reason: "CheckNotPassed", message: `${what}: ${failed2.found}` };
+  }
+  const unknown6 = answers2.find(({ latest: latest3 }) => latest3 === void 0);
+  if (unknown6 === void 0) return void 0;
+  return { reason: "CheckNotPassed", message: `The check ${unknown6.probe.check} is being evaluated`, isUnknown: true };
+}
+function beforeDrain2(input) {
+  const jobs2 = progressOf(jobsBefore(input), input);
+  const { run, message = "" } = jobs2.failed ?? {};
+  if (run === void 0) {
+    const quorums2 = new Set(recordedMembers(input.shadow).map(({ quorum: quorum2 }) => quorum2));
+    return { blocked: notPassed(input.policy, input.checks, quorums2), jobs: jobs2 };
+  }
+  return { blocked: { reason: failureReason(run.kind), message }, jobs: jobs2 };
+}
 var quorumKept = (input) => {
   const { quorums: quorums2, isRollback } = input;
-  const asked = askedOf(input);
+  const asked = askedOf2(input);
   const last = isRollback ? void 0 : quorums2.whyNotLast(asked);
-  return quorums2.whyNotStarted(asked) ?? last ?? checksPass2(input, asked);
+  return quorums2.whyNotStarted(asked) ?? last ?? quorumChecksPass(input, asked);
 };
 var quorumKeptByDrain = (input) => {
   const { quorums: quorums2, shadow: shadow2 } = input;
-  const asked = askedOf(input);
-  return quorums2.whyNotDrained(asked) ?? quorums2.records.whyUnrecorded(shadow2, asked) ?? checksPass2(input, asked);
+  const asked = askedOf2(input);
+  return quorums2.whyNotDrained(asked) ?? quorums2.records.whyUnrecorded(shadow2, asked) ?? quorumChecksPass(input, asked);
 };
 function quorumKeptOtherwise(known, node, policy) {
   if (!known.quorums.isUsed) return void 0;
@@ -7530,176 +7560,160 @@ function goesBeforeLast({ quorums: quorums2, node }, { reason: reason2 }) {
   const { passes, fleetWide, withoutTaint } = traitsOf(reason2);
   if (passes !== "manual" && fleetWide !== true && withoutTaint !== true) quorums2.goesFirst(node);
 }
-function askedOf({ node, drain }) {
+function askedOf2({ node, drain }) {
   return { node, pods: drain().pods };
 }
-function checksPass2({ quorums: quorums2, checks: checks3, fleet }, asked) {
+function quorumChecksPass({ quorums: quorums2, checks: checks3, fleet }, asked) {
   const wanted = quorums2.checksFor(asked);
   const probes = probesNamed(
     fleet,
-    wanted.map(({ check: check9 }) => check9)
+    wanted.map(({ check: check8 }) => check8)
   );
   const answers2 = checks3.all(probes);
   const failed2 = failedOf(answers2);
   if (failed2 !== void 0) {
-    const { check: check9 } = failed2.probe;
-    const { who = "" } = wanted.find((one) => one.check === check9) ?? {};
-    return atRisk(`${who} waits for the check ${check9}, which does not pass: ${failed2.found}`);
+    const { check: check8 } = failed2.probe;
+    const { who = "" } = wanted.find((one) => one.check === check8) ?? {};
+    return atRisk(`${who} waits for the check ${check8}, which does not pass: ${failed2.found}`);
   }
-  const unknown6 = answers2.find(({ latest: latest4 }) => latest4 === void 0);
+  const unknown6 = answers2.find(({ latest: latest3 }) => latest3 === void 0);
   if (unknown6 === void 0) return void 0;
   return { ...atRisk(`The check ${unknown6.probe.check} is being evaluated`), isUnknown: true };
 }
 
-// packages/controller/src/plan/gates/workloads.ts
-var MAX_NAMED6 = 3;
-var workloadsReady = ({ node, policy, workloads, now }) => {
-  if (policy.health.workloads === "Ignored") return void 0;
-  const found = workloads.belowDesired(node) ?? [];
-  if (found.length > 0) {
-    const which = `${found.slice(0, MAX_NAMED6).join(", ")}${found.length > MAX_NAMED6 ? " and others" : ""}`;
-    const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
-    return { reason: "WorkloadsNotReady", message };
-  }
-  return workloads.counts ? void 0 : notListed2(workloads, now);
+// packages/controller/src/plan/gates/fleet.ts
+var paused = ({ policy }) => {
+  if (!policy.paused) return void 0;
+  const why = policy.pauseReason === void 0 ? "" : `: ${policy.pauseReason}`;
+  return { reason: "Paused", message: `BrupopConfig "cluster" pauses all updates${why}` };
 };
-function notListed2({ problem }, now) {
-  if (problem === void 0)
-    return { reason: "WorkloadsNotReady", message: "The pods of the cluster are being listed", isUnknown: true };
-  const message = `The pods of the cluster cannot be listed: ${problem}`;
-  return { reason: "PodListFailed", message, retryAt: now + RETRY_LIST_MS, keepsPosition: true };
+var watchFresh = ({ stale }) => {
+  if (stale.length === 0) return void 0;
+  return { reason: "WatchStale", message: unconfirmed(stale) };
+};
+function unconfirmed(resources) {
+  const what = resources.join(", ");
+  const found = "has not been confirmed by an event, a bookmark or a check for more than 2 minutes";
+  return `The watch of ${what} ${found}; see "watch failed" in the log`;
+}
+var clockRight = ({ clockSkewMs = 0 }) => {
+  return isClockWrong(clockSkewMs) ? { reason: "ClockSkew", message: describeSkew(clockSkewMs) } : void 0;
+};
+function describeSkew(clockSkewMs) {
+  const differs = `${minutes(Math.abs(clockSkewMs))} minutes ${clockSkewMs > 0 ? "ahead of" : "behind"}`;
+  const found = `The clock of the controller's node is about ${differs} that of the Kubernetes API`;
+  return `${found}. No update starts until they differ by at most 5 minutes: synchronize the clocks of both`;
+}
+var connected = ({ connectivity, node }) => {
+  if (!lossOf(connectivity, node).lost) return void 0;
+  const which = connectivity.lost ? "nodes" : `nodes of its zone ${zoneOf(node)}`;
+  const message = `Most ${which} have not renewed their Leases; see the condition Connected of BrupopConfig "cluster"`;
+  return { reason: "ConnectivityLost", message };
+};
+var validConfig = ({ policy, group: group2 }) => {
+  if (policy.problem === void 0) return void 0;
+  const what = group2?.problem === void 0 ? 'BrupopConfig "cluster" cannot be followed' : "No update starts";
+  return { reason: "InvalidConfiguration", message: `${what}: ${policy.problem}` };
+};
+var notFrozen = ({ frozen: frozen2, version: version3, policy: { versions } }) => {
+  const isPinned = versions.pin !== void 0;
+  const isHeld = (one) => sameVersion(version3, one.version) || !isPinned && one.holdsOlder && !isLater(version3, one.version);
+  const found = frozen2.find(isHeld);
+  if (found === void 0) return void 0;
+  const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
+  return { reason: "Frozen", message };
+};
+var inTurn = (input) => input.othersFirst;
+var validGroup = ({ group: group2, shadow: shadow2 }) => {
+  const began = groupAtStart(shadow2);
+  if (group2?.problem !== void 0) return { reason: "InvalidConfiguration", message: `${group2.policy.problem}` };
+  if (began === (group2?.name ?? "")) return void 0;
+  const message = `${NODE_GROUP_KIND} "${began}", with which the update began, does not exist any more`;
+  return { reason: "InvalidConfiguration", message };
+};
+var controlPlaneFree = (input) => input.controlPlane;
+var capacity = (input) => input.capacity;
+var windowOpen = ({
+  policy: { calendar },
+  needMs,
+  now
+}) => {
+  const retryAt = calendar.nextFit(now, needMs);
+  if (retryAt !== void 0 && retryAt <= now) return void 0;
+  const [reason2, why] = closed(calendar.at(now), needMs);
+  if (retryAt !== void 0) return { reason: reason2, message: `${why}; updates may start at ${rfc3339(retryAt)}`, retryAt };
+  const everOpens2 = calendar.nextFit(now, 1) !== void 0;
+  return everOpens2 ? tooShort(needMs) : { reason: reason2, message: `${why}, and none opens within 400 days` };
+};
+function closed({ open, reason: reason2, blackout: blackout2 }, needMs) {
+  const update = `an update of about ${minutes(needMs)} minutes can finish`;
+  if (open && reason2 === "NoWindows") return ["Blackout", `A blackout starts before ${update}`];
+  if (open) return ["OutsideMaintenanceWindow", `The window that is open closes before ${update}`];
+  if (reason2 !== "Blackout") return ["OutsideMaintenanceWindow", "No maintenance window is open"];
+  const why = blackout2?.reason === void 0 ? "" : `: ${blackout2.reason}`;
+  return ["Blackout", `No node starts an update during this blackout${why}`];
+}
+function tooShort(needMs) {
+  const message = `No maintenance window is long enough for an update of about ${minutes(needMs)} minutes, its margin included. Make a window longer or spec.maintenance.margin shorter. If the latest update of this node or of others took unusually long, remove the annotation ${RECORD_ANNOTATION} from their BottlerocketShadows while these nodes are at rest`;
+  return { reason: "WindowTooShort", message };
+}
+function minutes(ms) {
+  return Math.ceil(ms / 3e5) * 5;
 }
 
 // packages/controller/src/plan/gates/index.ts
+var ALWAYS = ["Start", "Drain", "StartOfRollback", "DrainOfRollback"];
+var UPDATES = ["Start", "Drain"];
+var ROLLBACKS = ["StartOfRollback", "DrainOfRollback"];
+var STARTS = ["Start", "StartOfRollback"];
+var DRAINS = ["Drain", "DrainOfRollback"];
 var GATES = [
-  watchFresh,
-  clockRight,
-  connected,
-  paused,
-  validConfig,
-  selected,
-  notSkipped,
-  validVersion,
-  allowedVersion,
-  offeredVersion,
-  nodeReady,
-  nodeHealthy,
-  notCordonedExternally,
-  restored2,
-  backoff,
-  notRolledBack,
-  writable,
-  notFrozen,
-  released,
-  groupsInOrder,
-  settingsProved,
-  windowOpen,
-  drainNotBlocked,
-  podsHealthy,
-  controlPlaneFree,
-  capacity,
-  checksPass,
-  workloadsReady,
-  quorumKept,
-  podsListed
+  [watchFresh, ALWAYS],
+  [clockRight, ALWAYS],
+  [connected, ALWAYS],
+  [validGroup, ["Drain"]],
+  // Before its drain, a version that has been frozen meanwhile comes first.
+  [notFrozen, ["Drain"]],
+  [paused, STARTS],
+  [validConfig, STARTS],
+  [selected, ALWAYS],
+  [notSkipped, ALWAYS],
+  [validVersion, ["Start"]],
+  [allowedVersion, UPDATES],
+  [offeredVersion, STARTS],
+  [agentCurrent, ROLLBACKS],
+  [nodeReady, UPDATES],
+  [nodeHealthy, UPDATES],
+  [notCordonedExternally, ALWAYS],
+  [restored2, STARTS],
+  [backoff, STARTS],
+  [notRolledBack, ["Start"]],
+  [writable, STARTS],
+  [notFrozen, ["Start"]],
+  [inTurn, ["Start"]],
+  [windowOpen, UPDATES],
+  [drainNotBlocked, STARTS],
+  [podsHealthy, ["Start"]],
+  [controlPlaneFree, ALWAYS],
+  [capacity, ["Start"]],
+  [checksPass, ["Start"]],
+  [workloadsReady, UPDATES],
+  [quorumKept, STARTS],
+  [quorumKeptByDrain, DRAINS],
+  [podsListed, STARTS]
 ];
-var ROLLBACK_GATES = [
-  watchFresh,
-  clockRight,
-  connected,
-  paused,
-  validConfig,
-  selected,
-  notSkipped,
-  offeredVersion,
-  agentCurrent,
-  notCordonedExternally,
-  restored2,
-  backoff,
-  writable,
-  drainNotBlocked,
-  controlPlaneFree,
-  quorumKept,
-  podsListed
-];
-function whyNot(input) {
-  return firstOf(input.isRollback ? ROLLBACK_GATES : GATES, input);
-}
-var DRAIN_GATES = [
-  watchFresh,
-  clockRight,
-  connected,
-  validGroup,
-  notFrozen,
-  selected,
-  notSkipped,
-  allowedVersion,
-  nodeReady,
-  nodeHealthy,
-  notCordonedExternally,
-  windowOpen,
-  controlPlaneFree,
-  workloadsReady,
-  quorumKeptByDrain
-];
-var ROLLBACK_DRAIN_GATES = [
-  watchFresh,
-  clockRight,
-  connected,
-  selected,
-  notSkipped,
-  agentCurrent,
-  notCordonedExternally,
-  controlPlaneFree,
-  quorumKeptByDrain
-];
-function whyNotDrained(input) {
-  return firstOf(input.isRollback ? ROLLBACK_DRAIN_GATES : DRAIN_GATES, input);
-}
-
-// packages/controller/src/plan/settings-problem.ts
-var CHANGING = {
-  reason: "ChangingSettings",
-  message: "Other settings of its host are being proved; see status.settings of its BottlerocketShadow"
+var gatesAt = (point) => GATES.flatMap(([gate, at2]) => at2.includes(point) ? [gate] : []);
+var ASKED = {
+  Start: gatesAt("Start"),
+  Drain: gatesAt("Drain"),
+  StartOfRollback: gatesAt("StartOfRollback"),
+  DrainOfRollback: gatesAt("DrainOfRollback")
 };
-function whyNotInForce(facts) {
-  if (facts === void 0 || isComplete(facts) || facts.state === "requested") return void 0;
-  if (isChanging(facts)) return CHANGING;
-  const [reason2, message] = problemOf3(facts);
-  return { reason: reason2, message };
+function whyNot(input) {
+  return firstOf(ASKED[input.isRollback ? "StartOfRollback" : "Start"], input);
 }
-function problemOf3(facts) {
-  const { state: state2, isLate: isLate2, conflicts } = facts;
-  const pending2 = keysOf4(facts.pending);
-  const refused = facts.pending.find((one) => one.class === "Refused");
-  if (state2 === "failed") return ["HostSettingsNotApplied", FAILED];
-  if (isLate2 === true) return ["HostSettingsNotApplied", state2 === "changing" ? NOT_RESTORED : NOT_READY];
-  if (refused !== void 0)
-    return [
-      "HostSettingsNotApplied",
-      `${refused.key} cannot be set, so no setting of its group is set: ${refused.reason}`
-    ];
-  if (conflicts.length > 0)
-    return ["SettingsConflict", `A user has set other values on its host: ${named2(conflicts)}; ${RESOLVE}`];
-  if (facts.isRebooted && allowedAtReboot(facts) === "NeedsReboot")
-    return [
-      "HostSettingsNotApplied",
-      `The node was rebooted for settings that its host still reports as pending: ${pending2}`
-    ];
-  return ["ChangingSettings", `Its host has not set ${pending2 === "" ? "its settings" : pending2} yet; ${WAITS2}`];
-}
-var FAILED = "The settings of its group failed, and the former ones are requested of its host again; status.settings of its BottlerocketShadow has what is still pending, and an Event SettingsFailed on the Node has the cause. Change spec.settings of the group, or set spec.rollout.resume of the BrupopConfig to the current time to try again";
-var NOT_RESTORED = `Its host has not restored the former values within ${CHANGE_LIMIT}, and its agent keeps retrying; see status.settings of its BottlerocketShadow, and the log of the agent`;
-var NOT_READY = `Its settings have changed, and the Node is not Ready ${CHANGE_LIMIT} later`;
-var RESOLVE = "remove them there, or set spec.settingsConflicts of the group to Force";
-var WAITS2 = "the condition SettingsApplied of its BottlerocketNodeGroup says what they wait for";
-var MAX_KEYS2 = 5;
-function keysOf4(pending2) {
-  return named2(pending2.map(({ key: key2 }) => key2));
-}
-function named2(keys4) {
-  const more = keys4.length > MAX_KEYS2 ? [`${keys4.length - MAX_KEYS2} more`] : [];
-  return [...keys4.slice(0, MAX_KEYS2), ...more].join(", ");
+function whyNotDrained(input) {
+  return firstOf(ASKED[input.isRollback ? "DrainOfRollback" : "Drain"], input);
 }
 
 // packages/controller/src/plan/transition.ts
@@ -7707,7 +7721,7 @@ function idleSpec({ settings: settings2 }, now, allow = "None") {
   return {
     state: "Idle",
     version: null,
-    state_transition_timestamp: rfc3339(now),
+    state_transition_timestamp: rfc3339(now.ms),
     timeoutSeconds: null,
     settings: specOf(settings2, allow)
   };
@@ -7719,7 +7733,7 @@ function startSpec(version3, policy, now, allow) {
   return stepSpec({ ...idleSpec(policy, now, allow), version: version3 }, "StagedAndPerformedUpdate", policy, now);
 }
 function stepSpec(spec, state2, policy, now) {
-  const state_transition_timestamp = rfc3339(now);
+  const state_transition_timestamp = rfc3339(now.ms);
   return { ...spec, state: state2, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state2, policy) };
 }
 var STEPS = {
@@ -7744,7 +7758,7 @@ function interrupt(input) {
 }
 function supersede(input) {
   const { shadow: shadow2, policy, now } = input;
-  const purpose = purposeOf(shadow2);
+  const purpose = shadow2.purpose;
   const isEnded = purpose === "Rollback" && !isRollbackWanted(shadow2, policy, now);
   const isOther = purpose === "Settings" && !sameSettings(requestedOf(shadow2), policy.settings);
   const isAllowed = restoresSettings(shadow2, input.settings) || isWanted(shadow2.spec.version ?? "", policy.versions);
@@ -7787,7 +7801,7 @@ function isRestored({ settings: settings2 }) {
 }
 function unsetSettings(input, problem) {
   const { shadow: shadow2, policy, now } = input;
-  const isTried = purposeOf(shadow2) === "Settings" && ownSettings(requestedOf(shadow2)).length > 0;
+  const isTried = shadow2.purpose === "Settings" && ownSettings(requestedOf(shadow2)).length > 0;
   const before = isRestored(input) ? policy : restored(policy, shadow2);
   return isTried ? { ...putBack(input, problem), spec: idleSpec(before, now) } : void 0;
 }
@@ -7799,18 +7813,18 @@ function mayHaveRebooted({ state: state2, shadow: shadow2 }) {
   if (state2 === "Staging" || state2 === "Staged") return false;
   const { operation: operation2 } = status?.lastOperation ?? {};
   if (operation2 === "Reboot" || operation2 === "Restore") return true;
-  const isOldVersion = state2 === "Draining" && purposeOf(shadow2) === "Settings";
+  const isOldVersion = state2 === "Draining" && shadow2.purpose === "Settings";
   return !isOldVersion && sameVersion(status?.current_version, spec.version);
 }
 function repair(input) {
   const { shadow: shadow2, now } = input;
   const { spec } = shadow2;
-  if (spec.state === "Idle") return isSettled(shadow2) || !isMisdated(spec, now) ? void 0 : redated(spec, now);
+  if (spec.state === "Idle") return isSettled(shadow2) || !isMisdated(shadow2, now) ? void 0 : redated(spec, now);
   if (spec.state === "ErrorReset" || (spec.version ?? "") === "") return idle(input, "Repaired");
-  return stateSince(spec, now) === void 0 ? redated(spec, now) : void 0;
+  return stateSince(shadow2, now) === void 0 ? redated(spec, now) : void 0;
 }
 function redated(spec, now) {
-  return { spec: { ...spec, state_transition_timestamp: rfc3339(now) }, outcome: "Repaired" };
+  return { spec: { ...spec, state_transition_timestamp: rfc3339(now.ms) }, outcome: "Repaired" };
 }
 function fail(input) {
   const { shadow: shadow2, node, policy, now } = input;
@@ -7826,7 +7840,7 @@ function startDrain(input) {
   const waits = staysStaged(input);
   if (waits !== void 0) return waits === "stays" ? void 0 : waits;
   const spec = stepSpec(shadow2.spec, "RebootedIntoUpdate", policy, now);
-  return { spec, outcome: "Advanced", ...purposeOf(shadow2) !== "Rollback" && beforeDrainOf(input) };
+  return { spec, outcome: "Advanced", ...shadow2.purpose !== "Rollback" && beforeDrainOf(input) };
 }
 function prove({ shadow: shadow2, policy, now }) {
   if (!hasReached(shadow2)) return void 0;
@@ -7839,7 +7853,7 @@ function succeed(input) {
     return goBack(input, because) ?? unsetSettings(input, because.message) ?? { ...idle(input, "CheckFailed"), because };
   }
   const { healthyAt = Infinity } = monitoringOf(input);
-  return input.now < healthyAt ? void 0 : succeeded(input);
+  return input.now.reached(healthyAt) ? succeeded(input) : void 0;
 }
 function staysStaged(input) {
   const { blockedBy, drain } = input;
@@ -7852,29 +7866,29 @@ function staysStaged(input) {
   return jobs2.isDone ? void 0 : "stays";
 }
 function succeeded(input) {
-  if (purposeOf(input.shadow) === "Rollback") return idle(input, "Reverted");
+  if (input.shadow.purpose === "Rollback") return idle(input, "Reverted");
   return { ...idle(input, "Succeeded"), ...suspension(input) };
 }
 function suspension({ shadow: shadow2, policy: { deadlinesFrom = 0 } }) {
-  return deadlinesFrom > (startedAt(shadow2) ?? 0) ? { wasSuspended: true } : {};
+  return deadlinesFrom > (shadow2.times.startedAt ?? 0) ? { wasSuspended: true } : {};
 }
 var STAYS = ["WatchStale", "ClockSkew", "ConnectivityLost", "WorkloadsNotReady", "PodListFailed"];
 function defer(input) {
   const { shadow: shadow2, policy, blockedBy, drain, now } = input;
-  const stays = blockedBy === void 0 ? !isDrainBlocked(drain(), now) || drain().mayOpen && isTrying(shadow2) : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow2, policy, now);
+  const stays = blockedBy === void 0 ? !isDrainBlocked(drain(), now.ms) || drain().mayOpen && isTrying(shadow2) : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow2, policy, now);
   if (stays) return void 0;
   return { ...idle(input, "Deferred"), ...suspension(input), ...blockedBy !== void 0 && { because: blockedBy } };
 }
 function rollBack(input) {
   const { shadow: shadow2, policy, now } = input;
-  const { problem, lasting, isUnknown } = monitoringOf(input);
-  const isKnown2 = problem !== void 0 && lasting !== true && isUnknown !== true;
+  const { problem, lasting, isUnknown: isUnknown2 } = monitoringOf(input);
+  const isKnown2 = problem !== void 0 && lasting !== true && isUnknown2 !== true;
   if (!isKnown2 || hasGoneDown(input)) return void 0;
   const deadline = deadlineOf(shadow2, policy, now);
-  return now >= deadline && !isAccepted(deadline, policy, now) ? goBack(input, { reason: "DeadlineExceeded", message: problem }) ?? unsetSettings(input, problem) : void 0;
+  return now.reached(deadline) && !isAccepted(deadline, policy, now) ? goBack(input, { reason: "DeadlineExceeded", message: problem }) ?? unsetSettings(input, problem) : void 0;
 }
 function hasGoneDown({ node, shadow: shadow2, now }) {
-  return !node.ready && (parseTime(node.readySince) ?? 0) > (stateSince(shadow2.spec, now) ?? now);
+  return !node.ready && (node.readySince ?? 0) > (stateSince(shadow2, now) ?? now.ms);
 }
 function goBack({ shadow: shadow2, policy, now }, because) {
   const previous = previousVersion(shadow2, policy);
@@ -7897,19 +7911,24 @@ function needsPods(input) {
 }
 
 // packages/controller/src/plan/assess.ts
-function assess(managedNode, fleetState) {
-  const found = isPair(managedNode) ? assessPair(inputOf(managedNode, fleetState)) : WAITING;
-  return { times: [], ...found, managedNode };
+function assess(managedNode, fleetState, now) {
+  if (!isPair(managedNode)) return { times: [], ...WAITING, managedNode };
+  const input = inputOf(managedNode, fleetState, now);
+  const { start, ...found } = assessPair(input);
+  const candidate = start && { ...managedNode, policy: input.policy, ...start };
+  return { times: [], ...found, managedNode, ...candidate !== void 0 && { candidate } };
 }
-function inputOf(pair, fleetState) {
-  const { status, spec } = pair.shadow;
-  const state2 = stateOf(pair.shadow);
-  const purpose = purposeOf(pair.shadow);
+function inputOf(pair, fleetState, now) {
+  const { status, spec, state: state2, record: record7, purpose } = pair.shadow;
+  if (state2 === "Staged" || state2 === "Proving" || record7.jobs !== void 0) now.holdsOnce();
   return {
     ...pair,
     state: state2,
-    policy: policyFor(pair, fleetState),
-    drain: () => fleetState.drains.of(pair.node, pair.policy),
+    policy: policyFor(pair, now),
+    drain: () => {
+      now.holdsOnce();
+      return fleetState.drains.of(pair.node, pair.policy);
+    },
     blockedBy: state2 === "Staged" && status !== void 0 ? whyNotDrainedNow(
       {
         ...pair,
@@ -7924,22 +7943,19 @@ function inputOf(pair, fleetState) {
     workloads: fleetState.workloads,
     quorums: fleetState.quorums,
     settings: fleetState.settings.get(pair.name),
-    now: fleetState.now
+    now
   };
 }
 function whyNotDrainedNow(candidate, fleetState) {
   const { name, node, shadow: shadow2, policy } = candidate;
   const { now } = fleetState;
   const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-  const since = startedAt(shadow2) ?? now;
+  const since = shadow2.times.startedAt ?? now;
   const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow2, estimate) - (now - since)));
-  const isOverLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback;
-  const overLimit = isOverLimit ? OVER_LIMIT : void 0;
-  const late = isOverdue(shadow2, policy, now) ? LATE : void 0;
-  const drain = () => fleetState.drains.of(node, policy);
+  const overLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback ? OVER_LIMIT : void 0;
+  const late = isOverdue(shadow2, policy, fleetState.moment) ? LATE : void 0;
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
-  const limits = { ...NO_LIMITS, controlPlane };
-  const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
+  const input = gateInput(candidate, fleetState, { ...NO_LIMITS, controlPlane, needMs });
   const blocked3 = whyNotDrained(input) ?? overLimit ?? late;
   if (blocked3 === void 0) {
     fleetState.workloads.drains(node);
@@ -7952,7 +7968,7 @@ var LATE = {
   reason: "WaitingForCapacity",
   message: "Its drain could not start before the deadline of its staging"
 };
-var NO_LIMITS = { capacity: void 0, canary: void 0, earlierGroups: void 0, reboot: void 0 };
+var NO_LIMITS = { capacity: void 0, othersFirst: void 0 };
 var OVER_LIMIT = {
   reason: "WaitingForCapacity",
   message: "More nodes are unavailable than the limits allow"
@@ -7990,8 +8006,8 @@ var BLOCKED_MS = 6e4;
 function longBlock({ shadow: shadow2, now }) {
   const block2 = blockOf(shadow2);
   if (block2 === void 0) return {};
-  const blockedAt = (parseTime(block2.since) ?? now) + BLOCKED_MS;
-  return now < blockedAt ? { blockedAt } : { blockedAt, block: block2 };
+  const blockedAt = (parseTime(block2.since) ?? now.ms) + BLOCKED_MS;
+  return now.reached(blockedAt) ? { blockedAt, block: block2 } : { blockedAt };
 }
 function startsUp(input) {
   const { node, state: state2 } = input;
@@ -8012,17 +8028,16 @@ function updatingCondition(input, unhealthy, lookUp) {
 }
 function provingCondition(shadow2, unhealthy) {
   const problem = hasReached(shadow2) ? unhealthy : void 0;
-  const isForSettings = problem === void 0 && purposeOf(shadow2) === "Settings";
+  const isForSettings = problem === void 0 && shadow2.purpose === "Settings";
   return isForSettings ? rebooting() : monitored(shadow2.spec.version ?? "", problem);
 }
 function stepCondition({ shadow: shadow2, state: state2, drain }, unhealthy, lookUp) {
   const version3 = shadow2.spec.version ?? "";
   if (state2 === "Proving") return provingCondition(shadow2, unhealthy);
   if (unhealthy !== void 0) return staged(version3, unhealthy);
-  const purpose = purposeOf(shadow2);
-  if (purpose === "Rollback") return goingBack(version3, rollbackOf(shadow2)?.failed ?? "?");
+  if (shadow2.purpose === "Rollback") return goingBack(version3, shadow2.rollback?.failed ?? "?");
   const podsProblem = lookUp ? drain().problem : void 0;
-  return purpose === "Settings" ? rebooting(podsProblem) : updating(version3, podsProblem);
+  return shadow2.purpose === "Settings" ? rebooting(podsProblem) : updating(version3, podsProblem);
 }
 function assessSettled(input, change) {
   const { shadow: shadow2, policy } = input;
@@ -8031,7 +8046,7 @@ function assessSettled(input, change) {
   const { current_version: running, target_version: offered } = status;
   const version3 = nextVersion(input, status);
   const problem = problemOf4(input, status);
-  const found = { change, ...settingsOf2(input, change) };
+  const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== void 0 && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: "waiting" };
@@ -8073,10 +8088,10 @@ function startOf(input, { change, status, version: version3 }) {
   const reboots2 = sameVersion(version3, status.current_version);
   const restores = reboots2 && awaitsRestore(settings2);
   return {
-    candidate: { ...input, status, version: version3, isReboot: reboots2, isRollback: isRollback || restores }
+    start: { status, version: version3, isReboot: reboots2, isRollback: isRollback || restores }
   };
 }
-function settingsOf2({ settings: settings2 }, change) {
+function settingsOf({ settings: settings2 }, change) {
   const pending2 = change !== void 0 || !isComplete(settings2);
   return { pending: pending2, grant: settings2 && grantable(settings2), times: [settings2?.changesAt] };
 }
@@ -8087,11 +8102,11 @@ function runningHooks(jobs2, { isSuspended = false }) {
 function assessUnsettled({ shadow: shadow2, settings: settings2, now }, change) {
   const at2 = notRespondingAt(shadow2, now);
   if (shadow2.status === void 0) {
-    const neverConnected = now >= at2;
+    const neverConnected = now.reached(at2);
     const progressing4 = agentNotConnected(shadow2.metadata.namespace);
     return { change, progressing: progressing4, phase: "waiting", pending: !neverConnected, neverConnected, times: [at2] };
   }
-  if (now < at2) return { change, phase: phaseBefore(shadow2), pending: true, times: [at2] };
+  if (!now.reached(at2)) return { change, phase: phaseBefore(shadow2), pending: true, times: [at2] };
   const progressing3 = agentNotResponding(shadow2.status?.lastOperation);
   return { change, progressing: progressing3, phase: "waiting", pending: !isComplete(settings2), times: [at2] };
 }
@@ -8103,50 +8118,12 @@ function phaseBefore({ progressing: progressing3, status }) {
   return progressing3?.reason === "Updating" ? "updating" : "waiting";
 }
 
-// packages/controller/src/plan/settings-rollout.ts
-var MAX_GRANTS = 100;
-var RESTART_MS = 5 * 6e4;
-function grantsOf(decisions, fleetState) {
-  const granted = /* @__PURE__ */ new Map();
-  const waiting3 = /* @__PURE__ */ new Map();
-  const due = decisions.filter(({ grant: grant2, change }) => grant2 !== void 0 && change === void 0);
-  if (due.length === 0) return { granted, waiting: waiting3 };
-  for (const decision of due.toSorted((a, b) => a.managedNode.name < b.managedNode.name ? -1 : 1)) {
-    const { name, node, group: group2 } = decision.managedNode;
-    if (decision.grant === void 0 || node === void 0) continue;
-    const blocked3 = whyNotGranted(decision, fleetState);
-    if (blocked3 !== void 0) {
-      waiting3.set(name, blocked3);
-    } else if (granted.size < MAX_GRANTS) {
-      granted.set(name, decision.grant);
-      fleetState.settingsRollouts.changes(decision.managedNode);
-      if (decision.grant === "RestartsService") {
-        fleetState.capacity.reserve({ node, group: group2 }, true);
-        fleetState.controlPlane.starts(node);
-        fleetState.quorums.starts(node);
-      }
-    }
-  }
-  return { granted, waiting: waiting3 };
-}
-function whyNotGranted({ managedNode, grant: grant2 }, fleetState) {
-  const { node, group: group2, policy } = managedNode;
-  if (node === void 0) return void 0;
-  const input = { ...fleetState, ...managedNode, node, policy, needMs: RESTART_MS };
-  const gates = grant2 === "Live" ? GATES2 : [...GATES2, notSkipped];
-  const blocked3 = firstOf(gates, input) ?? fleetState.settingsRollouts.whyNotChanged(managedNode);
-  if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
-  return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(input) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
-}
-var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, ready, writable];
-function ready({ node }) {
-  return node?.ready === false ? { reason: "NodeNotReady", message: "The Node is not Ready" } : void 0;
-}
-
 // packages/controller/src/plan/plan.ts
-function plan(snapshot, now) {
-  const fleetState = fleetStateOf(snapshot, now);
-  const assessments = snapshot.managedNodes.map((managedNode) => assess(managedNode, fleetState));
+function plan(snapshot, now, kept) {
+  const fleetState = fleetStateOf(snapshot, now, kept.facts);
+  const assessments = [...fleetState.facts].map(
+    ([one, facts]) => kept.assessments.of(facts, now, (moment) => assess(one, fleetState, moment))
+  );
   const candidates = assessments.flatMap(({ candidate }) => candidate ?? []);
   const admitted = admit(candidates, fleetState, snapshot);
   const { decisions, grants } = decideAll(assessments, admitted, fleetState);
@@ -8156,67 +8133,75 @@ function plan(snapshot, now) {
     admitted,
     grants,
     ...specsOf(decisions),
-    taints: decisions.flatMap(taintChanges),
-    checks: checkWork(decisions, fleetState)
+    taints: decisions.flatMap(taintChanges)
   };
 }
 function mayOpen({ node, policy }, { drains }) {
   return drains.known(node, policy).mayOpen;
 }
 function admit(candidates, fleetState, { pods, ownNode }) {
-  const { capacity: capacity2, controlPlane, drains, quorums: quorums2, now } = fleetState;
+  const { quorums: quorums2, now } = fleetState;
   const isBlocked = (one) => mayOpen(one, fleetState);
   const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== void 0 && isTooLarge !== true);
   const noListWorks = failing.length > MAX_LOOK_UPS;
   return new Map(
     inOrder2(candidates, { ownNode, isBlocked, isLast: (node) => quorums2.isLast(node), now }).map((candidate) => {
-      const { node, shadow: shadow2, policy } = candidate;
-      const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-      const needMs = expectedMs(shadow2, estimate) + estimate.marginMs;
-      const drain = () => drains.of(node, policy);
-      const limits = limitsOf(candidate, fleetState);
-      const input = { ...fleetState, ...candidate, ...limits, fleet: fleetState.policy, drain, needMs };
+      const input = inputAtStart(candidate, fleetState);
       const blocked3 = whyNot(input);
-      const isLookedUp = blocked3?.lookUp === true && (noListWorks || drain().problem === void 0);
+      const isLookedUp = blocked3?.lookUp === true && (noListWorks || input.drain().problem === void 0);
       const keepsPosition = isLookedUp || blocked3?.keepsPosition === true;
-      const holdsSlot = candidate.isRollback;
-      if (blocked3 === void 0 || keepsPosition || blocked3.isUnknown === true) {
-        controlPlane.starts(node);
-        quorums2.starts(node);
-        if (holdsSlot) return [candidate, blocked3];
-        capacity2.reserve(candidate, true);
-        reserve(candidate, fleetState);
-      } else goesBeforeLast(input, blocked3);
+      if (blocked3 === void 0 || keepsPosition || blocked3.isUnknown === true) reserve(candidate, fleetState);
+      else goesBeforeLast(input, blocked3);
       return [candidate, blocked3];
     })
   );
 }
-function limitsOf(candidate, fleetState) {
-  const { node, version: version3, isReboot, isRollback } = candidate;
+function inputAtStart(candidate, fleetState) {
+  const { shadow: shadow2, policy, isRollback } = candidate;
+  const { capacity: capacity2, controlPlane } = fleetState;
+  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
+  return gateInput(candidate, fleetState, {
+    needMs: expectedMs(shadow2, estimate) + estimate.marginMs,
+    // The slot of a rollback is that of the update that failed.
+    capacity: isRollback ? void 0 : capacity2.check(candidate),
+    controlPlane: isRollback ? controlPlane.whyNotDrained(candidate) : controlPlane.whyNotStarted(candidate),
+    othersFirst: othersBefore(candidate, fleetState)
+  });
+}
+function othersBefore(candidate, fleetState) {
   const { canaries, groupOrder, settingsRollouts } = fleetState;
-  const capacity2 = isRollback ? void 0 : fleetState.capacity.check(candidate);
-  const controlPlane = isRollback ? fleetState.controlPlane.whyNotDrained(candidate) : fleetState.controlPlane.whyNotStarted(candidate);
-  const none = { canary: void 0, earlierGroups: void 0, reboot: void 0, controlPlane };
-  if (isReboot)
-    return { ...none, capacity: capacity2, reboot: isRollback ? void 0 : settingsRollouts.whyNotRebooted(candidate) };
-  const earlierGroups = groupOrder.check(candidate, version3);
-  return { ...none, capacity: capacity2, canary: canaries.check(node, version3), earlierGroups };
+  if (candidate.isReboot) return settingsRollouts.check(candidate, "InReboot");
+  const earlier = groupOrder.check(candidate, candidate.version);
+  return canaries.check(candidate.node, candidate.version) ?? earlier;
 }
-function reserve(candidate, { canaries, settingsRollouts }) {
-  if (candidate.isReboot) settingsRollouts.reboots(candidate);
-  else canaries.reserve(candidate.node, candidate.version);
+function reserve(candidate, fleetState) {
+  const { node, version: version3, isReboot, isRollback } = candidate;
+  fleetState.controlPlane.starts(node);
+  fleetState.quorums.starts(node);
+  if (isRollback) return;
+  fleetState.capacity.reserve(candidate, true);
+  if (isReboot) fleetState.settingsRollouts.reserve(candidate, "InReboot");
+  else fleetState.canaries.reserve(node, version3);
 }
-function decide(assessment, admitted, fleetState) {
+var WaitingConditions = class {
+  #made = /* @__PURE__ */ new Map();
+  of(blocked3) {
+    const made = this.#made.get(blocked3) ?? waiting2(blocked3);
+    this.#made.set(blocked3, made);
+    return made;
+  }
+};
+function decide(assessment, admitted, fleetState, conditions2) {
   const { candidate } = assessment;
   if (candidate === void 0) return assessment;
   const blocked3 = admitted.get(candidate);
   if (blocked3 !== void 0) {
-    const progressing4 = blocked3.isUnknown === true ? void 0 : waiting2(blocked3);
+    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(blocked3);
     return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
   }
   const { node, group: group2, policy } = candidate;
   const jobs2 = recordsAtStart(policy, candidate.status.current_version, candidate.version);
-  const spec = startSpec(candidate.version, policy, fleetState.now, allowedAtStart(candidate, fleetState));
+  const spec = startSpec(candidate.version, policy, fleetState.moment, allowedAtStart(candidate, fleetState));
   const isBlocked = mayOpen(candidate, fleetState);
   const members2 = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
   const restores = fleetState.settings.get(candidate.name)?.state === "failed";
@@ -8229,10 +8214,45 @@ function allowedAtStart(candidate, { settings: settings2, settingsRollouts }) {
   return facts === void 0 || settingsRollouts.areStopped(candidate) ? "None" : allowedAtReboot(facts);
 }
 function decideAll(assessments, admitted, fleetState) {
-  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState));
+  const conditions2 = new WaitingConditions();
+  const decided = assessments.map((assessment) => decide(assessment, admitted, fleetState, conditions2));
   const grants = grantsOf(decided, fleetState);
   const decisions = decided.map((decision) => withFailure(withGrant(decision, grants, fleetState)));
   return { decisions, grants };
+}
+var MAX_GRANTS = 100;
+var RESTART_MS = 5 * 6e4;
+function grantsOf(decisions, fleetState) {
+  const { settingsRollouts, capacity: capacity2, controlPlane, quorums: quorums2 } = fleetState;
+  const granted = /* @__PURE__ */ new Map();
+  const waiting3 = /* @__PURE__ */ new Map();
+  const due = decisions.flatMap(
+    ({ managedNode, grant: grant2, change }) => grant2 !== void 0 && change === void 0 && isPair(managedNode) ? [{ ...managedNode, grant: grant2 }] : []
+  );
+  for (const one of due.toSorted((a, b) => a.name < b.name ? -1 : 1)) {
+    const blocked3 = whyNotGranted(one, fleetState);
+    if (blocked3 !== void 0) waiting3.set(one.name, blocked3);
+    else if (granted.size < MAX_GRANTS) {
+      granted.set(one.name, one.grant);
+      settingsRollouts.reserve(one, "AtRest");
+      if (one.grant === "Live") continue;
+      capacity2.reserve(one, true);
+      controlPlane.starts(one.node);
+      quorums2.starts(one.node);
+    }
+  }
+  return { granted, waiting: waiting3 };
+}
+function whyNotGranted({ grant: grant2, ...one }, fleetState) {
+  const input = { ...fleetState, ...one, needMs: RESTART_MS };
+  const gates = grant2 === "Live" ? GRANT_GATES : [...GRANT_GATES, notSkipped];
+  const blocked3 = firstOf(gates, input) ?? fleetState.settingsRollouts.check(one, "AtRest");
+  if (blocked3 !== void 0 || grant2 === "Live") return blocked3;
+  return windowOpen(input) ?? fleetState.controlPlane.whyNotStarted(one) ?? fleetState.capacity.check(one) ?? quorumKeptOtherwise(fleetState, one.node, one.policy);
+}
+var GRANT_GATES = [watchFresh, clockRight, connected, paused, validConfig, ready, writable];
+function ready({ node }) {
+  return node.ready ? void 0 : { reason: "NodeNotReady", message: "The Node is not Ready" };
 }
 function withFailure(decision) {
   const { writeFailure } = decision.managedNode;
@@ -8249,8 +8269,8 @@ function withGrant(decision, { granted, waiting: blocked3 }, fleetState) {
   }
   const allow = granted.get(managedNode.name);
   if (allow === void 0 || !isPair(managedNode)) return decision;
-  const policy = policyFor(managedNode, fleetState);
-  return { ...decision, change: grant({ policy, now: fleetState.now }, allow), pending: true };
+  const policy = policyFor(managedNode, fleetState.moment);
+  return { ...decision, change: grant({ policy, now: fleetState.moment }, allow), pending: true };
 }
 function needsPodsFor({ lookUp }) {
   return lookUp === void 0 ? {} : { lookUp };
@@ -8262,8 +8282,8 @@ function taintChanges(decision) {
   if (node === void 0) return [];
   const waiting3 = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
   const startup = drain.startupTaint && isManaged(node) && isStarting;
-  const isSame2 = node.hasWaitingTaint === waiting3 && node.hasStartupTaint === startup;
-  return isSame2 ? [] : [{ node, waiting: waiting3, startup }];
+  const isSame4 = node.hasWaitingTaint === waiting3 && node.hasStartupTaint === startup;
+  return isSame4 ? [] : [{ node, waiting: waiting3, startup }];
 }
 function isWaiting({ phase: phase2, candidate, blocked: blocked3 }) {
   const isTainted = blocked3 === void 0 || traitsOf(blocked3.reason).withoutTaint !== true;
@@ -8280,203 +8300,177 @@ function specChanges({ managedNode, change }) {
   return change === void 0 || !isPair(managedNode) ? [] : [specChange(change, managedNode)];
 }
 
-// packages/controller/src/report/forecast-order.ts
-var FOR_OTHERS = /* @__PURE__ */ new Set(["WaitingForCanary", "WaitingForNodeGroup"]);
-var LEFT_OUT = /* @__PURE__ */ new Set(["Skipped", "NotSelected", "VersionDenied"]);
-function waitsForOthers(reason2) {
-  return FOR_OTHERS.has(reason2);
-}
-function expectedInTurn(waiting3, busy, { policy }, expect) {
-  const counted = waiting3.filter(([, { reason: reason2 }]) => !LEFT_OUT.has(reason2));
-  const ends = new Map(waiting3.filter((one) => !isOrdered(one)).map((one) => [one[0], expect(...one)]));
-  const doneAt = (names) => {
-    const isAwaited = (name = "") => names === void 0 || names.includes(name);
-    const known = counted.filter(([one]) => ends.has(one) && isAwaited(one.group?.name)).map(([one]) => ends.get(one));
-    return [...known, ...busy.flatMap(({ group: group2, end }) => isAwaited(group2) ? [end] : [])].reduce(latest2, 0);
-  };
-  const canaries = later(doneAt(void 0), policy.rollout.soakMs);
-  for (let left = waiting3.filter(isOrdered); left.length > 0; left = left.filter(([one]) => !ends.has(one))) {
-    const open = new Set(left.map(([{ group: group2 }]) => group2?.name));
-    const turn = left.filter(([{ group: group2 }]) => group2?.after.some((name) => open.has(name)) !== true);
-    if (turn.length === 0) for (const [one] of left) ends.set(one, void 0);
-    for (const [group2, members2] of Map.groupBy(turn, ([one]) => one.group)) {
-      const groups = later(doneAt(group2?.after ?? []), group2?.soakMs ?? 0);
-      for (const [one, blocked3] of members2)
-        ends.set(one, endAfter(one, blocked3, startOf2(blocked3, canaries, groups), expect));
-    }
-  }
-  return ends;
-}
-function isOrdered([{ group: group2 }, { reason: reason2 }]) {
-  return waitsForOthers(reason2) || reason2 === "Soaking" && (group2?.after.length ?? 0) > 0;
-}
-function startOf2({ reason: reason2, retryAt = 0 }, canaries, groups) {
-  if (reason2 === "WaitingForNodeGroup") return groups === 0 ? void 0 : groups;
-  if (reason2 === "WaitingForCanary") return canaries === 0 ? void 0 : latest2(canaries, groups);
-  return latest2(retryAt, groups);
-}
-function endAfter(candidate, { message }, retryAt, expect) {
-  return retryAt === void 0 ? void 0 : expect(candidate, { reason: "Soaking", message, retryAt });
-}
-function latest2(a, b) {
-  return a === void 0 || b === void 0 ? void 0 : Math.max(a, b);
-}
-function later(end, soakMs) {
-  return end === void 0 || end === 0 ? end : end + soakMs;
-}
-
 // packages/controller/src/report/forecast.ts
 var MAX_QUEUE = 20;
+var FOR_OTHERS = /* @__PURE__ */ new Set(["WaitingForCanary", "WaitingForNodeGroup"]);
+var LEFT_OUT = /* @__PURE__ */ new Set(["Skipped", "NotSelected", "VersionDenied"]);
+function forecastOf(fleetState, counted, admitted) {
+  const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
+  const fleet = scopeOf(void 0, counted, fleetState);
+  const groups = new Map(
+    fleetState.groups.map((group2) => [group2.name, scopeOf(group2, byGroup.get(group2.name) ?? [], fleetState)])
+  );
+  const alike = alikeOf(fleet, groups);
+  const all = [fleet, ...new Set(alike.values()), ...groups.values()];
+  for (const [candidate, blocked3] of admitted) {
+    if (blocked3 === void 0) continue;
+    const group2 = candidate.group?.name ?? "";
+    const scopes = [fleet, alike.get(group2), groups.get(group2)].filter((scope) => scope !== void 0);
+    const one = { candidate, blocked: blocked3, shown: shownReason(candidate, blocked3), scopes, from: void 0, before: [] };
+    for (const { waiting: waiting3 } of scopes) waiting3.push(one);
+  }
+  enqueue(fleet, all, groups, fleetState);
+  return {
+    ...reported(fleet, all, fleetState),
+    ofGroups: new Map([...groups].map(([name, scope]) => [name, reported(scope, [scope], fleetState)])),
+    versions: fleetState.versions,
+    measuredMs: fleetState.estimate.measuredMs
+  };
+}
+function scopeOf(group2, members2, fleetState) {
+  const { estimate, stuck, now } = fleetState;
+  const { policy } = group2 ?? fleetState;
+  const ends = members2.flatMap(({ phase: phase2, managedNode: { shadow: shadow2, policy: own2 } }) => {
+    if (phase2 !== "updating") return [];
+    const end = (shadow2?.times.startedAt ?? now) + estimateFor(estimate, own2.maintenance).usualMs;
+    return [end > now ? end : void 0];
+  });
+  const limit = Math.max(1, atOnce(policy, members2)) - (group2 === void 0 ? stuck.length : 0);
+  const slots = Math.min(members2.length, limit);
+  const unused = Array.from({ length: Math.max(0, slots - ends.length) }, () => now);
+  const used = ends.filter((end) => end !== void 0).toSorted((a, b) => a - b);
+  return {
+    policy,
+    members: members2,
+    before: group2 === void 0 ? fleetState.before : fleetState.groupsBefore.get(group2.name),
+    ends,
+    free: [...unused, ...used.slice(Math.max(0, used.length - slots))],
+    waiting: [],
+    queues: /* @__PURE__ */ new Map()
+  };
+}
+function atOnce({ concurrency }, members2) {
+  const { maxUpdating, maxUnavailable = { percent: 100 }, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
+  const zones = new Set(members2.map(({ managedNode: { node } }) => node && zoneOf(node))).size;
+  const limits = [maxUpdating, maxUnavailable].map((limit) => nodesAtOnce(limit, members2.length));
+  return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits);
+}
+function alikeOf(fleet, groups) {
+  const byWindows = /* @__PURE__ */ new Map();
+  const ofScopes = [["", fleet], ...groups].map(([name, { policy }]) => {
+    const { timeZone: timeZone2, windows, blackouts } = policy.maintenance;
+    const key2 = JSON.stringify([timeZone2, windows, blackouts]);
+    const alike = byWindows.get(key2) ?? { ...fleet, ends: [], waiting: [], queues: /* @__PURE__ */ new Map() };
+    byWindows.set(key2, alike);
+    return [name, alike];
+  });
+  return new Map(ofScopes);
+}
+function enqueue(fleet, all, groups, fleetState) {
+  const isStuck = fleet.ends.every((end) => end === void 0);
+  for (const one of fleet.waiting) if (!isOrdered(one)) add2(one, openFrom(one.blocked, isStuck, fleetState.now));
+  const canaries = latest2(endsOf(all, isAwaited, fleetState), fleetState.policy.rollout.soakMs);
+  const left = Map.groupBy(fleet.waiting.filter(isOrdered), ({ candidate }) => candidate.group?.name);
+  const addGroup = (name) => {
+    const members2 = left.get(name) ?? [];
+    const { after = [], soakMs = 0 } = members2[0]?.candidate.group ?? {};
+    left.delete(name);
+    for (const one of after) addGroup(one);
+    const earlier = after.flatMap((one) => groups.get(one) ?? []);
+    const awaited = endsOf(earlier, isAwaited, fleetState);
+    const done = awaited.length === 0 ? [] : [latest2(awaited, soakMs)];
+    for (const one of members2) add2(one, latest2([...done, ...ownStart(one.blocked, canaries)]));
+  };
+  for (const name of left.keys()) addGroup(name);
+}
+function isOrdered({ candidate: { group: group2 }, blocked: { reason: reason2 } }) {
+  return FOR_OTHERS.has(reason2) || reason2 === "Soaking" && (group2?.after.length ?? 0) > 0;
+}
+function ownStart({ reason: reason2, retryAt }, canaries) {
+  if (reason2 === "WaitingForNodeGroup") return [];
+  return [reason2 === "WaitingForCanary" ? canaries : retryAt];
+}
+function isAwaited({ blocked: { reason: reason2 } }) {
+  return !LEFT_OUT.has(reason2);
+}
+function openFrom({ reason: reason2, retryAt }, isStuck, now) {
+  if (!passesInTime(reason2) || isStuck && traitsOf(reason2).passes === "capacity") return void 0;
+  return reason2 === "MinimumAgeNotReached" ? retryAt : retryAt ?? now;
+}
+function add2(one, from) {
+  one.from = from;
+  one.before = one.scopes.map(({ queues }) => {
+    const queue = queues.get(from) ?? [];
+    queues.set(from, queue);
+    return queue.push(one) - 1;
+  });
+}
+function endsOf(scopes, counts, fleetState) {
+  const last = scopes.flatMap(({ queues }) => [...queues.values()].flatMap((queue) => queue.findLast(counts) ?? []));
+  return [...scopes.flatMap(({ ends }) => ends), ...last.map((one) => endOf2(one, fleetState))];
+}
+function endOf2({ candidate, scopes, from, before }, { estimate, now }) {
+  const { calendar, maintenance } = candidate.policy;
+  const { usualMs, marginMs } = estimateFor(estimate, maintenance);
+  const starts = scopes.map(({ free }, index) => {
+    const others = before[index] ?? 0;
+    const freeAt = free[others % free.length];
+    if (from === void 0 || freeAt === void 0) return void 0;
+    const [start2, earlier] = [Math.max(from, freeAt), Math.floor(others / free.length)];
+    if (index === 0) return start2 + earlier * usualMs;
+    return calendar.nextFit(start2, usualMs + marginMs, now, earlier, Math.max(1, usualMs));
+  });
+  const needMs = expectedMs(candidate.shadow, { usualMs });
+  const start = latest2(starts);
+  return start === void 0 ? void 0 : latest2([calendar.nextFit(start, needMs + marginMs, now)], needMs);
+}
+function latest2(times, plusMs = 0) {
+  if (times.length === 0 || times.includes(void 0)) return void 0;
+  return times.reduce((a, b = 0) => Math.max(a, b), 0) + plusMs;
+}
+function reported({ policy, members: members2, before, waiting: waiting3 }, scopes, fleetState) {
+  const { now } = fleetState;
+  return {
+    queue: [...waiting3.filter((one) => !isExcluded(one)), ...waiting3.filter(isExcluded)].slice(0, MAX_QUEUE).map((one) => {
+      const { name: node, version: version3 } = one.candidate;
+      const known = before?.plan?.find((planned) => planned.node === node)?.expectedTime;
+      const expectedTime = steady(known, endOf2(one, fleetState), now);
+      return { node, version: version3, reason: one.shown, ...expectedTime !== void 0 && { expectedTime } };
+    }),
+    completionTime: steady(before?.expectedCompletionTime, latest2(endsOf(scopes, isExpected, fleetState)), now),
+    ...reasonsOf(members2),
+    window: policy.calendar.at(now),
+    nextOpenAt: policy.calendar.nextFit(now, 1)
+  };
+}
+function shownReason({ shadow: shadow2 }, { reason: reason2, isUnknown: isUnknown2 }) {
+  const known = shadow2.progressing?.reason;
+  if (isUnknown2 !== true) return reason2;
+  return isReason(known) && known !== "UpToDate" && known !== "Updating" ? known : "WaitingForCapacity";
+}
 function passesInTime(reason2) {
   const { passes } = traitsOf(reason2);
   return passes === "capacity" || passes === "time";
 }
-function isExcluded({ reason: reason2 }) {
+function isExpected({ shown: reason2 }) {
+  return passesInTime(reason2) || FOR_OTHERS.has(reason2);
+}
+function isExcluded({ shown: reason2 }) {
   return !passesInTime(reason2) && traitsOf(reason2).fleetWide !== true;
 }
-function forecastOf(fleetState, counted, admitted) {
-  const { policy, estimate, groups, groupsBefore, before, stuck, now } = fleetState;
-  const window2 = policy.calendar.at(now);
-  const busy = counted.filter(({ phase: phase2 }) => phase2 === "updating").map((one) => busyNode(one, fleetState));
-  const slots = slotsFrom(policy.concurrency, { stuck: stuck.length, now }, counted, busy);
-  const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
-  const ofGroup = groups.map(({ name, concurrency }) => {
-    const members2 = byGroup.get(name) ?? [];
-    const own2 = { ...policy.concurrency, ...concurrency };
-    return [
-      name,
-      slotsFrom(
-        own2,
-        { stuck: 0, now },
-        members2,
-        busy.filter(({ group: group2 }) => group2 === name)
-      )
-    ];
-  });
-  const all = { fleet: slots, groups: new Map(ofGroup) };
-  const waiting3 = [...admitted].flatMap(([one, blocked3]) => blocked3 ? [[one, blocked3]] : []);
-  const inTime = busy.map(({ group: group2, end }) => ({ group: group2, end: end > now ? end : void 0 }));
-  const ends = expectedInTurn(waiting3, inTime, fleetState, (one, blocked3) => expected(one, blocked3, fleetState, all));
-  const queue = waiting3.map(([one, blocked3]) => expectationOf(one, blocked3, ends.get(one)));
-  const ofGroups = groups.map(({ name }) => {
-    const isMember = ({ group: group2 }) => group2 === name;
-    return [name, shown(busy.filter(isMember), queue.filter(isMember), groupsBefore.get(name), now)];
-  });
-  return {
-    ...shown(busy, queue, before, now),
-    ofGroups: new Map(ofGroups),
-    versions: fleetState.versions,
-    measuredMs: estimate.measuredMs,
-    ...allReasonsOf(counted),
-    window: window2,
-    windowEnds: calendarsOf(fleetState).map((calendar) => calendar.at(now).until),
-    nextOpenAt: policy.calendar.nextFit(now, 1)
-  };
-}
-function calendarsOf({ policy, groups }) {
-  return [policy, ...groups.map((group2) => group2.policy)].map(({ calendar }) => calendar);
-}
-function shown(busy, queue, before, now) {
-  const counted = queue.filter(({ reason: reason2 }) => passesInTime(reason2) || waitsForOthers(reason2));
-  const waiting3 = counted.map(({ expectedAt }) => expectedAt);
-  const ends = [...busy.map(({ end }) => end > now ? end : void 0), ...waiting3];
-  return {
-    queue: queue.toSorted((a, b) => Number(isExcluded(a)) - Number(isExcluded(b))).slice(0, MAX_QUEUE).map(({ node, version: version3, reason: reason2, expectedAt }) => {
-      const known = before?.plan?.find((one) => one.node === node)?.expectedTime;
-      return { node, version: version3, reason: reason2, expectedTime: steady(known, expectedAt, now) };
-    }),
-    completionTime: steady(before?.expectedCompletionTime, latest3(ends), now)
-  };
-}
-function busyNode({ managedNode: { shadow: shadow2, group: group2, policy } }, fleetState) {
-  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-  const since = shadow2 === void 0 ? void 0 : startedAt(shadow2);
-  return { group: group2?.name, end: (since ?? fleetState.now) + estimate.usualMs };
-}
-function slotsFrom(concurrency, { stuck, now }, counted, busy) {
-  const ends = busy.map(({ end }) => end).toSorted((a, b) => a - b);
-  const inTime = ends.filter((end) => end > now);
-  const slots = Math.min(counted.length, Math.max(1, atOnce(concurrency, counted)) - stuck);
-  const free = Array.from({ length: Math.max(0, slots - busy.length) }, () => now);
-  return { free: [...free, ...inTime], next: 0, stuck: inTime.length === 0, none: slots <= 0 };
-}
-function atOnce(concurrency, counted) {
-  const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
-  const nodes = counted.flatMap(({ managedNode }) => managedNode.node ?? []);
-  const zones = new Set(nodes.map((node) => zoneOf(node))).size;
-  const limits = [maxUpdating, ...maxUnavailable === void 0 ? [] : [maxUnavailable]];
-  return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits.map((limit) => nodesAtOnce(limit, nodes.length)));
-}
-function expectationOf({ name: node, version: version3, group: group2, shadow: shadow2 }, blocked3, expectedAt) {
-  const known = shadow2.progressing?.reason;
-  const waited = isReason(known) && known !== "UpToDate" && known !== "Updating" ? known : "WaitingForCapacity";
-  return {
-    node,
-    version: version3,
-    group: group2?.name,
-    reason: blocked3.isUnknown === true ? waited : blocked3.reason,
-    expectedAt
-  };
-}
-function isUnforeseeable({ reason: reason2, retryAt }) {
-  return !passesInTime(reason2) || reason2 === "MinimumAgeNotReached" && retryAt === void 0;
-}
-function waitsAlone({ reason: reason2, retryAt }) {
-  return retryAt !== void 0 && traitsOf(reason2).fleetWide !== true;
-}
-function usedSlots({ group: group2 }, { retryAt }, { fleet, groups }) {
-  const ofGroup = group2 && groups.get(group2.name);
-  if (ofGroup === void 0) return [fleet];
-  return retryAt === void 0 ? [fleet, ofGroup] : [ofGroup];
-}
-function expected(candidate, blocked3, { estimate: measured, now }, slots) {
-  const { shadow: shadow2, policy } = candidate;
-  const estimate = estimateFor(measured, policy.maintenance);
-  const { reason: reason2, retryAt = now } = blocked3;
-  const { passes } = traitsOf(reason2);
-  const { none, stuck } = slots.fleet;
-  if (isUnforeseeable(blocked3) || none || stuck && passes === "capacity") return void 0;
-  const needMs = expectedMs(shadow2, estimate);
-  const endOf3 = (from) => {
-    const start = policy.calendar.nextFit(from, needMs + estimate.marginMs, now);
-    return start === void 0 ? void 0 : start + needMs;
-  };
-  if (waitsAlone(blocked3)) return endOf3(retryAt);
-  const used = usedSlots(candidate, blocked3, slots);
-  const end = endOf3(Math.max(retryAt, ...used.map(({ free, next }) => free[next] ?? now)));
-  if (end === void 0) return void 0;
-  for (const one of used) {
-    one.next += 1;
-    one.free.push(end);
-  }
-  return end;
-}
-function needsAttention({ progressing: progressing3, managedNode, neverConnected }) {
-  const { reason: reason2 } = progressing3 ?? managedNode.shadow?.progressing ?? {};
-  return neverConnected === true || isReason(reason2) && traitsOf(reason2).needsAttention === true;
-}
-function allReasonsOf(counted) {
-  const inPhase = (wanted) => counted.filter(({ phase: phase2 = "waiting" }) => phase2 === wanted);
-  return {
-    reasons: reasonsOf(counted),
-    waitingReasons: reasonsOf(inPhase("waiting")),
-    failedReasons: reasonsOf(inPhase("failed")),
-    needAttention: reasonsOf(counted.filter(needsAttention))
-  };
-}
-function reasonsOf(counted) {
-  const reasons = /* @__PURE__ */ new Map();
-  for (const { progressing: progressing3, managedNode } of counted) {
+function reasonsOf(members2) {
+  const found = members2.flatMap(({ progressing: progressing3, managedNode, phase: phase2 = "waiting", neverConnected }) => {
     const { reason: reason2 } = progressing3 ?? managedNode.shadow?.progressing ?? {};
-    if (!isReason(reason2) || reason2 === "UpToDate" || reason2 === "Updating") continue;
-    reasons.set(reason2, (reasons.get(reason2) ?? 0) + 1);
-  }
-  return reasons;
-}
-function latest3(times) {
-  const known = times.filter((time2) => time2 !== void 0);
-  if (known.length === 0 || known.length < times.length) return void 0;
-  return known.reduce((a, b) => Math.max(a, b));
+    if (!isReason(reason2) || reason2 === "UpToDate" || reason2 === "Updating") return [];
+    return { reason: reason2, phase: phase2, needsUser: neverConnected === true || traitsOf(reason2).needsAttention === true };
+  });
+  const count2 = (of) => new Map([...Map.groupBy(of, ({ reason: reason2 }) => reason2)].map(([reason2, nodes]) => [reason2, nodes.length]));
+  return {
+    reasons: count2(found),
+    waitingReasons: count2(found.filter(({ phase: phase2 }) => phase2 === "waiting")),
+    failedReasons: count2(found.filter(({ phase: phase2 }) => phase2 === "failed")),
+    needAttention: count2(found.filter(({ needsUser }) => needsUser))
+  };
 }
 var MINUTE_MS2 = 6e4;
 var STEADY_MS = 5 * MINUTE_MS2;
@@ -8580,7 +8574,7 @@ function judgeSettings({ nodes, members: members2, left, waitsFor }) {
 }
 function describeFailed(failed2, cannotUnset) {
   const isLost = failed2.some((name) => cannotUnset.includes(name));
-  const lost = isLost ? ", except for what had no value before and for secrets that are no longer known" : "";
+  const lost = isLost ? ", except for what had no value before" : "";
   const next = "change spec.settings, or set spec.rollout.resume of the BrupopConfig to the current time to try again";
   return `The settings failed on ${namesOf(failed2)}, of which the former ones are requested again${lost}; ${next}`;
 }
@@ -8641,9 +8635,9 @@ var RETRIED = /* @__PURE__ */ new Set([
   "CleanupPending"
 ]);
 function healthOf2({ status, reason: reason2, waitingFor }, neverConnected) {
-  const { needsAttention: needsAttention2 = false, fleetWide = false } = traitsOf(reason2);
+  const { needsAttention = false, fleetWide = false } = traitsOf(reason2);
   const isFinal = reason2 === "CheckFailed" && waitingFor === reason2;
-  if (neverConnected || isFinal || needsAttention2 && !fleetWide) return "Stalled";
+  if (neverConnected || isFinal || needsAttention && !fleetWide) return "Stalled";
   return status === "True" || RETRIED.has(reason2) ? "Reconciling" : "Ready";
 }
 function reconciliationOf({ unconfirmed: unconfirmed2, isMoving, stuck }, { generation, isConfirmed, isWritten }, needsUser) {
@@ -8726,6 +8720,11 @@ function nodeCondition({ managedNode, progressing: progressing3, change, neverCo
   const event2 = deadline ?? keptEvent(managedNode, progressing3, now) ?? waits;
   return { shadow: shadow2, node, progressing: progressing3, health, event: event2, group: group2?.name ?? "" };
 }
+function deadlineEvent({ node, shadow: shadow2 }, { reason: reason2, message }) {
+  const { state: state2, state_transition_timestamp: since } = shadow2.spec;
+  if (reason2 !== "DeadlineExceeded" || shadow2.progressing?.reason === reason2) return void 0;
+  return eventOn(node, shadow2, { reason: reason2, message, key: `${shadow2.metadata.uid}/${state2}/${since ?? ""}` });
+}
 function withLoss(condition2, lost) {
   const found = lost.find(({ name }) => name === condition2.node.metadata.name);
   if (found === void 0) return condition2;
@@ -8766,8 +8765,8 @@ function recordOf3(before, succeededAt, now) {
 }
 function latestSuccess(counted, now) {
   const times = counted.map(({ managedNode: { shadow: shadow2 } }) => {
-    const { version: version3 = "", at: at2 } = shadow2?.record.succeeded ?? {};
-    const time2 = parseTime(at2) ?? 0;
+    const { version: version3 = "" } = shadow2?.record.succeeded ?? {};
+    const time2 = shadow2?.times.succeededAt ?? 0;
     return shadow2 === void 0 || time2 > now || isPrevious(shadow2, version3) ? 0 : time2;
   });
   return times.reduce((a, b) => Math.max(a, b), 0);
@@ -8908,12 +8907,12 @@ function textOf2(taints) {
 var NO_METADATA = { isRecorded: false, pending: [], conflicts: [], rejected: void 0 };
 var REMOVAL_LIMIT_MS = 10 * 6e4;
 function nodeMetadataOf(snapshot, isCurrent, now) {
-  const { nodes, groupObjects, managedNodes, metadataNotes } = snapshot;
+  const { nodes, groups, groupObjects, managedNodes, metadataNotes } = snapshot;
   const known = new Map(groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, knownKeys(readRendered(status))]));
-  const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
   const wantedBy = wantedOf(groupObjects);
+  const byName4 = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const judged = nodes.flatMap((node) => {
-    const wanted = wantedFor(node, byName4.get(node.metadata.name), wantedBy);
+    const wanted = wantedFor(node, byName4.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
     const isConcerned = node.metadata.deletionTimestamp === void 0 && (wanted !== void 0 || hasGroupMetadata(node));
     return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
@@ -8951,12 +8950,22 @@ function wantedFor(node, managedNode, wantedBy) {
   const group2 = managedNode?.group?.name;
   return group2 !== void 0 && isManaged(node) ? wantedBy.get(group2) : void 0;
 }
+function keptFor(node, groups, wantedBy) {
+  if (isManaged(node) || !hasGroupMetadata(node)) return void 0;
+  const { labels: found = {} } = node.metadata;
+  const wanted = wantedBy.get(groupOf(found, groups, void 0)?.name ?? "");
+  if (wanted === void 0) return void 0;
+  const { group: group2, rendered } = wanted;
+  const kept = Object.entries(rendered.labels).filter(([key2]) => isProtectedLabel(key2) && found[key2] !== void 0);
+  const taints = rendered.taints.filter((taint2) => node.taints.some((one) => isSameTaint(one, taint2)));
+  return { group: group2, rendered: { ...rendered, labels: Object.fromEntries(kept), annotations: {}, taints } };
+}
 function judge(node, { wanted, known }, note, now) {
   const { labels = {}, annotations = {} } = node.metadata;
   const noted = (note?.conflicts ?? []).filter(({ field: field2, key: key2, found }) => field2 !== "labels" || labels[key2] === found);
   const foreign = noted.filter(({ field: field2 }) => field2 === "annotations").map(({ key: key2, found }) => [key2, found]);
-  const shown2 = { ...annotations, ...Object.fromEntries(foreign) };
-  const state2 = { labels, annotations: shown2, taints: node.taints, applied: node.applied };
+  const shown = { ...annotations, ...Object.fromEntries(foreign) };
+  const state2 = { labels, annotations: shown, taints: node.taints, applied: node.applied };
   const owner = (field2, key2) => noted.find((one) => one.field === field2 && one.key === key2)?.manager;
   const { writes, conflicts } = decideMetadata({ state: state2, wanted, known, otherOwner: owner });
   const groups = [...new Set(writes.flatMap((write) => write.groups))];
@@ -9026,8 +9035,8 @@ var MOVING = /* @__PURE__ */ new Set([
 ]);
 function paceOf(decision, waiting3) {
   const { change, phase: phase2 } = decision;
-  const isUnknown = blockOf2(decision, waiting3)?.isUnknown === true;
-  if (change !== void 0 || phase2 === "updating" || isUnknown) return "moves";
+  const isUnknown2 = blockOf2(decision, waiting3)?.isUnknown === true;
+  if (change !== void 0 || phase2 === "updating" || isUnknown2) return "moves";
   return paceWith(reasonOf(decision, waiting3));
 }
 function reasonOf(decision, waiting3) {
@@ -9038,9 +9047,9 @@ function blockOf2({ managedNode, grant: grant2, blocked: blocked3 }, waiting3) {
 }
 function paceWith(reason2) {
   if (reason2 === void 0) return "moves";
-  const { passes, needsAttention: needsAttention2 } = traitsOf(reason2);
+  const { passes, needsAttention } = traitsOf(reason2);
   if (passes === "capacity" || MOVING.has(reason2)) return "moves";
-  return needsAttention2 === true ? "stuck" : "waits";
+  return needsAttention === true ? "stuck" : "waits";
 }
 function countsOf(decisions) {
   const counts = { managed: decisions.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
@@ -9054,13 +9063,14 @@ function groupRollouts(fleetState, counted, {
   grants,
   metadata: metadata12
 }) {
-  const { groups, groupOrder, now } = fleetState;
+  const { groups, groupOrder } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
-  return groups.map((group2) => {
+  return groups.flatMap((group2) => {
     const { policy } = group2;
     const members2 = byGroup.get(group2.name) ?? [];
     const names = new Set(members2.map(({ managedNode: { name } }) => name));
-    const expected2 = forecast.ofGroups.get(group2.name) ?? { queue: [], completionTime: void 0 };
+    const own2 = forecast.ofGroups.get(group2.name);
+    if (own2 === void 0) return [];
     return {
       group: group2,
       awaits: groupOrder.awaitedBy(group2.name),
@@ -9069,12 +9079,7 @@ function groupRollouts(fleetState, counted, {
       counts: countsOf(members2),
       ...unconfirmedOf(members2, grants),
       metadata: metadata12.byGroup.get(group2.name) ?? NO_METADATA,
-      forecast: {
-        ...expected2,
-        ...allReasonsOf(members2),
-        window: policy.calendar.at(now),
-        nextOpenAt: policy.calendar.nextFit(now, 1)
-      },
+      forecast: own2,
       stuckNodes: stuckNodes.filter((name) => names.has(name)),
       lost: lost.filter(({ name }) => names.has(name))
     };
@@ -9114,25 +9119,26 @@ var LAST_PASS_MS = 6e4;
 function cleanupOf(managedNode, now) {
   const { node, shadow: shadow2, missingSince } = managedNode;
   if (node === void 0) return { managedNode, kind: "DeleteShadow", dueAt: missingSince + GARBAGE_COLLECTION_MS };
-  if (shadow2 !== void 0 && !isOwnedBy(shadow2, node)) return { managedNode, kind: "DeleteShadow", dueAt: now };
+  if (shadow2 !== void 0 && !isOwnedBy(shadow2, node)) return { managedNode, kind: "DeleteShadow", dueAt: now.ms };
   if (shadow2 !== void 0 && shadow2.spec.state !== "Idle") return void 0;
-  if (orphanedAnnotations(node).length > 0) return { managedNode, kind: "PruneAnnotations", dueAt: now };
+  if (orphanedAnnotations(node).length > 0) return { managedNode, kind: "PruneAnnotations", dueAt: now.ms };
   const safeAt = rebootUntil(managedNode, now) ?? 0;
   const event2 = restoredEvent(managedNode);
   if (!isManaged(node))
-    return { managedNode, kind: "Unmanage", dueAt: Math.max(now, safeAt), event: event2, kept: keptEvent2(managedNode) };
+    return { managedNode, kind: "Unmanage", dueAt: Math.max(now.ms, safeAt), event: event2, kept: keptEvent2(managedNode) };
+  if (event2 === void 0) return void 0;
   const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
-  return event2 && { managedNode, event: event2, ...leftover(managedNode, restoresUntil, now) };
+  return { managedNode, event: event2, ...leftover(managedNode, restoresUntil, now) };
 }
 function agentRestoresUntil({ node, shadow: shadow2, missingSince }, now) {
-  const endedAt = shadow2 === void 0 ? missingSince : stateSince(shadow2.spec, now) ?? 0;
+  const endedAt = shadow2 === void 0 ? missingSince : stateSince(shadow2, now) ?? 0;
   const setAt = (node && ownedSince(node, now)) ?? 0;
   return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
 }
 function leftover({ shadow: shadow2, missingSince }, restoresUntil, now) {
   if (shadow2?.status !== void 0 && !isSettled(shadow2))
     return { kind: "RestoreAfterAgentExit", dueAt: Math.max(notRespondingAt(shadow2, now), restoresUntil) };
-  const idleSince2 = shadow2 === void 0 ? missingSince : stateSince(shadow2.spec, now) ?? 0;
+  const idleSince2 = shadow2 === void 0 ? missingSince : stateSince(shadow2, now) ?? 0;
   return { kind: "Restore", dueAt: Math.max(idleSince2 + AGENT_RESTORES_MS, restoresUntil) };
 }
 function restoredEvent({ node, shadow: shadow2 }) {
@@ -9153,7 +9159,7 @@ function keptEvent2({ node, shadow: shadow2 }) {
 // packages/controller/src/upkeep/evicting-taints.ts
 var UNREADY_COUNTS_MS = 10 * 6e4;
 var MAX_OFF = 2;
-var GATES3 = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
+var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
 var EVICTION_MS = 5 * 6e4;
 function withoutEvictions(metadata12, fleetState, managedNodes) {
   const { now } = fleetState;
@@ -9195,7 +9201,7 @@ function inOrder3(a, b) {
 function whyNot2({ managedNode, node }, tainted2, fleetState) {
   const { group: group2, policy } = managedNode;
   const isUpdating = fleetState.slots.has(managedNode);
-  return firstOf(GATES3, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
+  return firstOf(GATES2, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ?? (isUpdating ? { message: "It is updating" } : void 0) ?? whyNotMore(tainted2) ?? fleetState.controlPlane.whyNotStarted({ node, policy }) ?? fleetState.capacity.check({ node, group: group2 }) ?? quorumKeptOtherwise(fleetState, node, policy);
 }
 function taintedIn(managedNodes, { group: group2, rendered }, now) {
   const isOlder = ({ evictedSince = -Infinity }, ms) => now - evictedSince >= ms;
@@ -9229,20 +9235,22 @@ function hasTaints({ taints }, rendered) {
 }
 
 // packages/controller/src/upkeep/lost-nodes.ts
-function lostNodesOf(managedNodes, { policy, stale, connectivity, now }) {
+function lostNodesOf(managedNodes, { policy, stale, connectivity, moment: now }) {
   const isKnown2 = (node) => stale.length === 0 && !lossOf(connectivity, node).lost;
-  const pairs = managedNodes.filter(isPair).filter(({ node }) => isManaged(node) && isKnown2(node));
-  const times = new Map(pairs.map((pair) => [pair, lostAt(pair, policy, now)]));
-  const isLost = (one) => (times.get(one) ?? Infinity) <= now;
+  const away = managedNodes.filter((one) => one.shadow?.state === "Away").filter(isPair);
+  const counted = away.filter(({ node }) => isManaged(node) && isKnown2(node));
+  const times = new Map(counted.map((pair) => [pair, lostAt(pair, policy, now)]));
+  const lost = counted.filter((one) => now.reached(times.get(one) ?? Infinity));
+  const isLost = new Set(lost);
   return {
-    lost: pairs.filter(isLost).map(lostNode),
-    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost(one), policy) ?? []),
+    lost: lost.map(lostNode),
+    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost.has(one), policy) ?? []),
     lostTimes: [...times.values()]
   };
 }
 function lostNode({ name, node, shadow: shadow2 }) {
   const { uid, generation = 0 } = shadow2.metadata;
-  const message = `The node is lost: it was drained, its host was asked to reboot into ${shadow2.spec.version ?? "?"}, and its kubelet and agent have not reported since ${node.readySince ?? "?"}. Look at the host. The node holds its update slot, and continues when it comes back; if the host is gone: kubectl delete node ${name}`;
+  const message = `The node is lost: it was drained, its host was asked to reboot into ${shadow2.spec.version ?? "?"}, and its kubelet and agent have not reported since ${node.readySince === void 0 ? "?" : rfc3339(node.readySince)}. Look at the host. The node holds its update slot, and continues when it comes back; if the host is gone: kubectl delete node ${name}`;
   return { name, message, event: eventOn(node, shadow2, { reason: "NodeLost", message, key: `${uid}/${generation}` }) };
 }
 function describeLost(lost) {
@@ -9255,13 +9263,13 @@ function outOfServiceChange(managedNode, isLost, { lostNode: { action } }) {
   const key2 = node.metadata.resourceVersion;
   if (outOfServiceByUs(node)) {
     const stays = isAsked && isPair(managedNode) && isAway(managedNode);
-    return stays ? void 0 : endOf2(node, shadow2);
+    return stays ? void 0 : endOf3(node, shadow2);
   }
   if (!isAsked || !isLost || !mayTaint(node)) return void 0;
   const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
   return { node, wanted: true, event: eventOn(node, shadow2, { reason: "OutOfService", message, key: key2 }) };
 }
-function endOf2(node, shadow2) {
+function endOf3(node, shadow2) {
   const message = `Removed the taint ${OUT_OF_SERVICE_TAINT} that the operator had set`;
   const key2 = node.metadata.resourceVersion;
   const event2 = eventOn(node, shadow2, { reason: "OutOfServiceEnded", message, key: key2 });
@@ -9283,26 +9291,27 @@ function rebootOf({ spec, status }) {
   return last?.operation === "Reboot" && last.state === "Processing" ? last : void 0;
 }
 var EMPTY = ["Drained", "Forced"];
-function drainEnd({ metadata: { generation }, status }) {
-  const { observedGeneration, result, endTime } = status?.drain ?? {};
-  return observedGeneration === generation && EMPTY.includes(result) ? parseTime(endTime) : void 0;
+function drainEnd({ metadata: { generation }, status, times }) {
+  const { observedGeneration, result } = status?.drain ?? {};
+  return observedGeneration === generation && EMPTY.includes(result) ? times.drainEnd : void 0;
 }
 function lostAt(pair, policy, now) {
   const { node, shadow: shadow2, leaseExpired } = pair;
-  const silentSince = node.isUnreachable ? parseTime(node.readySince) : void 0;
+  const silentSince = node.isUnreachable ? node.readySince : void 0;
   const drainedAt = drainEnd(shadow2);
   if (silentSince === void 0 || drainedAt === void 0 || !isAway(pair)) return void 0;
   const { startTime, lastUpdateTime } = rebootOf(shadow2) ?? {};
-  const requestedAt = latestTime([startTime, lastUpdateTime], now) ?? 0;
+  const requestedAt = latestTime([parseTime(startTime), parseTime(lastUpdateTime)], now) ?? 0;
   const since = Math.max(silentSince, drainedAt, requestedAt, policy.deadlinesFrom ?? 0);
-  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now + LEASE_PERIOD_MS : 0);
+  return Math.max(since + policy.lostNode.afterMs, leaseExpired === false ? now.ms + LEASE_PERIOD_MS : 0);
 }
 
 // packages/controller/src/upkeep/new-nodes.ts
 function newNodesOf(managedNodes) {
-  const nodes = managedNodes.filter(({ shadow: shadow2 }) => shadow2 === void 0).flatMap(({ node }) => node ?? []);
+  const pending2 = managedNodes.filter(({ shadow: shadow2 }) => shadow2 === void 0);
+  const nodes = pending2.flatMap(({ node }) => node ?? []);
   const without2 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
-  const rejections = new Map(managedNodes.map(({ name, writeRejection }) => [name, writeRejection]));
+  const rejections = new Map(pending2.map(({ name, writeRejection }) => [name, writeRejection]));
   const problemOf5 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
   return {
     newNodes: without2.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
@@ -9315,12 +9324,12 @@ function isKnown(entry) {
 var NAME_TOO_LONG = `the name of the Node is longer than ${MAX_NODE_NAME} characters`;
 
 // packages/controller/src/upkeep/upkeep.ts
-function upkeepOf({ fleetState }, snapshot) {
+function upkeepOf({ fleetState }, snapshot, kept) {
   const { managedNodes } = snapshot;
   const { stale, now } = fleetState;
   const isCurrent = stale.length === 0;
   const metadata12 = withoutEvictions(nodeMetadataOf(snapshot, isCurrent, now), fleetState, managedNodes);
-  const cleanups = managedNodes.flatMap((managedNode) => cleanupOf(managedNode, now) ?? []);
+  const cleanups = managedNodes.flatMap((one) => kept.of(one, now, (moment) => cleanupOf(one, moment)) ?? []);
   const { lostTimes, ...losses } = lostNodesOf(managedNodes, fleetState);
   return {
     ...newNodesOf(isCurrent ? managedNodes : []),
@@ -9333,15 +9342,21 @@ function upkeepOf({ fleetState }, snapshot) {
 }
 
 // packages/controller/src/whole-plan.ts
-function wholePlan(snapshot, now) {
-  const decided = plan(snapshot, now);
-  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot);
+var KeptFacts = class {
+  facts = new Kept();
+  assessments = new Kept();
+  cleanups = new Kept();
+};
+function wholePlan(snapshot, now, kept = new KeptFacts()) {
+  const decided = plan(snapshot, now, kept);
+  const checks3 = checkWork(decided);
+  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.cleanups);
   const report = reportOf(decided, upkeep, snapshot);
-  const { specs, moreSpecs, taints, checks: checks3 } = decided;
+  const { specs, moreSpecs, taints } = decided;
   const times = [
-    ...timesOf(decided, snapshot),
+    ...timesOf2(decided, snapshot),
     ...upkeepTimes,
-    ...report.forecast.windowEnds,
+    ...[report, ...report.groups].map(({ forecast }) => forecast.window.until),
     report.progress?.deadline
   ];
   return {
@@ -9356,8 +9371,8 @@ function wholePlan(snapshot, now) {
   };
 }
 function earliest2(candidates, now) {
-  const later2 = candidates.filter((time2) => time2 !== void 0 && time2 > now);
-  return later2.length === 0 ? void 0 : later2.reduce((a, b) => Math.min(a, b));
+  const later = candidates.filter((time2) => time2 !== void 0 && time2 > now);
+  return later.length === 0 ? void 0 : later.reduce((a, b) => Math.min(a, b));
 }
 
 // packages/shared/src/runtime/metrics.ts
@@ -10025,12 +10040,12 @@ function statusOfProgress({
 }
 function dependentsOf(dependents, before, now) {
   const known = before?.dependents ?? [];
-  const shown2 = dependents === "unknown" ? known : dependents?.dependents ?? [];
-  if (shown2.length === 0) return {};
+  const shown = dependents === "unknown" ? known : dependents?.dependents ?? [];
+  if (shown.length === 0) return {};
   const lostTime = dependents === "unknown" ? before?.clusterLostTime : lostTimeOf(dependents);
   const sinceOf = (one) => known.find((other) => isSameTarget(one, other))?.since;
   return {
-    dependents: shown2.map(
+    dependents: shown.map(
       (one) => one.replicas !== void 0 ? { ...one, since: sinceOf(one) ?? rfc3339(now) } : one
     ),
     ...lostTime !== void 0 && { clusterLostTime: lostTime }
@@ -10054,9 +10069,7 @@ function expectedOf2({
 }) {
   return {
     ...completionTime !== void 0 && { expectedCompletionTime: completionTime },
-    plan: queue.map(({ node, version: version3, reason: reason2, expectedTime }) => {
-      return { node, version: version3, reason: reason2, ...expectedTime !== void 0 && { expectedTime } };
-    })
+    plan: queue
   };
 }
 var MAX_VERSIONS = 50;
@@ -10082,9 +10095,9 @@ function groupStatusOf({ metadata: metadata12 }, { rollout, before, isWritten, n
   const rendered = recordOf({ metadata: metadata12, status: before ?? {} }, rollout.group);
   const confirmed = isWritten && isGroupInEffect(rollout) ? generation : before?.confirmedGeneration;
   const isConfirmed = confirmed === generation;
-  const shown2 = awaiting(withMetadata(rollout), isConfirmed);
-  const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge2]) => [type, judge2(shown2)]);
-  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown2));
+  const shown = awaiting(withMetadata(rollout), isConfirmed);
+  const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge2]) => [type, judge2(shown)]);
+  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown));
   const state2 = reconciliationOf(withMetadata(rollout), { generation, isConfirmed, isWritten }, needsUser);
   return {
     observedGeneration: generation,
@@ -10231,6 +10244,9 @@ function ofOutOfService({ node, wanted: on }) {
 // test/framework/oracle/planned.ts
 var Planner = class {
   #memory = new NodeMemory();
+  #suspended = new SuspendedPolicies();
+  #unchanged = new UnchangedNodes();
+  #kept = new KeptFacts();
   /** By the object that it was read from, as a watch cache has it. */
   #views = /* @__PURE__ */ new WeakMap();
   #policy;
@@ -10244,8 +10260,8 @@ var Planner = class {
   plan(objects) {
     this.#remember(objects);
     const snapshot = this.#snapshot(objects);
-    const made = wholePlan(snapshot, objects.now);
-    const slots = [...fleetStateOf(snapshot, objects.now).slots.keys()].map(({ name }) => name).toSorted();
+    const made = wholePlan(snapshot, objects.now, this.#kept);
+    const slots = [...fleetStateOf(snapshot, objects.now, this.#kept.facts).slots.keys()].map(({ name }) => name).toSorted();
     const statuses = statusesOf(snapshot, made, objects.now);
     this.#look(made, objects);
     return { told: { ...toldOf(made), slots, statuses }, writes: [...writesOf(made, objects.now), ...statuses] };
@@ -10308,9 +10324,7 @@ var Planner = class {
       ])
     );
     if (this.#groups?.of === of && this.#groups.fleet === fleet) return this.#groups.groups;
-    const groups = readNodeGroups(objects, fleet, () => {
-      throw new Error("there is no Secret");
-    });
+    const groups = readNodeGroups(objects, fleet);
     this.#groups = { of, fleet, groups };
     return groups;
   }
@@ -10323,11 +10337,12 @@ var Planner = class {
     const isSuspended = isLost || isClockWrong(skewMs);
     const loss = isSuspended ? { ...CONNECTED, lost: true, lostUntil: now } : CONNECTED;
     const nodes = [...objects.nodes.keys()].flatMap((name) => this.#node(objects, name) ?? []);
+    const suspended = this.#suspended.of(this.#managedNodes(objects, { fleet, groups }), fleet, loss);
     return {
-      managedNodes: suspended(this.#managedNodes(objects, { fleet, groups }), loss),
+      managedNodes: this.#unchanged.recognised(suspended.managedNodes),
       nodes,
       config,
-      policy: suspendedPolicy(fleet, loss),
+      policy: suspended.policy,
       groups,
       groupObjects,
       metadataNotes: /* @__PURE__ */ new Map(),
@@ -10353,13 +10368,15 @@ var Planner = class {
       if (shadow2 === void 0 && (node === void 0 || !isManaged(node) && !bearsOwnership(node))) return [];
       const writeRejection = objects.rejections.get(name);
       const memory = this.#memory.of(name, now);
+      const own2 = rulesFor({ node, shadow: shadow2 }, rules);
       const rejected = writeRejection === void 0 ? {} : { writeRejection };
       return [
         {
           name,
           node,
           shadow: shadow2,
-          ...rulesFor({ node, shadow: shadow2 }, rules),
+          ...own2,
+          evictedSince: this.#memory.evictedSince({ node, ...own2 }, now),
           leaseExpired: node?.isUnreachable,
           ...memory,
           ...rejected
@@ -10399,8 +10416,8 @@ var Planner = class {
     });
     this.#jobs = new Map([...this.#jobs, ...read2]);
   }
-  #answer(probe, { now, checksPass: checksPass3 }) {
-    const passed = checksPass3 || probe.kind === "cronJob";
+  #answer(probe, { now, checksPass: checksPass2 }) {
+    const passed = checksPass2 || probe.kind === "cronJob";
     const before = this.#evaluations.get(keyOf3(probe));
     return {
       passed,
