@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { V1Container, V1PodSpec } from '@kubernetes/client-node';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import type { Connection } from './control-plane/connection.ts';
 import { chartDir } from './crds.ts';
 
@@ -14,6 +16,12 @@ export interface Rendered {
 }
 
 export const releaseNamespace = 'brupop-bottlerocket-aws';
+
+/** The options of Node.js with which the chart starts a program. */
+export function nodeFlags(program: 'agent' | 'apiserver' | 'controller'): string[] {
+  const values = parse(readFileSync(join(chartDir, 'values.yaml'), 'utf8')) as Record<string, { nodeFlags: string[] }>;
+  return values[program]?.nodeFlags ?? [];
+}
 
 /** Runs helm to its end (at most 60 s) and returns what it wrote. Throws with its error output. */
 export async function helm({ assets, env }: Pick<Connection, 'assets' | 'env'>, ...args: string[]): Promise<string> {

@@ -12,6 +12,8 @@ export interface ControlPlaneOptions {
   nodeMonitorGracePeriod?: number;
   /** The curve of the key that service-account tokens are signed with; default P-256. */
   signingCurve?: SigningCurve;
+  /** Whether the Leases of nodes are renewed; default true. */
+  renewsLeases?: boolean;
   /** Further flags of kube-apiserver, such as `--v=6`. */
   apiserverFlags?: readonly string[];
   /** Further flags of kube-controller-manager. */

@@ -86,7 +86,7 @@ async function startIn(
   const parts = makeParts(make, { dir, ports, identities, options, api: connection.api });
   await startParts(parts, connection.api);
   const leases = new NodeLeases(connection.api.as(identities.tokens['stand-in-kubelet']));
-  leases.start();
+  if (options.renewsLeases !== false) leases.start();
   return { ...connection, components: parts, stop: stopper(parts, connection, leases, watchdog) };
 }
 

@@ -8,7 +8,8 @@ import {
   shadowName,
 } from '../../../packages/shared/src/api/names.ts';
 import { rfc3339 } from '../../../packages/shared/src/runtime/clock.ts';
-import type { AgentStatus, BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
+import { UPDATER_DEFAULTS, VERSION_LOCK } from '../../../packages/shared/src/api/settings.ts';
+import type { AgentStatus, BottlerocketShadow, SettingsSpec } from '../../../packages/shared/src/api/shadow.ts';
 import { releaseNamespace } from '../chart.ts';
 import type { ApiError } from '../control-plane/api.ts';
 import type { Connection } from '../control-plane/connection.ts';
@@ -21,6 +22,7 @@ export const shadowsPath = `/apis/${GROUP}/${SHADOW_VERSION}/namespaces/${releas
 export const managedLabel = { 'bottlerocket.aws/updater-interface-version': '2.0.0' };
 export const oldVersion = '1.20.0';
 export const newVersion = '1.21.0';
+const LATEST = UPDATER_DEFAULTS.get(VERSION_LOCK);
 
 export async function readShadow({ api }: Cluster, node: string): Promise<BottlerocketShadow> {
   return await api.get(`${shadowsPath}/${shadowName(node)}`);
@@ -104,9 +106,15 @@ export function playAgents(cluster: Cluster): Agents {
   };
 }
 
-async function answer(cluster: Cluster, { metadata, spec, status }: BottlerocketShadow): Promise<void> {
+export function isAnswered({ metadata, status }: BottlerocketShadow): boolean {
+  return status?.observedGeneration === metadata.generation;
+}
+
+/** Reports the state of the spec, and boots the version that it calls for. */
+export async function answer(cluster: Cluster, shadow: BottlerocketShadow): Promise<void> {
+  if (isAnswered(shadow)) return;
+  const { metadata, spec } = shadow;
   const { generation = 0 } = metadata;
-  if (status?.observedGeneration === generation) return;
   const reboots = spec.state === 'RebootedIntoUpdate' && spec.version != null;
   const name = metadata.name.slice(shadowName('').length);
   const booted = reboots ? await reboot(cluster, name, generation) : {};
@@ -115,6 +123,7 @@ async function answer(cluster: Cluster, { metadata, spec, status }: Bottlerocket
     observedGeneration: generation,
     ...(reboots && { current_version: spec.version ?? '' }),
     ...booted,
+    ...(spec.settings != null && settingsOf(spec.settings)),
   });
   await reported.catch((error: unknown) => {
     // A test deleted the node since the list.
@@ -122,9 +131,19 @@ async function answer(cluster: Cluster, { metadata, spec, status }: Bottlerocket
   });
 }
 
+/** The host has the settings of the spec, and offers the version that it pins. */
+function settingsOf({ leaves }: SettingsSpec): Partial<AgentStatus> {
+  const records = leaves.map(({ key, value, owner }) => ({ key, value, owner }));
+  const lock = leaves.find(({ key }) => key === VERSION_LOCK)?.value;
+  return {
+    settings: { records },
+    ...(lock !== undefined && lock !== LATEST && { target_version: JSON.parse(lock) as string }),
+  };
+}
+
 /** The node is drained, as the API server records it, and its kubelet reports another boot. */
 async function reboot({ api }: Cluster, name: string, generation: number): Promise<Partial<AgentStatus>> {
-  const bootID = `boot-of-${name}-${generation}`;
+  const bootID = `boot-of-${name.replaceAll('.', '-')}-${generation}`;
   const drain = { observedGeneration: generation, startTime: rfc3339(Date.now()), evicted: 0, remaining: 0 };
   try {
     await api.patch(`${shadowsPath}/${shadowName(name)}/status`, {

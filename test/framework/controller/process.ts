@@ -1,13 +1,16 @@
 /** A controller in a process of its own, which can be killed. */
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { releaseNamespace } from '../chart.ts';
+import { nodeFlags, releaseNamespace } from '../chart.ts';
 import { freePorts } from '../control-plane/ports.ts';
 import type { Watchdog } from '../watchdog.ts';
 
 const root = join(import.meta.dirname, '../../..');
 
 export interface ControllerProcess {
+  readonly pid: number;
+  /** Returns the text of /metrics. */
+  metrics(): Promise<string>;
   /** Its output so far. */
   log(): string;
   /** Ends it with SIGKILL; resolves when it is gone. */
@@ -15,7 +18,7 @@ export interface ControllerProcess {
 }
 
 /**
- * Starts the bundle of a controller with its environment in the chart, and does not wait until it is ready.
+ * Starts the bundle of a controller with its environment and flags in the chart, and does not wait until it is ready.
  * @param url - of the Kubernetes API
  * @param env - more of it
  */
@@ -27,7 +30,7 @@ export async function spawnController(
 ): Promise<ControllerProcess> {
   const { hostname, port } = new URL(url);
   const [healthPort = 0] = await freePorts(1);
-  const child = watchdog.spawn(process.execPath, [join(root, 'dist/controller.mjs')], {
+  const child = watchdog.spawn(process.execPath, [...nodeFlags('controller'), join(root, 'dist/controller.mjs')], {
     cwd: serviceAccountDir,
     env: {
       POD_NAME: `brupop-controller-${healthPort}`,
@@ -48,6 +51,8 @@ export async function spawnController(
     output?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
   const exited = once(child, 'exit');
   return {
+    pid: child.pid ?? 0,
+    metrics: async () => await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text(),
     log: () => chunks.join(''),
     kill: async () => {
       child.kill('SIGKILL');
