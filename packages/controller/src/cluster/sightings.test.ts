@@ -39,6 +39,13 @@ describe.each(clocks)('a kubelet whose clock is %s', (_, skew) => {
 });
 
 describe('a process that has just started', () => {
+  it('keeps a Node once that reports whole seconds before the start', () => {
+    const memory = new NodeMemory();
+    const node = aNode({ readySince: at(NOW - MINUTE), clearedAt: { DiskPressure: at(NOW - HOUR) } });
+    memory.node('a', node, undefined, instantAt(NOW));
+    expect(memory.asObserved(node)).toBe(node);
+  });
+
   it.each([
     ['before', NOW - MINUTE, NOW - MINUTE],
     ['in the future', NOW + HOUR, NOW],

@@ -56,18 +56,14 @@ export function sightingsOf(
   return new Map(dated.map(([type, one]) => [type, sighted(before?.get(type), one, isWatched, now)]));
 }
 
-/** Returns the Node with the times at which this process saw its conditions change. */
+/** Returns the Node with the times at which this process saw its conditions change; the Node itself if it reports the same. */
 export function asSighted(node: NodeView, sightings: Sightings | undefined): NodeView {
   if (sightings === undefined) return node;
-  const cleared = Object.entries(node.clearedAt).map(([type, reported]) => [
-    type,
-    sightings.get(type)?.since ?? reported,
-  ]);
-  return {
-    ...node,
-    readySince: sightings.get(READY)?.since,
-    clearedAt: Object.fromEntries(cleared) as Readonly<Record<string, number>>,
-  };
+  const readySince = sightings.get(READY)?.since;
+  const cleared = Object.entries(node.clearedAt);
+  const seen = cleared.map(([type, reported]): [string, number] => [type, sightings.get(type)?.since ?? reported]);
+  if (readySince === node.readySince && seen.every(([, since], i) => since === cleared[i]?.[1])) return node;
+  return { ...node, readySince, clearedAt: Object.fromEntries(seen) };
 }
 
 /** What was seen of the pods on one node, by their UIDs. */
