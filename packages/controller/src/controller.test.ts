@@ -22,7 +22,11 @@ test.each([
   ['a small fleet', 5, 50],
   ['a large fleet, three times as long as its plan took', 60, 180],
   ['a plan that took very long, but not for longer than half a second', 3_000, 500],
-])('the next reconcile waits for %s', (_, plannedForMs, gapMs) => expect(gapAfter(plannedForMs)).toBe(gapMs));
+])('the next reconcile waits for %s', (_, plannedForMs, gapMs) =>
+  expect(gapAfter(plannedForMs, undefined)).toBe(gapMs),
+);
+
+test('the next reconcile follows soon when there is more to write', () => expect(gapAfter(60, 0)).toBe(50));
 
 /** A new leader whose first lists fail with `failure` until it is undefined. */
 function lead(first: KubeError) {

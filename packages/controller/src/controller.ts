@@ -108,7 +108,7 @@ export class Controller {
       return nextInMs;
     };
     const onError = (): void => metrics.reconcileErrors.inc();
-    const minGapMs = (): number => gapAfter(this.#plannedForMs);
+    const minGapMs = (delay: number | undefined): number => gapAfter(this.#plannedForMs, delay);
     const loop = new Loop({ clock, log, reconcile, minGapMs, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());
     this.#running = { loop, writer };
@@ -239,8 +239,12 @@ function isWritten({ moreSpecs, specs }: WholePlan, unwritten: ReadonlySet<strin
   return !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }
 
-/** Milliseconds until the next reconcile. */
-export function gapAfter(plannedForMs: number): number {
+/**
+ * Milliseconds until the next reconcile.
+ * @param delayMs - when it is due; one that is to write more follows soon
+ */
+export function gapAfter(plannedForMs: number, delayMs: number | undefined): number {
+  if (delayMs === 0) return MIN_GAP_MS;
   return Math.min(MAX_GAP_MS, Math.max(MIN_GAP_MS, GAP_OF_PLANS * plannedForMs));
 }
 

@@ -40,7 +40,11 @@ export class AssumeCache {
    * @param now - epoch milliseconds
    */
   changed(now: number): readonly string[] {
-    for (const { node, until } of this.#conditions.values()) if (now >= until) this.#changed.add(node);
+    for (const [uid, { node, until }] of this.#conditions) {
+      if (now < until) continue;
+      this.#conditions.delete(uid);
+      this.#changed.add(node);
+    }
     const names = [...this.#changed];
     this.#changed.clear();
     return names;

@@ -11,6 +11,8 @@ import { readShadow, type ShadowView } from './shadow.ts';
 
 const NAMESPACE = 'brupop';
 const NODES = 4;
+/** That a cluster watches. */
+const KINDS = 6;
 
 interface Raw {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
@@ -37,6 +39,10 @@ class Server {
     const object = this.#of(kind).get(name);
     this.#of(kind).delete(name);
     if (object !== undefined) this.#send(kind, { type: 'DELETED', object });
+  }
+
+  get watches(): number {
+    return this.#watches.size;
   }
 
   get client(): KubeClient {
@@ -86,9 +92,7 @@ class World {
 
   async start(): Promise<void> {
     void this.cluster.run(this.#stop.signal).catch(() => undefined);
-    await this.clock.advance(0);
-    await this.cluster.waitSynced(this.#stop.signal);
-    await this.clock.advance(0);
+    while (this.server.watches < KINDS) await this.clock.advance(0);
   }
 
   end(): void {
@@ -248,5 +252,30 @@ it('every node has the policy of a configuration that has changed', async () => 
   world.nodes();
   await happen(world, { kind: 'config', grace: '60s' }, 2);
   expect(world.nodes().map(({ grace }) => grace)).toEqual([60_000, 60_000]);
+  world.end();
+});
+
+it('the shadow of a node is not that of a Node with its name, also when that is deleted', async () => {
+  const world = new World();
+  await world.start();
+  await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a' }, 1);
+  await happen(world, { kind: 'shadow', i: 0, version: OLD }, 1);
+  world.server.set('nodes', 'brs-node-0', { metadata: { uid: 'other', labels: {} }, spec: {}, status: {} });
+  await world.clock.advance(1);
+  world.server.delete('nodes', 'brs-node-0');
+  await world.clock.advance(1);
+  expect(world.nodes().map(({ name }) => name)).toEqual(['node-0']);
+  world.end();
+});
+
+it('a shadow with a name that the operator does not give belongs to no Node', async () => {
+  const world = new World();
+  await world.start();
+  world.server.set('bottlerocketshadows', 'node-0', {
+    metadata: { namespace: NAMESPACE, uid: 's' },
+    spec: { state: 'Idle' },
+  });
+  await world.clock.advance(1);
+  expect(world.nodes().map(({ name, node }) => [name, node])).toEqual([['node-0', undefined]]);
   world.end();
 });

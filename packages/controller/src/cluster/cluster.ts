@@ -306,9 +306,7 @@ export class Cluster {
   #managedNode(name: string, now: ProbeTime): ManagedNode | undefined {
     const found = this.#nodes.get(name);
     const node = found && this.#memory.asObserved(found);
-    // A shadow with a name that the operator does not give belongs to no Node.
-    const stray = node === undefined ? this.#shadows.get(name, this.#options.namespace) : undefined;
-    const shadow = this.#shadowOf(name) ?? stray;
+    const shadow = this.#shadowOf(name) ?? (node === undefined ? this.#strayShadow(name) : undefined);
     if (shadow === undefined && (node === undefined || !(isManaged(node) || bearsOwnership(node)))) return undefined;
     const rules = rulesFor({ node, shadow }, this.#policies);
     return {
@@ -320,6 +318,13 @@ export class Cluster {
       leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
       ...this.#memory.of(name, now),
     };
+  }
+
+  /** One with a name that the operator does not give: it belongs to no Node. */
+  #strayShadow(name: string): ShadowView | undefined {
+    const found = this.#shadows.get(name, this.#options.namespace);
+    // That of another Node may have this name.
+    return found !== undefined && nodeOf(found) === name ? found : undefined;
   }
 
   #shadowOf(node: string): ShadowView | undefined {

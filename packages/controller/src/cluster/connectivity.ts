@@ -359,7 +359,7 @@ function counts(
 
 /** True when most of the silent nodes are in one zone, and few elsewhere. A cluster in one zone is lost with it. */
 function isOneZone(byZone: ReadonlyMap<string, LeaseCount>, all: LeaseCount): boolean {
-  const [worst] = [...byZone.values()].toSorted((a, b) => b.silent - a.silent);
+  const [worst] = [...byZone.values()].toSorted((a, b) => b.silent - a.silent || a.counted - b.counted);
   const outside = all.counted - (worst?.counted ?? 0);
   const silentOutside = all.silent - (worst?.silent ?? 0);
   return silentOutside < Math.max(outside * MIN_SHARE_OUTSIDE, Math.min(outside, MIN_EXPIRED_OUTSIDE));

@@ -116,6 +116,14 @@ test('a node whose own update takes longer than the window is still open has the
   expect(queue(found).map(([, , time]) => time)).toEqual([at(70), at(24 * 60 + 60 + 41)]);
 });
 
+test('the rollout is complete when the last node is, also if another one comes after it', () => {
+  const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '1h' }] };
+  const nodes = [aManagedNode('b', {}, took(41)), aManagedNode('c'), ...measured];
+  const found = forecast(nodes, { maintenance, concurrency: { maxUpdating: 2 } });
+  expect(queue(found).map(([, , time]) => time)).toEqual([at(101), at(70)]);
+  expect(found.completionTime).toBe(at(101));
+});
+
 test('updates that take no time at all have a time', () => {
   const instant = measured.map(({ name }) => aManagedNode(name, {}, { ...done, ...took(0) }));
   const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '10m' }] };

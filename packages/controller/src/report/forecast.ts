@@ -219,9 +219,18 @@ function add(one: Waiting, from: End): void {
   });
 }
 
-/** Of updates under way, and of the last node of each queue that counts. */
+/** Of updates under way, and of the nodes that count and may be the last ones of their queues. */
 function endsOf(scopes: readonly Scope[], counts: (one: Waiting) => boolean, fleetState: FleetState): End[] {
-  const last = scopes.flatMap(({ queues }) => [...queues.values()].flatMap((queue) => queue.findLast(counts) ?? []));
+  const { estimate } = fleetState;
+  const takesLonger = ({ candidate: { shadow, policy } }: Waiting): boolean => {
+    const { usualMs } = estimateFor(estimate, policy.maintenance);
+    return expectedMs(shadow, { usualMs }) > usualMs;
+  };
+  const lastOf = (queue: readonly Waiting[]): Waiting[] => {
+    const counted = queue.filter(counts);
+    return counted.filter((one, i) => i === counted.length - 1 || takesLonger(one));
+  };
+  const last = scopes.flatMap(({ queues }) => [...queues.values()].flatMap(lastOf));
   return [...scopes.flatMap(({ ends }) => ends), ...last.map((one) => endOf(one, fleetState))];
 }
 

@@ -13,7 +13,7 @@ interface Trial {
 
 function start(
   reconcile: (run: number) => number | undefined | Promise<undefined>,
-  minGapMs: number | (() => number) = 0,
+  minGapMs: number | ((delay: number | undefined) => number) = 0,
 ): Trial {
   const clock = new FakeClock();
   const runs: number[] = [];

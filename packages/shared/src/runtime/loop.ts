@@ -8,8 +8,11 @@ interface LoopOptions {
   readonly log: Logger;
   /** Returns after how many milliseconds it runs again at the latest; undefined: when woken. */
   readonly reconcile: (signal: AbortSignal) => Promise<number | undefined>;
-  /** Pause after each run, milliseconds; a function is asked after it. Default 0. */
-  readonly minGapMs?: number | (() => number);
+  /**
+   * Pause after each run, milliseconds. Default 0.
+   * @param delay - after how many milliseconds the run asks for the next one
+   */
+  readonly minGapMs?: number | ((delay: number | undefined) => number);
   /** Called for each failed run, after it was logged. */
   readonly onError?: (error: unknown) => void;
 }
@@ -49,7 +52,7 @@ export class Loop {
     while (!signal.aborted) {
       const delay = await this.#runOnce(signal);
       const { minGapMs = 0 } = this.#options;
-      await this.#pause(typeof minGapMs === 'number' ? minGapMs : minGapMs(), signal);
+      await this.#pause(typeof minGapMs === 'number' ? minGapMs : minGapMs(delay), signal);
       await this.#untilWoken(delay, signal);
     }
   }
