@@ -24,7 +24,7 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
-import { MAX_LOOK_UPS } from './facts/drainability.ts';
+import { MAX_FAILING_LISTS } from './facts/drainability.ts';
 import { allowedAtReboot } from './facts/settings.ts';
 import {
   type FleetState,
@@ -115,7 +115,7 @@ function admit(
   const { quorums, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
   const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
-  const noListWorks = failing.length > MAX_LOOK_UPS;
+  const noListWorks = failing.length > MAX_FAILING_LISTS;
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const input = inputAtStart(candidate, fleetState);

@@ -59,8 +59,10 @@ export interface PodHealth {
   readonly evicted: readonly string[];
 }
 
-/** Nodes whose pods are listed after one plan. */
-export const MAX_LOOK_UPS = 10;
+/** Nodes whose pods are listed after one plan. Each node that updates needs two lists. */
+export const MAX_LOOK_UPS = 30;
+/** When more lists fail than this, it is not because of the nodes. */
+export const MAX_FAILING_LISTS = 10;
 /** A drain may start on a list of this age. */
 const FRESH_MS = 10_000;
 /** Budgets are watched, pods are not: those that block a node are listed again after this time, */
