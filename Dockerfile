@@ -30,6 +30,14 @@ RUN --mount=type=bind,from=system,source=/,target=/system \
     npm run image-root -- --architecture "${TARGETARCH}" --system /system --output /image
 
 FROM scratch
+ARG REVISION=unknown
+# scripts/release.ts writes the version.
+LABEL org.opencontainers.image.title="bottlerocket-update-operator" \
+  org.opencontainers.image.description="Keeps the Bottlerocket nodes of a Kubernetes cluster up to date" \
+  org.opencontainers.image.licenses="Apache-2.0 OR MIT" \
+  org.opencontainers.image.source=https://github.com/bottlerocket-os/bottlerocket-update-operator \
+  org.opencontainers.image.version=0.1.0 \
+  org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /image/ /
 WORKDIR /app
 # The agent's pod sets another user: agent.runAsUser in the values of the chart.

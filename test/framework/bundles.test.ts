@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
 import { stop } from 'esbuild';
+import { RELEASE } from '../../packages/shared/src/api/release.ts';
 import { type Bundle, bundleAll, findPrograms } from '../../scripts/bundle.ts';
 import { bundledPackages, noticeOf } from '../../scripts/notice.ts';
 import { limitTo, makeSbom, type Sbom } from '../../scripts/sbom.ts';
@@ -119,7 +120,7 @@ describe('the SBOM', () => {
     const refs = sbom.components.map((component) => component['bom-ref']);
     const bundled = bundledPackages(bundles).map(({ name, version }) => `${name}@${version}`);
     const node = ['arm64', 'x64'].map((architecture) => `node-linux-${architecture}@${process.versions.node}`);
-    const ours = [...findPrograms(), 'shared'].map((name) => `@brupop/${name}@0.1.0`);
+    const ours = [...findPrograms(), 'shared'].map((name) => `@brupop/${name}@${RELEASE}`);
     expect(refs.toSorted()).toEqual([...bundled, ...node, ...ours].toSorted());
     expect(sbom.components.every(({ hashes, 'bom-ref': ref }) => hashes !== undefined || ours.includes(ref))).toBe(
       true,
