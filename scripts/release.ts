@@ -68,11 +68,8 @@ function setVersion(manifest: Manifest | undefined, version: string): void {
   if (manifest.dependencies?.['@brupop/shared'] !== undefined) manifest.dependencies['@brupop/shared'] = version;
 }
 
-function editJson<T>(file: string, change: (content: T) => void): void {
-  const content = JSON.parse(read(file)) as T;
-  change(content);
-  write(file, `${JSON.stringify(content, undefined, 2)}\n`);
-}
+const readJson = (file: string): unknown => JSON.parse(read(file));
+const writeJson = (file: string, content: object): void => write(file, `${JSON.stringify(content, undefined, 2)}\n`);
 
 function writeVersion(version: string, date: string): void {
   edit('charts/bottlerocket-update-operator/Chart.yaml', [
@@ -83,13 +80,14 @@ function writeVersion(version: string, date: string): void {
   edit('Dockerfile', [[/image\.version=\S+/, `image.version=${version}`]]);
   edit(CHANGELOG, [[/^## \[Unreleased\]\n/, `${UNRELEASED}\n## [${version}] - ${date}\n`]]);
   const folders = readdirSync(join(root, 'packages')).map((name) => `packages/${name}`);
-  for (const folder of ['.', ...folders]) {
-    editJson<Manifest>(join(folder, 'package.json'), (manifest) => setVersion(manifest, version));
+  for (const file of ['.', ...folders].map((folder) => join(folder, 'package.json'))) {
+    const manifest = readJson(file) as Manifest;
+    setVersion(manifest, version);
+    writeJson(file, manifest);
   }
-  editJson<Manifest & { packages: Record<string, Manifest> }>('package-lock.json', (lock) => {
-    for (const manifest of [lock, ...['', ...folders].map((path) => lock.packages[path])])
-      setVersion(manifest, version);
-  });
+  const lock = readJson('package-lock.json') as Manifest & { packages: Record<string, Manifest> };
+  for (const manifest of [lock, ...['', ...folders].map((path) => lock.packages[path])]) setVersion(manifest, version);
+  writeJson('package-lock.json', lock);
 }
 
 function release(version: string): void {

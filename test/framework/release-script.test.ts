@@ -1,19 +1,11 @@
 /** scripts/release.ts, in a repository of its own with the files of this one. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  appendFileSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { RELEASE } from '../../packages/shared/src/api/release.ts';
+import { copyRepository } from './repository.ts';
 
 jest.setTimeout(120_000);
 
@@ -37,19 +29,7 @@ function commit(): void {
 }
 
 beforeAll(() => {
-  const list = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
-    cwd: root,
-    encoding: 'utf8',
-  });
-  for (const file of list.split('\0').filter((name) => name !== '')) {
-    mkdirSync(dirname(join(clone, file)), { recursive: true });
-    copyFileSync(join(root, file), join(clone, file));
-  }
-  git('init', '--quiet');
-  git('config', 'user.name', 'Test');
-  git('config', 'user.email', 'test@example.com');
-  git('add', '--all', '--force');
-  git('commit', '--quiet', '--message', 'start');
+  copyRepository(clone);
   git('tag', 'start');
 });
 
@@ -83,8 +63,12 @@ it('a release is a commit with the version in every file that had the former one
 it('a release leaves generated files and the format as `make lint` expects them', () => {
   release(VERSION);
   symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
-  run(process.execPath, 'scripts/generate.ts', '--check');
-  run(process.execPath, 'node_modules/oxfmt/bin/oxfmt', '--check', '.');
+  const checks = [
+    ['scripts/generate.ts', '--check'],
+    ['node_modules/oxfmt/bin/oxfmt', '--check', '.'],
+  ];
+  const results = checks.map((args) => spawnSync(process.execPath, args, { cwd: clone, encoding: 'utf8' }));
+  expect(results).toMatchObject(checks.map(() => ({ status: 0 })));
 });
 
 it('what was unreleased is under the version, with the day, and can be printed', () => {

@@ -20,6 +20,7 @@ import {
   kstatusVersions,
   monitoringVersions,
   type Program,
+  releaseVersions,
   versions,
 } from './versions.ts';
 
@@ -41,6 +42,11 @@ export function helm3CacheFolder(): string {
 /** The folder for the program of kstatus. */
 export function kstatusCacheFolder(): string {
   return cacheFolder('kstatus', kstatusVersions);
+}
+
+/** The folder for the registry and the linter of workflows. */
+export function releaseCacheFolder(): string {
+  return cacheFolder('release', releaseVersions);
 }
 
 function cacheFolder(name: string, of: object): string {

@@ -16,6 +16,9 @@ export const helm3Versions = { helm3: 'v3.22.0' } as const;
 /** The version of the library of the program that one test needs, in a cache folder of its own. */
 export const kstatusVersions = { kstatus: 'v0.37.2' } as const;
 
+/** A registry with a client of registries, and the linter of workflows, in a cache folder of their own. */
+export const releaseVersions = { crane: 'v0.22.1', actionlint: 'v1.7.12' } as const;
+
 /**
  * The oldest Kubernetes that the operator supports; `make compat` runs the tests on it. Chart.yaml,
  * README.md and docs/support.md name its minor version.
@@ -28,7 +31,8 @@ export type Project =
   | keyof typeof versions
   | keyof typeof monitoringVersions
   | keyof typeof helm3Versions
-  | keyof typeof kstatusVersions;
+  | keyof typeof kstatusVersions
+  | keyof typeof releaseVersions;
 
 export const programs = [
   'kube-apiserver',
@@ -42,7 +46,14 @@ export const programs = [
 
 export const monitoringPrograms = ['prometheus', 'promtool', 'alertmanager'] as const;
 
-export type Program = (typeof programs)[number] | (typeof monitoringPrograms)[number] | 'helm3' | 'kstatus';
+export const releasePrograms = ['crane', 'actionlint'] as const;
+
+export type Program =
+  | (typeof programs)[number]
+  | (typeof monitoringPrograms)[number]
+  | (typeof releasePrograms)[number]
+  | 'helm3'
+  | 'kstatus';
 
 /** The path of each program. */
 export type Assets = Readonly<Record<Program, string>>;
@@ -65,6 +76,9 @@ export const publishedAt: Readonly<Record<Project, string>> = {
   alertmanager: 'https://github.com/prometheus/alertmanager/releases/download',
   // It is of this repository, and always built.
   kstatus: '',
+  // Small enough to be always built.
+  crane: '',
+  actionlint: '',
 };
 
 /** One published program: paths are below the project's address. */
@@ -95,7 +109,14 @@ export function publishedProgram(
   kubernetes: Kubernetes = versions.kubernetes,
 ): Published {
   const project = projectOf(program);
-  const version = { ...versions, ...monitoringVersions, ...helm3Versions, ...kstatusVersions, kubernetes }[project];
+  const version = {
+    ...versions,
+    ...monitoringVersions,
+    ...helm3Versions,
+    ...kstatusVersions,
+    ...releaseVersions,
+    kubernetes,
+  }[project];
   if (project === 'prometheus' || project === 'alertmanager') {
     const name = `${project}-${version.slice(1)}.${os}-${architecture}`;
     const checksum = { path: `${version}/sha256sums.txt` };
@@ -126,6 +147,8 @@ export const modules = [
   'alertmanager',
   'helm3',
   'kstatus',
+  'crane',
+  'actionlint',
 ] as const;
 
 export type Module = (typeof modules)[number];
@@ -139,6 +162,8 @@ export const packagesOf: Readonly<Record<Module, number>> = {
   alertmanager: 0,
   helm3: 965,
   kstatus: 270,
+  crane: 330,
+  actionlint: 110,
 };
 
 /** The module that a program is built from. */
@@ -154,6 +179,8 @@ export function packageOf(program: Program): string {
   if (program === 'helm') return 'helm.sh/helm/v4/cmd/helm';
   if (program === 'helm3') return 'helm.sh/helm/v3/cmd/helm';
   if (program === 'kstatus') return 'brupop.test/control-plane/kstatus';
+  if (program === 'crane') return 'github.com/google/go-containerregistry/cmd/crane';
+  if (program === 'actionlint') return 'github.com/rhysd/actionlint/cmd/actionlint';
   if (program === 'kwok') return 'sigs.k8s.io/kwok/cmd/kwok';
   const project = projectOf(program);
   if (project !== 'kubernetes') return `github.com/prometheus/${project}/cmd/${program}`;
