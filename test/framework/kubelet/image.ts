@@ -29,7 +29,7 @@ const WITHOUT_EFFECT_HERE = new Set(['ARG', 'COPY', 'ADD', 'RUN', 'LABEL', 'EXPO
  */
 export function imageFromDockerfile(text: string, files: Pick<Image, 'paths' | 'programs'>): Image {
   let read = emptyStage();
-  for (const [instruction, rest] of instructions(text)) {
+  for (const [instruction, rest] of instructionsOf(text)) {
     if (instruction === 'FROM') read = emptyStage();
     else apply(read, instruction, rest);
   }
@@ -40,7 +40,8 @@ function emptyStage(): Read {
   return { entrypoint: [], cmd: [], workdir: '/', env: {} };
 }
 
-function instructions(text: string): [string, string][] {
+/** The instructions of a Dockerfile, each in one line. */
+export function instructionsOf(text: string): [string, string][] {
   const lines = text
     .split('\n')
     .filter((line) => !/^\s*#/.test(line))

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { jest } from '@jest/globals';
+import { parse } from 'yaml';
 import { AGENT, APISERVER, CONTROLLER } from '@brupop/shared/api/names';
 import { bundleAll } from '../../../scripts/bundle.ts';
 import { type Architecture, assembleImageRoot } from '../../../scripts/image-root.ts';
@@ -24,6 +25,7 @@ import { find, podOf, renderChart } from '../../framework/chart.ts';
 import { freePorts } from '../../framework/control-plane/ports.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { eventually } from '../../framework/eventually.ts';
+import { instructionsOf } from '../../framework/kubelet/image.ts';
 
 jest.setTimeout(120_000);
 
@@ -93,6 +95,13 @@ onDebian('the image', () => {
     expect(writable).toEqual([]);
   });
 
+  it('is what the Dockerfile makes, instruction by instruction', () => {
+    const all = instructionsOf(readFileSync(join(repository, 'Dockerfile'), 'utf8'));
+    const expected = DOCKERFILE.map(([instruction]) => instruction);
+    expect(all.map(([instruction]) => instruction)).toEqual(expected);
+    for (const [index, [, rest]] of all.entries()) DOCKERFILE[index]?.[1](rest);
+  });
+
   it('has the program of Node.js that package-lock.json pins, and is at most 136 MB', () => {
     expect(readFileSync(join(image, 'usr/bin/node')).equals(readFileSync(process.execPath))).toBe(true);
     const bytes = filesIn(image).reduce((sum, path) => sum + statSync(join(image, path)).size, 0);
@@ -147,6 +156,75 @@ onDebian('the image', () => {
     expect({ exit: await exit, output: output.join('') }).toMatchObject({ exit: [0, null] });
   });
 });
+
+/** Every instruction of the Dockerfile in its order, with what it does to the image. */
+const DOCKERFILE: readonly (readonly [string, (rest: string) => void])[] = [
+  ['ARG', (rest) => expect(rest).toMatch(/^BASE_IMAGE=/u)],
+  // The image has libraries of this stage, and nothing else of it.
+  ['FROM', (rest) => expect(rest).toBe('${BASE_IMAGE} AS system')],
+  ['FROM', (rest) => expect(rest).toBe('--platform=$BUILDPLATFORM ${BASE_IMAGE} AS build')],
+  ['ARG', (rest) => expect(rest).toBe('BASE_IMAGE')],
+  ['RUN', (rest) => expect(rest).toMatch(/^case "\$\{BASE_IMAGE\}" in \*@sha256:\*\) ;; .* exit 1 ;; esac$/u)],
+  ['WORKDIR', (rest) => expect(rest).toBe('/src')],
+  ...Array.from({ length: 6 }, () => ['COPY', expectSent] as const),
+  ['RUN', (rest) => expect(rest).toBe('npm ci')],
+  ...Array.from({ length: 3 }, () => ['COPY', expectSent] as const),
+  ['ARG', (rest) => expect(rest).toBe('REVISION=unknown')],
+  ['RUN', (rest) => expect(rest).toBe('npm run build && npm run sbom')],
+  ['ARG', (rest) => expect(rest).toBe('TARGETARCH')],
+  ['RUN', expectSameImage],
+  ['FROM', (rest) => expect(rest).toBe('scratch')],
+  ['ARG', (rest) => expect(rest).toBe('REVISION=unknown')],
+  ['LABEL', expectLabels],
+  ['COPY', (rest) => expect(rest).toBe('--from=build /image/ /')],
+  ['WORKDIR', (rest) => expect(existsSync(join(image, rest, 'agent.mjs'))).toBe(true)],
+  ['USER', (rest) => expect(rest).toBe(USER)],
+  ['ENTRYPOINT', (rest) => expect(statSync(join(image, (JSON.parse(rest) as [string])[0])).mode & 0o001).toBe(1)],
+];
+
+/** The files are there, and .dockerignore sends them. */
+function expectSent(rest: string): void {
+  const sent = readFileSync(join(repository, '.dockerignore'), 'utf8')
+    .split('\n')
+    .flatMap((line) => (line.startsWith('!') ? [line.slice(1).replace(/\*$/u, '')] : []));
+  const files = rest.split(' ').slice(0, -1);
+  expect(files.filter((file) => !existsSync(join(repository, file)))).toEqual([]);
+  expect(files.filter((file) => !sent.some((start) => file.startsWith(start)))).toEqual([]);
+}
+
+/** The command, with the system and the folder of this test, assembles the image. */
+function expectSameImage(rest: string): void {
+  const mount = '--mount=type=bind,from=system,source=/,target=/system ';
+  expect(rest.startsWith(mount)).toBe(true);
+  const output = join(folder, 'by-command');
+  const command = rest.replace(mount, '').replace('--system /system', '--system /').replace('/image', output);
+  const { status, stderr } = spawnSync('sh', ['-c', command], {
+    cwd: repository,
+    encoding: 'utf8',
+    env: { ...process.env, TARGETARCH: architecture },
+  });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(digestsOf(output)).toEqual(digestsOf(image));
+}
+
+function expectLabels(rest: string): void {
+  const chart = parse(readFileSync(join(repository, 'charts/bottlerocket-update-operator/Chart.yaml'), 'utf8')) as {
+    name: string;
+    home: string;
+    version: string;
+  };
+  const { license } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { license: string };
+  const labels = rest.matchAll(/org\.opencontainers\.image\.(?<name>\w+)=(?:"(?<quoted>[^"]*)"|(?<plain>\S+))/gu);
+  const found = [...labels].map(({ groups }) => [groups?.['name'], groups?.['quoted'] ?? groups?.['plain']]);
+  expect(Object.fromEntries(found)).toEqual({
+    title: chart.name,
+    description: expect.any(String) as string,
+    licenses: license,
+    source: chart.home,
+    version: chart.version,
+    revision: '${REVISION}',
+  });
+}
 
 type Pod = ReturnType<typeof podOf>;
 
