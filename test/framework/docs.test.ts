@@ -36,6 +36,9 @@ const pages = [
   'CONTRIBUTING.md',
   'CHANGELOG.md',
   'SECURITY.md',
+  'SUPPORT.md',
+  'ROADMAP.md',
+  'CODE_OF_CONDUCT.md',
   ...readdirSync(join(root, 'docs'))
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),

@@ -2,7 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { RELEASE } from '../../packages/shared/src/api/release.ts';
-import { oldestKubernetes, versions } from './control-plane/versions.ts';
+import {
+  helm3Versions,
+  kstatusVersions,
+  modules,
+  monitoringVersions,
+  oldestKubernetes,
+  releaseVersions,
+  versions,
+} from './control-plane/versions.ts';
 import { sectionOf } from './markdown.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -59,6 +67,43 @@ describe('the Dockerfile', () => {
     expect(/^ENTRYPOINT (?<words>.+)$/mu.exec(dockerfile)?.groups?.['words']).toBe('["/usr/bin/node"]');
     expect(read('test/integration/image/image.test.ts')).toContain("'usr/bin/node'");
   });
+});
+
+describe('the dev container', () => {
+  const dockerfile = read('.devcontainer/Dockerfile');
+
+  it('is made of the base of the image', () => {
+    const [, base] = /^ARG BASE_IMAGE=(.+)$/mu.exec(read('Dockerfile')) ?? [];
+    expect(/^FROM (?<base>.+)$/mu.exec(dockerfile)?.groups?.['base']).toBe(base);
+  });
+
+  it('has a Go that is new enough for everything that is built with it', () => {
+    const [, go = ''] = /^ARG GO=(.+)$/mu.exec(dockerfile) ?? [];
+    const needed = modules.map((module) => {
+      const file = read(`test/framework/control-plane/modules/${module}/go.mod`);
+      return /^go (?<version>.+)$/mu.exec(file)?.groups?.['version'] ?? '';
+    });
+    expect(needed.filter((version) => go.localeCompare(version, 'en', { numeric: true }) < 0)).toEqual([]);
+  });
+});
+
+it('Renovate finds every version of the test control plane, and those of Go and cosign', () => {
+  const { customManagers } = JSON.parse(read('.github/renovate.json')) as {
+    customManagers: { managerFilePatterns: [string]; matchStrings: [string] }[];
+  };
+  const files = [
+    'test/framework/control-plane/versions.ts',
+    '.devcontainer/Dockerfile',
+    '.github/workflows/release.yaml',
+  ];
+  const found = customManagers.flatMap(({ managerFilePatterns: [pattern], matchStrings: [text] }) =>
+    files
+      .filter((file) => new RegExp(pattern.slice(1, -1), 'u').test(file))
+      .flatMap((file) => [...read(file).matchAll(new RegExp(text, 'gu'))])
+      .map(({ groups }) => groups?.['depName'] ?? 'go'),
+  );
+  const all = { ...versions, ...monitoringVersions, ...helm3Versions, ...kstatusVersions, ...releaseVersions };
+  expect(found.toSorted()).toEqual([...Object.keys(all), 'go', 'github.com/sigstore/cosign/v3'].toSorted());
 });
 
 it('the version is the same in the chart, in every package, and in what agents send', () => {
