@@ -11,6 +11,7 @@ import {
   STARTUP_TAINT,
   TOKEN_AUDIENCE,
 } from '@brupop/shared/api/names';
+import { RELEASE } from '../../../packages/shared/src/api/release.ts';
 import { find, helm, podOf, releaseNamespace, renderChart, type Rendered } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { chartDir } from '../../framework/crds.ts';
@@ -72,7 +73,7 @@ describe('the chart', () => {
       const rendered = await renderChart(cluster, ...args);
       return components.map(([name, kind]) => podOf(find(rendered, kind, name)).container.image);
     };
-    expect(new Set(await images())).toEqual(new Set(['bottlerocket-update-operator:0.1.0']));
+    expect(new Set(await images())).toEqual(new Set([`bottlerocket-update-operator:${RELEASE}`]));
     expect(new Set(await images('--set', 'image.tag=v9'))).toEqual(new Set(['bottlerocket-update-operator:v9']));
     expect(new Set(await images('--set', `image.tag=v9,image.digest=${digest}`))).toEqual(
       new Set([`bottlerocket-update-operator@${digest}`]),

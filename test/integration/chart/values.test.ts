@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { V1Role } from '@kubernetes/client-node';
 import { parseAllDocuments, stringify } from 'yaml';
 import { AGENT } from '@brupop/shared/api/names';
+import { RELEASE } from '@brupop/shared/api/release';
 import { wrongValues } from '../../framework/chart/wrong-values.ts';
 import { find, helm, podOf, renderChart, type Rendered } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
@@ -71,5 +72,5 @@ it.each(['Application', 'HelmRelease'])('the %s in docs/gitops.md has values tha
   writeFileSync(file, stringify(spec?.values ?? spec?.source?.helm?.valuesObject));
   const rendered = await renderChart(cluster, '-f', file);
   const { image } = podOf(find(rendered, 'DaemonSet', AGENT)).container;
-  expect(image).toBe('registry.example.com/bottlerocket-update-operator:0.1.0');
+  expect(image).toBe(`registry.example.com/bottlerocket-update-operator:${RELEASE}`);
 });
