@@ -23,6 +23,9 @@ export function nodeFlags(program: 'agent' | 'apiserver' | 'controller'): string
   return values[program]?.nodeFlags ?? [];
 }
 
+/** The one value without a default. Later values files and `--set` replace it. */
+export const IMAGE = ['-f', join(import.meta.dirname, 'chart/image.yaml')];
+
 /** Runs helm to its end (at most 60 s) and returns what it wrote. Throws with its error output. */
 export async function helm({ assets, env }: Pick<Connection, 'assets' | 'env'>, ...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(assets.helm, args, { env, timeout: 60_000, maxBuffer: 2 ** 26 });
@@ -31,7 +34,7 @@ export async function helm({ assets, env }: Pick<Connection, 'assets' | 'env'>, 
 
 /** The chart's objects, with further arguments such as `--set`, `logLevel=debug`. */
 export async function renderChart(tools: Pick<Connection, 'assets' | 'env'>, ...args: string[]): Promise<Rendered[]> {
-  const text = await helm(tools, 'template', 'brupop', chartDir, '--namespace', releaseNamespace, ...args);
+  const text = await helm(tools, 'template', 'brupop', chartDir, '--namespace', releaseNamespace, ...IMAGE, ...args);
   return parseAllDocuments(text)
     .map((document) => document.toJS() as Rendered | null)
     .filter((object) => object !== null);

@@ -1,6 +1,9 @@
 {{/* The image of all programs, by digest if one is set. */}}
 {{- define "brupop.image" -}}
 {{- with .Values.image -}}
+{{- if not .repository -}}
+{{- fail "image.repository is empty: set it to the image in your registry, such as registry.example.com/bottlerocket-update-operator" -}}
+{{- end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}

@@ -12,7 +12,7 @@ import {
   MANAGED_LABEL_VALUE,
   SHADOW_PLURAL,
 } from '@brupop/shared/api/names';
-import { helm, releaseNamespace } from '../../framework/chart.ts';
+import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
 import { commandsOf, runCommands } from '../../framework/commands.ts';
 import { helm3CacheFolder } from '../../framework/control-plane/cache.ts';
 import type { Connection } from '../../framework/control-plane/connection.ts';
@@ -196,7 +196,9 @@ describe.each([4, 3] as const)('with Helm %i', (major) => {
         '--take-ownership',
         ...(major === 4 ? ['--force-conflicts'] : []),
       ];
-      await expect(helm(setup, 'install', RELEASE, earlier, ...options)).rejects.toThrow('field is immutable');
+      await expect(helm(setup, 'install', RELEASE, earlier, ...IMAGE, ...options)).rejects.toThrow(
+        'field is immutable',
+      );
       expect(await selectorOf(setup)).toBe('brupop-apiserver');
 
       expect(await runCommands(setup, takeover(setup, 'check'))).toContain('deployment.apps/brupop-controller ');

@@ -45,7 +45,6 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'a log level that YAML reads as a boolean': ['logLevel: off', '/logLevel'],
   'a list in place of an object': ['agent: []', '/agent'],
   'an empty section, which Helm removes': ['image: null', 'image'],
-  'an empty repository': ["image: { repository: '' }", '/image/repository'],
   'a repository with a tag': ['image: { repository: registry.example.com:5000/brupop:v1 }', '/image/repository'],
   'a repository with a digest': ["image: { repository: 'brupop@sha256:00' }", '/image/repository'],
   'a tag that is a number': ['image: { tag: 1.0 }', '/image/tag'],

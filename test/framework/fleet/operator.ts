@@ -11,7 +11,11 @@ const TLS_SECRET = 'brupop-apiserver-tls';
 const CA_CONFIG_MAP = 'brupop-ca';
 const HELM_LIMIT_MS = 60_000;
 /** Stand-in nodes all come from the same loopback address. The certificate is made here. */
-const DEFAULTS: Values = { 'apiserver.maxConnectionsPerAddress': 1000, 'tls.mode': 'provided' };
+const DEFAULTS: Values = {
+  'image.repository': RELEASE,
+  'apiserver.maxConnectionsPerAddress': 1000,
+  'tls.mode': 'provided',
+};
 
 const CHECK_INTERVAL = 'agent.updateCheckIntervalSeconds';
 /** Seconds; tests may look for updates more often than the chart's schema allows. */

@@ -7,7 +7,7 @@ import {
   readTarget,
   upPatch,
 } from '../../../packages/controller/src/upkeep/dependents/target.ts';
-import { helm, releaseNamespace } from '../../framework/chart.ts';
+import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir } from '../../framework/crds.ts';
@@ -33,7 +33,16 @@ beforeAll(async () => {
   // Without pods: no kubelet would end them.
   const nowhere = ['--set', 'apiserver.nodeSelector.runs=nowhere,controller.nodeSelector.runs=nowhere'];
   const release = ['--namespace', releaseNamespace, '--create-namespace', ...nowhere];
-  await helm(cluster, 'install', 'brupop', chartDir, ...release, '--set-json', `dependents.targets=[${TARGET}]`);
+  await helm(
+    cluster,
+    'install',
+    'brupop',
+    chartDir,
+    ...IMAGE,
+    ...release,
+    '--set-json',
+    `dependents.targets=[${TARGET}]`,
+  );
   const path = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${CONTROLLER}/token`;
   const { status } = await cluster.api.create<{ status: { token: string } }>(path, { spec: {} });
   controller = cluster.api.as(status.token);

@@ -32,7 +32,7 @@ import { OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { cordon, exclude, restore, slimNode } from '../../../packages/apiserver/src/nodes/policy.ts';
 import { prunePatch, restorePatch } from '../../../packages/controller/src/apply/nodes.ts';
 import { readNode } from '../../../packages/controller/src/cluster/node.ts';
-import { find, helm, releaseNamespace, renderChart } from '../../framework/chart.ts';
+import { find, helm, IMAGE, releaseNamespace, renderChart } from '../../framework/chart.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { startLabellingWebhook } from '../../framework/control-plane/mutating-webhook.ts';
 import { createNode, setNodeUnreachable } from '../../framework/control-plane/nodes.ts';
@@ -59,7 +59,7 @@ beforeAll(async () => {
   const nowhere = ['--set', 'apiserver.nodeSelector.runs=nowhere,controller.nodeSelector.runs=nowhere'];
   const domains = ['--set', 'nodeMetadata.domains={node-role.kubernetes.io,node-restriction.kubernetes.io/db}'];
   const release = ['--namespace', releaseNamespace, '--create-namespace', ...nowhere, ...domains];
-  await helm(cluster, 'install', 'brupop', chartDir, ...release);
+  await helm(cluster, 'install', 'brupop', chartDir, ...IMAGE, ...release);
   for (const name of [APISERVER, CONTROLLER]) {
     const path = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${name}/token`;
     const { status } = await cluster.api.create<{ status: { token: string } }>(path, { spec: {} });

@@ -80,6 +80,16 @@ describe('the chart', () => {
     );
   });
 
+  it('is refused in one sentence while no image is set', async () => {
+    const sentence =
+      'image.repository is empty: set it to the image in your registry, such as ' +
+      'registry.example.com/bottlerocket-update-operator';
+    for (const values of [[], ['--set', `image.digest=sha256:${'0'.repeat(64)}`], ['--set', 'image.tag=v9']]) {
+      const refused = renderChart(cluster, '--set', 'image.repository=', ...values);
+      await expect(refused).rejects.toThrow(sentence);
+    }
+  });
+
   it('puts everything that has a namespace into the namespace of the release, except for two rights', () => {
     const clusterScoped = [
       'CustomResourceDefinition',

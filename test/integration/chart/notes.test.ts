@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, GROUP, MANAGED_LABEL } from '@brupop/shared/api/names';
 import { parse } from 'yaml';
-import { helm, releaseNamespace } from '../../framework/chart.ts';
+import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir } from '../../framework/crds.ts';
@@ -20,7 +20,16 @@ let notes = '';
 
 beforeAll(async () => {
   cluster = await startControlPlane();
-  notes = await helm(cluster, 'install', 'brupop', chartDir, '--namespace', releaseNamespace, '--create-namespace');
+  notes = await helm(
+    cluster,
+    'install',
+    'brupop',
+    chartDir,
+    ...IMAGE,
+    '--namespace',
+    releaseNamespace,
+    '--create-namespace',
+  );
   await createNode(cluster, { name: node });
   const config = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: 'BrupopConfig', metadata: { name: CONFIG_NAME } };
   await cluster.api.create(`/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`, { ...config, spec: {} });
@@ -58,6 +67,7 @@ describe('the links of the notes and of alerts', () => {
       'template',
       'brupop',
       chartDir,
+      ...IMAGE,
       '--api-versions',
       'monitoring.coreos.com/v1',
       ...rule,
@@ -89,6 +99,7 @@ describe('the links of the notes and of alerts', () => {
       'upgrade',
       'brupop',
       chartDir,
+      ...IMAGE,
       '-n',
       releaseNamespace,
       '--dry-run=server',
@@ -104,7 +115,7 @@ describe('the links of the notes and of alerts', () => {
 });
 
 describe('the notes warn of', () => {
-  const upgrade = ['upgrade', 'brupop', chartDir, '--namespace', releaseNamespace, '--dry-run=server'];
+  const upgrade = ['upgrade', 'brupop', chartDir, ...IMAGE, '--namespace', releaseNamespace, '--dry-run=server'];
   const policies = 'networkPolicy.enabled=true';
   const metricsFrom = 'networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus';
   const hostNetwork = 'agent.hostNetwork=true';

@@ -13,7 +13,7 @@ import {
   SHADOW_PLURAL,
   SHADOW_VERSION,
 } from '@brupop/shared/api/names';
-import { helm, releaseNamespace } from '../../framework/chart.ts';
+import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -75,10 +75,10 @@ const release = ['--namespace', releaseNamespace];
 
 describe('a release of the chart', () => {
   it('is installed, upgraded with its definitions, uninstalled without losing shadows, and installed again', async () => {
-    await helm(cluster, 'install', 'brupop', earlierChart(), ...release, '--create-namespace');
+    await helm(cluster, 'install', 'brupop', earlierChart(), ...IMAGE, ...release, '--create-namespace');
     expect(await hasBootID()).toBe(false);
 
-    await helm(cluster, 'upgrade', 'brupop', chartDir, ...release);
+    await helm(cluster, 'upgrade', 'brupop', chartDir, ...IMAGE, ...release);
     expect(await hasBootID()).toBe(true);
 
     const account = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts/${CONTROLLER}/token`;
@@ -87,7 +87,7 @@ describe('a release of the chart', () => {
     await helm(cluster, 'uninstall', 'brupop', ...release);
     expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
 
-    await helm(cluster, 'install', 'brupop', chartDir, ...release);
+    await helm(cluster, 'install', 'brupop', chartDir, ...IMAGE, ...release);
   });
 
   it('gives agents nothing beyond what every service account has', async () => {
@@ -144,9 +144,9 @@ describe('a release of the chart', () => {
   });
 
   it('lets the apiserver delete pods only if a value says so', async () => {
-    await helm(cluster, 'upgrade', 'brupop', chartDir, ...release, '--set', 'drain.allowForce=true');
+    await helm(cluster, 'upgrade', 'brupop', chartDir, ...IMAGE, ...release, '--set', 'drain.allowForce=true');
     expect(await rightsOf(APISERVER)).toContain('pods [] [] [get list watch delete]');
-    await helm(cluster, 'upgrade', 'brupop', chartDir, ...release, '--reset-values');
+    await helm(cluster, 'upgrade', 'brupop', chartDir, ...IMAGE, ...release, '--reset-values');
     expect(await rightsOf(APISERVER)).toContain('pods [] [] [get list watch]');
   });
 
@@ -180,14 +180,14 @@ describe('the definitions that an uninstalled release left', () => {
 
   beforeEach(async () => await helm(cluster, 'uninstall', 'brupop', ...release, '--ignore-not-found'));
   afterEach(async () => await helm(cluster, 'uninstall', 'updates', ...other.slice(0, 2)));
-  afterAll(async () => await helm(cluster, 'install', 'brupop', chartDir, ...release, '--take-ownership'));
+  afterAll(async () => await helm(cluster, 'install', 'brupop', chartDir, ...IMAGE, ...release, '--take-ownership'));
 
   it('are kept from a release of another name or namespace, unless it takes them over', async () => {
-    const refused = helm(cluster, 'install', 'updates', chartDir, ...other);
+    const refused = helm(cluster, 'install', 'updates', chartDir, ...IMAGE, ...other);
     await expect(refused).rejects.toThrow('meta.helm.sh/release-name" must equal "updates": current value is "brupop"');
     await helm(cluster, 'uninstall', 'updates', ...other.slice(0, 2), '--ignore-not-found');
 
-    await helm(cluster, 'install', 'updates', chartDir, ...other, '--take-ownership');
+    await helm(cluster, 'install', 'updates', chartDir, ...IMAGE, ...other, '--take-ownership');
     expect(await ownerOf()).toMatchObject({
       'meta.helm.sh/release-name': 'updates',
       'meta.helm.sh/release-namespace': 'updates',
@@ -201,7 +201,7 @@ describe('the definitions that an uninstalled release left', () => {
     const names = ['meta.helm.sh/release-name=updates', 'meta.helm.sh/release-namespace=updates'];
     const annotate = ['annotate', '--overwrite', ...crds, ...names];
     await promisify(execFile)(cluster.assets.kubectl, annotate, { env: cluster.env, timeout: 30_000 });
-    await helm(cluster, 'install', 'updates', chartDir, ...other);
+    await helm(cluster, 'install', 'updates', chartDir, ...IMAGE, ...other);
     expect(await ownerOf()).toMatchObject({ 'meta.helm.sh/release-name': 'updates' });
   });
 });
@@ -224,7 +224,7 @@ it('a definition with the conversion webhook of the Rust operator is taken over 
   const withoutWebhook = [{ op: 'replace', path: '/spec/conversion', value: { strategy: 'None' } }];
   await cluster.api.request('PATCH', definition, withoutWebhook, 'application/json-patch+json');
   await cluster.api.patch(`${definition}/status`, { status: { storedVersions: ['v2'] } });
-  await helm(cluster, 'install', 'brupop', chartDir, ...release, '--take-ownership', '--force-conflicts');
+  await helm(cluster, 'install', 'brupop', chartDir, ...IMAGE, ...release, '--take-ownership', '--force-conflicts');
 
   const taken = await cluster.api.get<Crd>(definition);
   expect(taken.spec.versions.map(({ name }) => name)).toEqual([SHADOW_VERSION]);

@@ -6,7 +6,7 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { AGENT } from '@brupop/shared/api/names';
 import { RELEASE } from '@brupop/shared/api/release';
 import { wrongValues } from '../../framework/chart/wrong-values.ts';
-import { find, helm, podOf, renderChart, type Rendered } from '../../framework/chart.ts';
+import { find, helm, IMAGE, podOf, renderChart, type Rendered } from '../../framework/chart.ts';
 import { connectSharedControlPlane } from '../../framework/control-plane/shared.ts';
 import { chartDir } from '../../framework/crds.ts';
 
@@ -40,7 +40,7 @@ it('a namespace and a release of digits alone stay texts', async () => {
   const targets = [{ kind: 'Deployment', namespace: '6', name: 'a' }];
   const lists = `recovery.namespaces=["5"],dependents.targets=${JSON.stringify(targets)}`;
   const values = ['--set-string', names, '--set', 'checks.enabled=true', '--set-json', lists];
-  const args = ['template', '2024', chartDir, '--namespace', '2025', ...values];
+  const args = ['template', '2024', chartDir, ...IMAGE, '--namespace', '2025', ...values];
   const objects = parseAllDocuments(await helm(cluster, ...args)).flatMap(
     (one) => (one.toJS() as Rendered | null) ?? [],
   );
