@@ -16,6 +16,7 @@ describe('the environment of the apiserver', () => {
         serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',
       },
       namespace: 'brupop',
+      agentNamespace: 'brupop',
       podName: 'brupop-apiserver-1',
       host: '10.0.0.1',
       listenPort: 8443,
@@ -26,6 +27,11 @@ describe('the environment of the apiserver', () => {
       maxConnections: 12_000,
       maxConnectionsPerAddress: 32,
     });
+  });
+
+  it('may name another namespace for the agents, which changes no other name', () => {
+    const { agentNamespace, namespace, serverName } = readConfig({ ...env, AGENT_NAMESPACE: 'agents' });
+    expect([agentNamespace, namespace, serverName]).toEqual(['agents', 'brupop', 'brupop-apiserver.brupop.svc']);
   });
 
   it.each(['POD_NAMESPACE', 'POD_NAME', 'POD_IP', 'KUBERNETES_SERVICE_HOST'])('needs %s', (name) => {

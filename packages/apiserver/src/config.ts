@@ -4,8 +4,10 @@ import { type Env, integer, requiredText, text } from '@brupop/shared/runtime/en
 
 export interface ApiserverConfig {
   readonly access: ClusterAccess;
-  /** The namespace of this pod, the agents and the shadows. */
+  /** The namespace of this pod and the shadows. */
   readonly namespace: string;
+  /** The only one whose agents are accepted (value agent.namespace of the chart). */
+  readonly agentNamespace: string;
   readonly podName: string;
   /** Address of both listeners. */
   readonly host: string;
@@ -29,6 +31,7 @@ export function readConfig(env: Env): ApiserverConfig {
   return {
     access: clusterAccess(env),
     namespace,
+    agentNamespace: text(env, 'AGENT_NAMESPACE', namespace),
     podName: requiredText(env, 'POD_NAME'),
     host: requiredText(env, 'POD_IP'),
     listenPort: integer(env, 'LISTEN_PORT', { ...ports, fallback: 8443 }),

@@ -82,12 +82,12 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const clockSkewMs = (): number | undefined => client.clockSkewMs();
   const clock = serverClock(ownClock, clockSkewMs);
   const parts = { ...rest, clock };
-  const { namespace, host, maxConnections, maxConnectionsPerAddress } = config;
+  const { namespace, agentNamespace, host, maxConnections, maxConnectionsPerAddress } = config;
   const metricsRegistry = registry ?? createRegistry(APISERVER, clockSkewMs);
   const metrics = createMetrics(metricsRegistry);
   const caches = createCaches(parts, (resource) => metrics.watchRestarts.inc({ resource }));
   const agents = new AgentAddresses(caches.pods);
-  const verifier = new TokenVerifier({ client, namespace, clock, log });
+  const verifier = new TokenVerifier({ client, namespace: agentNamespace, clock, log });
   const { tlsCertFile: certFile, tlsKeyFile: keyFile, serverName } = config;
   const tls = new TlsFiles({ certFile, keyFile, serverName, clock: ownClock, log, metrics });
   const { pods, shadows, configs, groups } = caches;
@@ -98,8 +98,9 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const hub = new StreamHub({ ...caches, namespace, clock, count, stale: () => staleness(watches) });
   const ready = (): string | undefined => notReady(watches, verifier, signal);
   const routes = createRoutes(parts, caches, metrics, hub);
-  const agentPods = new AgentPods({ reflector: pods, client, namespace, clock });
-  const authenticator = new Authenticator({ verifier, pods: agentPods, namespace, clock, ...reviews(client, metrics) });
+  const common = { client, namespace: agentNamespace, clock };
+  const agentPods = new AgentPods({ ...common, reflector: pods });
+  const authenticator = new Authenticator({ ...common, verifier, pods: agentPods, ...reviews(client, metrics) });
   const connections = new Connections({ maxConnections, maxConnectionsPerAddress, agents, clock, log, metrics });
   const logOf = nodeLog(parts, caches);
   const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, logOf, stop: signal });
@@ -133,15 +134,15 @@ type Caches = ReturnType<typeof createCaches>;
 
 /** The only watches of an idle apiserver. */
 function createCaches({ client, config, clock, log }: Parts, onRestart: (resource: string) => void) {
-  const { namespace } = config;
+  const { namespace, agentNamespace } = config;
   const common = { client, clock, log, onRestart };
   return {
     pods: new Reflector({
       ...common,
       name: 'agent pods',
-      path: corePath('pods', { namespace }),
+      path: corePath('pods', { namespace: agentNamespace }),
       query: { labelSelector: agentPodSelector },
-      slim: (raw) => slimAgentPod(raw, namespace),
+      slim: (raw) => slimAgentPod(raw, agentNamespace),
     }),
     shadows: new Reflector({
       ...common,
@@ -189,13 +190,22 @@ function nodeLog({ log, config }: Parts, { shadows }: Pick<Caches, 'shadows'>): 
 
 function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
   const { config, client, clock, log, signal } = parts;
-  const { namespace, podName } = config;
+  const { namespace, agentNamespace, podName } = config;
   const logOf = nodeLog(parts, caches);
   const nodes = new Nodes({ client, clock, logOf });
   const settings = new Settings(caches, log);
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
-  const shadows = new Shadows({ client, nodes, events, cache: caches.shadows, namespace, clock, logOf });
+  const shadows = new Shadows({
+    client,
+    nodes,
+    events,
+    cache: caches.shadows,
+    namespace,
+    agentNamespace,
+    clock,
+    logOf,
+  });
   const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
   const drainer = new Drainer(context, settings);
   return new Routes({ nodes, shadows, settings, hub, drainer });

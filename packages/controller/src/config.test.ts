@@ -17,6 +17,7 @@ test('defaults apply where nothing is set', () => {
       serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',
     },
     namespace: 'brupop',
+    agentNamespace: 'brupop',
     nodeName: 'node-a',
     podName: 'brupop-controller-1',
     identity: 'brupop-controller-1_uid-1',
@@ -36,6 +37,11 @@ test('defaults apply where nothing is set', () => {
       alertmanager: { url: '', credentials: '' },
     },
   });
+});
+
+test('the agents may have a namespace of their own', () => {
+  const { agentNamespace, namespace } = readConfig({ ...env, AGENT_NAMESPACE: 'agents' });
+  expect([agentNamespace, namespace]).toEqual(['agents', 'brupop']);
 });
 
 test.each(['PROMETHEUS_URL', 'ALERTMANAGER_URL'])('%s has no credentials and no query, and none is quoted', (name) => {

@@ -8,6 +8,8 @@ export interface ControllerConfig {
   readonly access: ClusterAccess;
   /** The namespace of this pod, its Lease and the shadows. */
   readonly namespace: string;
+  /** The namespace of the agents and of the ConfigMap that they mount (value agent.namespace of the chart). */
+  readonly agentNamespace: string;
   readonly podName: string;
   /** The node that this replica runs on, which updates last. */
   readonly nodeName: string;
@@ -35,9 +37,11 @@ export interface ControllerConfig {
 /** Reads the environment. Throws ConfigError that names the variable. */
 export function readConfig(env: Env): ControllerConfig {
   const podName = requiredText(env, 'POD_NAME');
+  const namespace = requiredText(env, 'POD_NAMESPACE');
   return {
     access: clusterAccess(env),
-    namespace: requiredText(env, 'POD_NAMESPACE'),
+    namespace,
+    agentNamespace: text(env, 'AGENT_NAMESPACE', namespace),
     podName,
     nodeName: requiredText(env, 'NODE_NAME'),
     identity: `${podName}_${requiredText(env, 'POD_UID')}`,

@@ -51,7 +51,7 @@ function lead(first: KubeError) {
       throw new Error('this test plans nothing');
     },
   } as unknown as Cluster;
-  const names = { namespace: 'brupop', podName: 'controller-a' };
+  const names = { namespace: 'brupop', agentNamespace: 'brupop', podName: 'controller-a' };
   const client = {} as KubeClient;
   const controller = new Controller({ ...names, client, clock, log, cluster, metrics, isLeading: () => true });
   const stop = new AbortController();

@@ -93,10 +93,12 @@ interface Parts extends Omit<RunContext, 'env' | 'signal'> {
 
 /** Undefined if users provide the certificate. */
 function createIssuer(config: ControllerConfig, parts: Parts): CertificateIssuer | undefined {
-  const { tlsMode: mode, tlsSecret: secretName, caConfigMap: configMapName, namespace, podName, nodeName } = config;
+  const { tlsMode: mode, tlsSecret: secretName, caConfigMap: configMapName } = config;
+  const { namespace, agentNamespace, podName, nodeName } = config;
   if (mode === 'provided') return undefined;
   const { client } = parts;
-  const store = new CertificateStore({ client, namespace, secretName, configMapName, hasAuthorities: mode === 'self' });
+  const names = { namespace, agentNamespace, secretName, configMapName };
+  const store = new CertificateStore({ ...names, client, hasAuthorities: mode === 'self' });
   const events = createEvents(podName, parts);
   const clockSkewMs = (): number | undefined => client.clockSkewMs();
   return new CertificateIssuer({ ...parts, mode, namespace, nodeName, store, events, clockSkewMs });

@@ -83,7 +83,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
     onChange: () => () => undefined,
   } as unknown as Cluster;
   const metrics = createMetrics(new Registry());
-  const names = { namespace: 'brupop', podName: 'controller-a' };
+  const names = { namespace: 'brupop', agentNamespace: 'brupop', podName: 'controller-a' };
   const controller = new Controller({ ...names, client, clock, log, cluster, metrics, isLeading: () => true });
   const stop = new AbortController();
   const running = controller.run(stop.signal);

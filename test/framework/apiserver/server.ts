@@ -122,6 +122,7 @@ function configFor({ access, healthPort, namespace, tls, settings }: Settings): 
   return {
     access,
     namespace,
+    agentNamespace: namespace,
     podName: 'brupop-apiserver-test',
     host: '127.0.0.1',
     listenPort: 0,

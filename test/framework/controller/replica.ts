@@ -36,6 +36,7 @@ export async function startReplica(
   const config: ControllerConfig = {
     access: { host: hostname, port: Number(port), serviceAccountDir },
     namespace: releaseNamespace,
+    agentNamespace: releaseNamespace,
     nodeName: 'node-of-the-replica',
     podName,
     identity: `${podName}_uid`,

@@ -79,7 +79,16 @@ function aLeader(latest?: BrupopConfig): Leader {
   const writer = new Writer(shared);
   const assumeCache = new AssumeCache();
   const config = new ConfigWriter(
-    { ...shared, client, namespace: releaseNamespace, writer, events, assumeCache, logOf: () => log },
+    {
+      ...shared,
+      client,
+      namespace: releaseNamespace,
+      agentNamespace: releaseNamespace,
+      writer,
+      events,
+      assumeCache,
+      logOf: () => log,
+    },
     latest,
   );
   const empty = plan(aSnapshot([]), clock.now());

@@ -106,7 +106,13 @@ class MortalStore extends CertificateStore {
 function leader({ mode = 'self', clock, kube = client, clockSkewMs, killedAfter = Infinity }: Settings = {}) {
   const metrics = createMetrics(createRegistry('test'));
   const names = { secretName: 'brupop-apiserver-tls', configMapName: 'brupop-ca' };
-  const options = { client: kube, namespace: releaseNamespace, ...names, hasAuthorities: mode === 'self' };
+  const options = {
+    client: kube,
+    namespace: releaseNamespace,
+    agentNamespace: releaseNamespace,
+    ...names,
+    hasAuthorities: mode === 'self',
+  };
   const issuer = new CertificateIssuer({
     mode,
     namespace: releaseNamespace,

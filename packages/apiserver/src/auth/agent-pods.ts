@@ -10,7 +10,7 @@ import { ApiError } from '../errors.ts';
 
 export interface AgentPod extends KubernetesObject {
   readonly nodeName?: string;
-  /** It has the label of agents, its controller has the name of their DaemonSet, and it is in the namespace of this apiserver. */
+  /** It has the label of agents, its controller has the name of their DaemonSet, and it is in the namespace of the agents. */
   readonly isAgent: boolean;
   /** UID of its controller. */
   readonly controllerUID: string | undefined;

@@ -11,6 +11,7 @@ const MINUTE = 60_000;
 function setUp() {
   const clock = new FakeClock();
   const names: string[] = [];
+  const messages: string[] = [];
   const node = { metadata: { name: 'a', uid: 'new', labels: { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } } };
   const shadow = { metadata: { name: 'brs-a', namespace: 'brupop', uid: 's' }, spec: { state: 'Idle' } };
   const find = async (path: string): Promise<object> =>
@@ -18,15 +19,29 @@ function setUp() {
   const client = { find } as unknown as KubeClient;
   const log = createLogger({ write: () => undefined });
   const logOf = () => log;
-  const events = { record: ({ key }: { readonly key: string }) => void names.push(key) };
+  const events = {
+    record: ({ key, message }: { readonly key: string; readonly message: string }): void => {
+      names.push(key);
+      messages.push(message);
+    },
+  };
   const nodes = new Nodes({ client, clock, logOf });
   const cache = { get: () => undefined };
-  const shadows = new Shadows({ client, nodes, events, cache, namespace: 'brupop', clock, logOf });
+  const shadows = new Shadows({
+    client,
+    nodes,
+    events,
+    cache,
+    namespace: 'brupop',
+    agentNamespace: 'agents',
+    clock,
+    logOf,
+  });
   const call = async (podUID: string): Promise<void> => {
     const identity = { node: 'a', nodeUID: 'old', podName: 'agent', podUID, expiresAt: Infinity };
     await expect(shadows.ofNode(identity, new AbortController().signal)).rejects.toThrow('expected UID old');
   };
-  return { clock, call, names };
+  return { clock, call, names, messages };
 }
 
 it('an outdated token is one Event an hour for each pod, however often an agent calls', async () => {
@@ -40,4 +55,10 @@ it('an outdated token is one Event an hour for each pod, however often an agent 
   await clock.advance(MINUTE);
   await call('p');
   expect(names).toEqual(['p', 'q', 'p']);
+});
+
+it('the Event names the pod in the namespace of the agents', async () => {
+  const { call, messages } = setUp();
+  await call('p');
+  expect(messages).toEqual([expect.stringMatching(/Delete the pod: kubectl delete pod -n agents agent$/u)]);
 });

@@ -51,6 +51,7 @@ export interface ShadowsOptions {
   readonly events: Pick<Events, 'record'>;
   readonly cache: Pick<Reflector<SlimShadow>, 'get'>;
   readonly namespace: string;
+  readonly agentNamespace: string;
   readonly clock: Clock;
   readonly logOf: NodeLog;
 }
@@ -58,9 +59,10 @@ export interface ShadowsOptions {
 /** `docs/runbook.md` explains each. */
 export const SHADOW_EVENT_REASONS = ['AgentTokenOutdated'] as const;
 
-function outdatedToken(shadow: SlimShadow, { node, nodeUID = '?', podName, podUID }: Identity): EventSource {
+function outdatedToken(shadow: SlimShadow, identity: Identity, namespace: string): EventSource {
+  const { node, nodeUID = '?', podName, podUID } = identity;
   const what = `The token of pod ${podName} is for an earlier Node ${node} with the UID ${nodeUID}: the Node was created again while the pod ran`;
-  const next = `Delete the pod: kubectl delete pod -n ${shadow.metadata.namespace ?? ''} ${podName}`;
+  const next = `Delete the pod: kubectl delete pod -n ${namespace} ${podName}`;
   const [reason] = SHADOW_EVENT_REASONS;
   return {
     reason,
@@ -122,7 +124,7 @@ export class Shadows {
     const shadow = await this.find(identity.node, signal);
     const isOutdated = nodeUID !== undefined && nodeUID !== node.metadata.uid;
     if (isOutdated && shadow !== undefined && this.#outdated.take(identity.podUID))
-      events.record(outdatedToken(shadow, identity));
+      events.record(outdatedToken(shadow, identity, this.#options.agentNamespace));
     requireNode(node, identity);
     const name = shadowName(identity.node);
     if (shadow === undefined)

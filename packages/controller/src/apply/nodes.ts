@@ -114,7 +114,7 @@ async function agentHasExited(context: ApplyContext, node: string, key: string):
 }
 
 /** Who may create pods may copy labels and name any controller, but not with the UID of the DaemonSet that exists. */
-async function isAgentOn({ client, namespace, signal }: ApplyContext, node: string): Promise<boolean> {
+async function isAgentOn({ client, agentNamespace: namespace, signal }: ApplyContext, node: string): Promise<boolean> {
   const query = { labelSelector: `${COMPONENT_LABEL}=${AGENT}`, fieldSelector: `spec.nodeName=${node}` };
   const slim = (raw: unknown): string | undefined => {
     const { metadata } = raw as KubernetesObject;

@@ -26,6 +26,7 @@ function setUp() {
     writer: new Writer(options),
     client: { apply: async () => await Promise.resolve({}) } as unknown as KubeClient,
     namespace: 'brupop',
+    agentNamespace: 'brupop',
     events: { record: (event: EventSource) => recorded.push(event) } as unknown as ApplyContext['events'],
     assumeCache,
     logOf: () => log,

@@ -33,6 +33,7 @@ interface WriterOptions {
 export interface ApplyContext extends WriterOptions {
   readonly client: KubeClient;
   readonly namespace: string;
+  readonly agentNamespace: string;
   readonly writer: Writer;
   readonly events: Events;
   readonly assumeCache: AssumeCache;

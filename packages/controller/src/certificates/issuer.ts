@@ -197,9 +197,9 @@ export class CertificateIssuer {
     written: DataObject | undefined,
     message: string,
   ): void {
-    const { events, store, namespace } = this.#options;
+    const { events, store } = this.#options;
     const { uid = '', resourceVersion = '' } = written?.metadata ?? {};
-    const about = { apiVersion: 'v1', ...store.describe(object), namespace, uid };
+    const about = { apiVersion: 'v1', ...store.describe(object), uid };
     events.record({ reason, warning: written === undefined, about, message, key: resourceVersion || message });
   }
 }

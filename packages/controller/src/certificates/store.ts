@@ -7,6 +7,8 @@ import { CA_SECRET, MANAGED_BY } from './keys.ts';
 interface StoreOptions {
   readonly client: KubeClient;
   readonly namespace: string;
+  /** The namespace of the ConfigMap. */
+  readonly agentNamespace: string;
   /** The Secret that the API servers mount. */
   readonly secretName: string;
   /** The ConfigMap that the agents mount. */
@@ -29,11 +31,11 @@ export class CertificateStore {
     this.#options = options;
   }
 
-  /** Kind and name, for messages and Events. */
-  describe(object: keyof Objects): { readonly kind: string; readonly name: string } {
-    const { secretName, configMapName } = this.#options;
-    if (object === 'bundle') return { kind: 'ConfigMap', name: configMapName };
-    return { kind: 'Secret', name: object === 'authorities' ? CA_SECRET : secretName };
+  /** For messages and Events. */
+  describe(object: keyof Objects): { readonly kind: string; readonly name: string; readonly namespace: string } {
+    const { namespace, agentNamespace, secretName, configMapName } = this.#options;
+    if (object === 'bundle') return { kind: 'ConfigMap', name: configMapName, namespace: agentNamespace };
+    return { kind: 'Secret', name: object === 'authorities' ? CA_SECRET : secretName, namespace };
   }
 
   /** Throws KubeError. */
@@ -56,8 +58,8 @@ export class CertificateStore {
     { data, annotations }: Contents,
     signal: AbortSignal,
   ): Promise<DataObject> {
-    const { client, namespace } = this.#options;
-    const { kind, name } = this.describe(object);
+    const { client } = this.#options;
+    const { kind, name, namespace } = this.describe(object);
     const metadata = before?.metadata ?? { name, namespace };
     const body = {
       ...before,
@@ -84,8 +86,7 @@ export class CertificateStore {
   }
 
   #path(object: keyof Objects, isNamed: boolean): string {
-    const { kind, name } = this.describe(object);
-    const { namespace } = this.#options;
+    const { kind, name, namespace } = this.describe(object);
     return corePath(kind === 'Secret' ? 'secrets' : 'configmaps', { namespace, ...(isNamed && { name }) });
   }
 }

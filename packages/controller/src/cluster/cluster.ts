@@ -240,7 +240,7 @@ export class Cluster {
       connectivity,
       clockSkewMs,
       checks: this.checks.view,
-      ownNamespace: this.#options.namespace,
+      ownNamespace: this.#options.agentNamespace,
       mayForce: this.#options.mayForce,
       ownNode: this.#options.nodeName,
     };

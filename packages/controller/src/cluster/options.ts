@@ -10,6 +10,8 @@ export interface ClusterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly namespace: string;
+  /** Of the agents. */
+  readonly agentNamespace: string;
   readonly nodeName: string;
   readonly checks: CheckLookups;
   /** Whether the API server of the operator has the right to delete pods. */

@@ -104,7 +104,7 @@ export interface Snapshot {
   /** By how much the clock of this process is ahead of that of the API server, milliseconds; undefined: unknown. */
   readonly clockSkewMs: number | undefined;
   readonly checks: ChecksView;
-  /** That of the operator. */
+  /** That of the operator's own DaemonSet. */
   readonly ownNamespace: string;
   /** Whether the API server of the operator has the right to delete pods (`drain.onTimeout: Force`). */
   readonly mayForce: boolean;

@@ -130,6 +130,7 @@ function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): Transitio
             fleetState,
           )
         : undefined,
+    ownNamespace: fleetState.ownNamespace,
     checks: fleetState.checks,
     workloads: fleetState.workloads,
     quorums: fleetState.quorums,
@@ -343,11 +344,14 @@ function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy):
 }
 
 /** A silent agent has what it has confirmed before. */
-function assessUnsettled({ shadow, settings, now }: TransitionInput, change: Transition | undefined): Found {
+function assessUnsettled(
+  { shadow, settings, ownNamespace, now }: TransitionInput,
+  change: Transition | undefined,
+): Found {
   const at = notRespondingAt(shadow, now);
   if (shadow.status === undefined) {
     const neverConnected = now.reached(at);
-    const progressing = agentNotConnected(shadow.metadata.namespace);
+    const progressing = agentNotConnected(ownNamespace);
     return { change, progressing, phase: 'waiting', pending: !neverConnected, neverConnected, times: [at] };
   }
   if (!now.reached(at)) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };

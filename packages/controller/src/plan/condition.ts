@@ -163,7 +163,7 @@ const OUTDATED_TOKEN =
   'If the Node was deleted and created again while the pod ran, its token is for the former Node: delete the pod';
 
 /** The message is the same for all nodes and at all times, to save writes. */
-export function agentNotConnected(namespace = ''): ProgressingCondition {
+export function agentNotConnected(namespace: string): ProgressingCondition {
   const problem = 'No agent has reported for this node yet';
   const command = `kubectl get pods -n ${namespace} -o wide`;
   return progressing(

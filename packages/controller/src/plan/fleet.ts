@@ -55,6 +55,7 @@ export interface FleetState {
   readonly settings: ReadonlyMap<string, SettingsFacts>;
   readonly settingsRollouts: SettingsRollouts;
   readonly drains: Drains;
+  readonly ownNamespace: string;
   readonly checks: Checks;
   readonly workloads: Workloads;
   readonly versions: readonly VersionCount[];
@@ -117,6 +118,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     facts,
     settings,
     settingsRollouts: new SettingsRollouts(snapshot, settings, moment),
+    ownNamespace: snapshot.ownNamespace,
     groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,

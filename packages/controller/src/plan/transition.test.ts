@@ -38,6 +38,7 @@ const next = (
   transition({
     name: 'node-a',
     missingSince: NOW,
+    ownNamespace: 'brupop',
     shadow: aShadow(shadow),
     state: stateOf(aShadow(shadow)),
     node: aNode(node),

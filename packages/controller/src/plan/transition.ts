@@ -118,6 +118,7 @@ export interface TransitionInput extends NodePair {
   readonly state: NodeState;
   readonly policy: UpdatePolicy;
   readonly drain: () => Drainable;
+  readonly ownNamespace: string;
   readonly blockedBy: Blocked | undefined;
   readonly checks: Checks;
   readonly workloads: Workloads;

@@ -69,7 +69,7 @@ async function lead(drain: BrupopConfigSpec['drain'] = {}) {
     upkeep: upkeep as unknown as UpkeepView,
     metrics: createMetrics(createRegistry('test')),
     events: { record: () => undefined },
-    namespace: 'brupop',
+    agentNamespace: 'brupop',
     recoveryNamespaces: ['shop'],
     onReport: () => undefined,
   });

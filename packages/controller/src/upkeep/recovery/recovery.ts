@@ -47,7 +47,7 @@ interface RecoveryOptions extends EvictorOptions {
   readonly upkeep: UpkeepView;
   readonly metrics: Pick<Metrics, 'recoveries' | 'recoveryEvictions' | 'watchRestarts' | 'writes'>;
   /** Of the operator. */
-  readonly namespace: string;
+  readonly agentNamespace: string;
   /** In which this process has the rights. */
   readonly recoveryNamespaces: readonly string[];
   readonly onReport: () => void;
@@ -227,12 +227,12 @@ export class Recovery {
 
   /** Returns the pods on the nodes that are back. */
   async #openForNodes({ monitored, signal }: Work): Promise<ReadonlyMap<string, PodList>> {
-    const { namespace, clock } = this.#options;
+    const { agentNamespace, clock } = this.#options;
     const lists = new Map<string, PodList>();
     for (const one of this.#nodes.next(monitored, this.#state.recoveries)) {
       const scope = { kind: 'Node', name: one.name } as const;
       const list = await this.#lookups.onNode(scope, signal);
-      if (list === undefined || !isBack(one, list.pods, namespace)) continue;
+      if (list === undefined || !isBack(one, list.pods, agentNamespace)) continue;
       this.#nodes.opened(one);
       this.#pending.add(scope, clock.monotonic());
       lists.set(one.name, list);
