@@ -46,7 +46,6 @@ const on: Values = {
   'apiserver.service.ipFamilyPolicy': 'PreferDualStack',
   'metrics.services.enabled': true,
   'metrics.serviceMonitor.enabled': true,
-  'metrics.podMonitor.enabled': true,
   'dashboards.enabled': true,
   'alerts.enabled': true,
   'networkPolicy.enabled': true,

@@ -372,10 +372,9 @@ describe('the values of the chart', () => {
   function values({ properties = {} }: ValueSchema, path: readonly string[] = []): [string, object][] {
     return Object.entries(properties).flatMap(([name, value]): [string, object][] => {
       const here = [...path, name];
+      if (here.join('.') === 'enabled' || name === 'global') return [];
       if (value.properties !== undefined) return values(value, here);
-      return here.join('.') === 'enabled' || name === 'global'
-        ? []
-        : [[here.join('.'), { type: typeOf(value), default: at(defaults, here) }]];
+      return [[here.join('.'), { type: typeOf(value), default: at(defaults, here) }]];
     });
   }
 

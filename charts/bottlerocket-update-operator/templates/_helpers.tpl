@@ -17,6 +17,11 @@
 {{ .Values.docsUrl | default (printf "%s/blob/v%s/docs" .Chart.Home .Chart.Version) }}
 {{- end -}}
 
+{{/* The namespace of the agents. */}}
+{{- define "brupop.agentNamespace" -}}
+{{ .Values.agent.namespace | default .Release.Namespace }}
+{{- end -}}
+
 {{/* Selector of the pods of a component: dict "component" NAME. It must never change. */}}
 {{- define "brupop.selector" -}}
 brupop.bottlerocket.aws/component: {{ .component }}
@@ -38,6 +43,20 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/*
+Labels and annotations of an object of a component, which may have "labels" and "annotations" of its own. They come before
+the common ones, and those of the chart before both.
+*/}}
+{{- define "brupop.metadata" -}}
+labels:
+  {{- $labels := include "brupop.labels" . | fromYaml }}
+  {{- merge $labels (default dict .labels) (default dict .root.Values.commonLabels) | toYaml | nindent 2 }}
+{{- with merge (dict) (default dict .annotations) (default dict .root.Values.commonAnnotations) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Metadata of a component's pods. The labels are those above without the versions, which would restart the pods. */}}
 {{- define "brupop.podMetadata" -}}
 labels:
@@ -46,7 +65,8 @@ labels:
   app.kubernetes.io/component: {{ .component }}
   {{- include "brupop.selector" . | nindent 2 }}
   {{- /* Behind a proxy all agents would have one address, and the limits of the API server are per address. */}}
-  {{- merge dict (default dict .values.podLabels) (dict "sidecar.istio.io/inject" "false") | toYaml | nindent 2 }}
+  {{- $common := default dict .root.Values.commonLabels }}
+  {{- merge dict (default dict .values.podLabels) (dict "sidecar.istio.io/inject" "false") $common | toYaml | nindent 2 }}
 annotations:
   {{- merge dict (default dict .values.podAnnotations) (dict "linkerd.io/inject" "disabled") | toYaml | nindent 2 }}
 {{- end -}}
@@ -54,12 +74,22 @@ annotations:
 {{/* The fields of a component's pods that all components have in common. */}}
 {{- define "brupop.podFields" -}}
 terminationGracePeriodSeconds: 30
-{{- with .root.Values.imagePullSecrets }}
+{{- with concat (default list .root.Values.imagePullSecrets) (default list (default dict .root.Values.global).imagePullSecrets) | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .values.priorityClassName }}
 priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with .values.runtimeClassName }}
+runtimeClassName: {{ . | quote }}
+{{- end }}
+{{- with .values.dnsPolicy | default .dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- /* The startup taint may be on the only node for a controller, which alone removes it. */}}
 tolerations:
@@ -93,6 +123,11 @@ topologySpreadConstraints:
   value: {{ .root.Values.logLevel }}
 - name: LOG_FORMAT
   value: {{ .root.Values.logFormat }}
+{{- /* The agents know it as their own. */}}
+{{- if and .root.Values.agent.namespace (ne .component "brupop-agent") }}
+- name: AGENT_NAMESPACE
+  value: {{ .root.Values.agent.namespace | quote }}
+{{- end }}
 {{- with .values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -148,8 +183,7 @@ kind: PodDisruptionBudget
 metadata:
   name: {{ $.component }}
   namespace: {{ $.root.Release.Namespace | quote }}
-  labels:
-    {{- include "brupop.labels" $ | nindent 4 }}
+  {{- include "brupop.metadata" $ | nindent 2 }}
 spec:
   maxUnavailable: {{ .maxUnavailable }}
   # A replica that is not Ready must not block the drain of its node.
@@ -161,19 +195,14 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{/* The ServiceAccount of a component. */}}
+{{/* The ServiceAccount of a component, in "namespace" or that of the release. */}}
 {{- define "brupop.serviceAccount" -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {{ .component }}
-  namespace: {{ .root.Release.Namespace | quote }}
-  labels:
-    {{- include "brupop.labels" . | nindent 4 }}
-  {{- with .values.serviceAccountAnnotations }}
-  annotations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  namespace: {{ .namespace | default .root.Release.Namespace | quote }}
+  {{- include "brupop.metadata" (merge (dict "annotations" .values.serviceAccountAnnotations) .) | nindent 2 }}
 {{- end -}}
 
 {{/* Egress rules of a NetworkPolicy to the Kubernetes API: the values networkPolicy. */}}
@@ -190,12 +219,17 @@ metadata:
   {{- end }}
 {{- end -}}
 
-{{/* Egress rules of a NetworkPolicy to the Prometheus and the Alertmanager of checks: the values networkPolicy. */}}
-{{- define "brupop.checksEgress" -}}
-# Their names.
+{{/* Egress rule of a NetworkPolicy to DNS, wherever it is. */}}
+{{- define "brupop.dnsEgress" -}}
 - ports:
     - { port: 53, protocol: UDP }
     - { port: 53, protocol: TCP }
+{{- end -}}
+
+{{/* Egress rules of a NetworkPolicy to the Prometheus and the Alertmanager of checks: the values networkPolicy. */}}
+{{- define "brupop.checksEgress" -}}
+# Their names.
+{{ include "brupop.dnsEgress" . }}
 - ports:
     {{- range .checksPorts }}
     - port: {{ . | int }}
@@ -209,4 +243,22 @@ metadata:
 {{/* The value dependents.targets, as the controller reads it. */}}
 {{- define "brupop.dependents" -}}
 {{- range $i, $target := .Values.dependents.targets }}{{ if $i }},{{ end }}{{ printf "%s %s/%s" $target.kind $target.namespace $target.name }}{{ end }}
+{{- end -}}
+
+{{/* The fields of an endpoint of a monitor that may be set: the values of the monitor. */}}
+{{- define "brupop.endpointFields" -}}
+{{- range $key := list "interval" "scrapeTimeout" "relabelings" "metricRelabelings" }}
+{{- with index $ $key }}
+{{ dict $key . | toYaml }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* What values add to the metadata of a definition, which is in a file that `make generate` writes. */}}
+{{- define "brupop.commonAnnotations" -}}
+{{- with .Values.commonAnnotations }}{{ toYaml . }}{{ end }}
+{{- end -}}
+
+{{- define "brupop.commonLabels" -}}
+{{- with .Values.commonLabels }}{{ dict "labels" . | toYaml }}{{ end }}
 {{- end -}}

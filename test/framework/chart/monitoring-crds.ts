@@ -17,9 +17,31 @@ const selector = {
   properties: { matchLabels: strings, matchExpressions: { type: 'array', items: requirement } },
 };
 const duration = '^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$';
+const actions = ['replace', 'keep', 'drop', 'hashmod', 'labelmap', 'labeldrop', 'labelkeep', 'lowercase', 'uppercase'];
+const relabelings = {
+  type: 'array',
+  items: {
+    type: 'object',
+    properties: {
+      action: { type: 'string', enum: [...actions, 'keepequal', 'dropequal'] },
+      sourceLabels: { type: 'array', items: { type: 'string' } },
+      separator: { type: 'string' },
+      targetLabel: { type: 'string' },
+      regex: { type: 'string' },
+      modulus: { type: 'integer' },
+      replacement: { type: 'string' },
+    },
+  },
+};
 const endpoint = {
   type: 'object',
-  properties: { port: { type: 'string' }, interval: { type: 'string', pattern: duration } },
+  properties: {
+    port: { type: 'string' },
+    interval: { type: 'string', pattern: duration },
+    scrapeTimeout: { type: 'string', pattern: duration },
+    relabelings,
+    metricRelabelings: relabelings,
+  },
 };
 
 const rule = {

@@ -294,7 +294,7 @@ describe('the agent', () => {
 
   it('is bound to no role', () => {
     const bound = objects.flatMap(({ kind, ...rest }) => (kind.endsWith('RoleBinding') ? [JSON.stringify(rest)] : []));
-    expect(bound).toHaveLength(8);
+    expect(bound).toHaveLength(9);
     expect(bound.filter((binding) => binding.includes(AGENT) || binding.includes('"Group"'))).toEqual([]);
   });
 });
@@ -381,14 +381,18 @@ describe('the controller', () => {
   });
 
   it.each([
-    ['self', ['create configmaps secrets', 'get update brupop-ca', 'get update brupop-apiserver-tls brupop-ca']],
+    [
+      'self',
+      ['create configmaps', 'get update brupop-ca', 'create secrets', 'get update brupop-apiserver-tls brupop-ca'],
+    ],
     ['cert-manager', ['create configmaps', 'get update brupop-ca', 'get brupop-apiserver-tls']],
     ['provided', []],
   ])('may read and change only the objects of the certificate that tls.mode %s needs', async (mode, rights) => {
     const rendered = await renderChart(cluster, '--set', `tls.mode=${mode}`);
     const rules = rendered
-      .filter(({ kind, metadata }) => kind === 'Role' && metadata.name === 'brupop-controller-certificate')
-      .flatMap((role) => (role as unknown as { rules: V1PolicyRule[] }).rules);
+      .filter(({ kind, metadata }) => kind === 'Role' && /-(?:agents|certificate)$/u.test(metadata.name))
+      .flatMap((role) => (role as unknown as { rules: V1PolicyRule[] }).rules)
+      .filter(({ resources = [] }) => resources.some((one) => one === 'configmaps' || one === 'secrets'));
     expect(
       rules.map(({ verbs, resources = [], resourceNames = resources }) => [...verbs, ...resourceNames].join(' ')),
     ).toEqual(rights);

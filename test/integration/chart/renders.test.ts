@@ -14,8 +14,7 @@ import { eventually } from '../../framework/eventually.ts';
 jest.setTimeout(120_000);
 
 /** In renders/everything; users create them. */
-const CHECKS_NAMESPACE = 'update-checks';
-const RECOVERY_NAMESPACES = ['shop', 'web'];
+const NAMESPACES = ['brupop-agents', 'update-checks', 'shop', 'web'];
 const renders = join(import.meta.dirname, 'renders');
 const names = readdirSync(renders).toSorted();
 const valuesOf = (name: string): string => join(renders, name, 'values.yaml');
@@ -71,7 +70,7 @@ describe.each(names)('the chart with the values of renders/%s', (name) => {
 
 describe('the API server', () => {
   beforeAll(async () => {
-    for (const name of [releaseNamespace, CHECKS_NAMESPACE, ...RECOVERY_NAMESPACES])
+    for (const name of [releaseNamespace, ...NAMESPACES])
       await cluster.api.create('/api/v1/namespaces', { metadata: { name } });
     const crds = join(folder, 'monitoring.json');
     writeFileSync(crds, JSON.stringify(monitoringCrds));

@@ -50,8 +50,10 @@ it('a namespace and a release of digits alone stay texts', async () => {
   expect(found(({ namespace }) => namespace)).toEqual(
     new Set([undefined, 'default', 'kube-node-lease', ...namespaces]),
   );
-  const role = find(objects, 'Role', 'brupop-controller-certificate') as unknown as V1Role;
-  expect(role.rules?.flatMap(({ resourceNames = [] }) => resourceNames)).toEqual(['2', '1', 'brupop-ca']);
+  const namesIn = (role: string): string[] =>
+    (find(objects, 'Role', role) as unknown as V1Role).rules?.flatMap(({ resourceNames = [] }) => resourceNames) ?? [];
+  expect(namesIn('brupop-controller-agents')).toEqual(['brupop-agent', '2']);
+  expect(namesIn('brupop-controller-certificate')).toEqual(['1', 'brupop-ca']);
   expect(found(({ labels }) => labels?.['app.kubernetes.io/instance'])).toEqual(new Set([undefined, '2024']));
 });
 
