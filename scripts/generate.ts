@@ -1,7 +1,7 @@
 /**
  * Writes what follows from the schemas of the API (the definitions of the custom resources in the
- * chart, and the reference of the BrupopConfig in the docs), from the metrics and from the bundles (NOTICE). `--check`
- * only prints which files differ.
+ * chart, and the reference of the BrupopConfig in the docs), from the metrics, from the bundles (NOTICE), and from the
+ * values of the chart (its README). `--check` only prints which files differ.
  *
  * A definition is `scripts/crds/NAME.yaml` (names, printer columns, rules across fields) with the
  * schema merged into it.
@@ -19,6 +19,7 @@ import { METRICS as APISERVER_METRICS } from '../packages/apiserver/src/metrics.
 import { METRICS as CONTROLLER_METRICS } from '../packages/controller/src/metrics-table.ts';
 import { PROCESS_METRICS } from '../packages/shared/src/runtime/metrics.ts';
 import { bundleAll } from './bundle.ts';
+import { valuesReference } from './chart-values.ts';
 import { fleet } from './dashboards/fleet.ts';
 import { operator } from './dashboards/operator.ts';
 import { metricEntries, withPart, wrap } from './docs.ts';
@@ -190,6 +191,20 @@ function metricsPage(): string {
 }
 
 const chart = 'charts/bottlerocket-update-operator';
+
+function chartValues(): string {
+  return valuesReference(read(`${chart}/values.yaml`), JSON.parse(read(`${chart}/values.schema.json`)) as Json);
+}
+
+/** A package of the chart has no files from outside its folder. */
+function licenses(): string {
+  const head = 'This chart is licensed under the Apache License, Version 2.0, or the MIT license, at your option.';
+  return [head, read('LICENSE-APACHE'), read('LICENSE-MIT')]
+    .map((text) => text.trimEnd())
+    .join(`\n\n${'-'.repeat(80)}\n\n`)
+    .concat('\n');
+}
+
 const dashboard = (made: object): string => `${JSON.stringify(made, undefined, 2)}\n`;
 const crds = `${chart}/templates/crds`;
 const generated = {
@@ -198,6 +213,8 @@ const generated = {
   [`${crds}/brupopconfigs.yaml`]: definition('brupopconfigs', configSchema),
   [`${chart}/files/dashboards/fleet.json`]: dashboard(fleet),
   [`${chart}/files/dashboards/operator.json`]: dashboard(operator),
+  [`${chart}/README.md`]: withPart(read(`${chart}/README.md`), 'values', chartValues()),
+  [`${chart}/LICENSE`]: licenses(),
   NOTICE: noticeOf(await bundleAll()),
   'docs/configuration.md': reference(
     reference(read('docs/configuration.md'), 'spec', configSchema),

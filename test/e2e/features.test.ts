@@ -2,9 +2,10 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 import { monitoringCrds } from '../framework/chart/monitoring-crds.ts';
+import { helm } from '../framework/chart.ts';
 import type { ControlPlane } from '../framework/control-plane/start.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
-import type { Values } from '../framework/fleet/operator.ts';
+import { RELEASE, type Values } from '../framework/fleet/operator.ts';
 import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
@@ -82,6 +83,8 @@ describe('a fleet is updated', () => {
       await installMonitoringCrds(cluster);
     await withFleet({ nodes: fleetNodes(2), values: on, before }, async ({ fleet, cluster }) => {
       await fleet.untilAllRun(NEW);
+      const test = ['test', RELEASE, '--namespace', fleet.operator.namespace, '--timeout', '90s'];
+      expect(await helm(cluster, ...test)).toMatch(/^Phase: +Succeeded$/mu);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1]);
       expect(await flowSchemasUsed(cluster)).toContain('brupop');
     });

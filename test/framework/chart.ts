@@ -26,9 +26,9 @@ export function nodeFlags(program: 'agent' | 'apiserver' | 'controller'): string
 /** The one value without a default. Later values files and `--set` replace it. */
 export const IMAGE = ['-f', join(import.meta.dirname, 'chart/image.yaml')];
 
-/** Runs helm to its end (at most 60 s) and returns what it wrote. Throws with its error output. */
+/** Runs helm to its end (at most 120 s) and returns what it wrote. Throws with its error output. */
 export async function helm({ assets, env }: Pick<Connection, 'assets' | 'env'>, ...args: string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)(assets.helm, args, { env, timeout: 60_000, maxBuffer: 2 ** 26 });
+  const { stdout } = await promisify(execFile)(assets.helm, args, { env, timeout: 120_000, maxBuffer: 2 ** 26 });
   return stdout;
 }
 

@@ -396,6 +396,41 @@ describe('the values of the chart', () => {
     );
     expect(documented).toEqual(Object.fromEntries(values(schema)));
   });
+
+  it('are all in the README of the chart, with their defaults and what they are for', () => {
+    const readme = readFileSync(join(chartDir, 'README.md'), 'utf8');
+    const entries = readme.matchAll(/^- `(?<name>[^`]+)` \(default `(?<text>[^`]+)`\): *\n? *\S/gmu);
+    const found = [...entries].map(({ groups }) => [groups?.['name'] ?? '', parse(groups?.['text'] ?? '') as unknown]);
+    const expected = values(schema).map(([name]) => [name, at(defaults, name.split('.'))]);
+    expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected));
+  });
+});
+
+describe('Chart.yaml', () => {
+  const chart = parse(readFileSync(join(chartDir, 'Chart.yaml'), 'utf8')) as {
+    readonly home: string;
+    readonly icon: string;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
+
+  it('has addresses below its home only, of pages that exist', () => {
+    const addresses = JSON.stringify(chart).match(/https?:[^\s"\\]+/gu) ?? [];
+    expect(addresses.length).toBeGreaterThan(4);
+    for (const address of addresses) {
+      expect(address.startsWith(chart.home)).toBe(true);
+      const [, path] = /\/(?:raw|tree|blob)\/HEAD\/(?<path>.+)$/u.exec(address) ?? [];
+      if (path !== undefined) expect([path, existsSync(join(chartDir, '../..', path))]).toEqual([path, true]);
+    }
+  });
+
+  it('names the definitions of the chart for Artifact Hub', () => {
+    const named = parse(chart.annotations['artifacthub.io/crds'] ?? '') as Record<string, string>[];
+    const crds = (['brupopconfigs', 'bottlerocketnodegroups', 'bottlerocketshadows'] as const).map((name) => {
+      const { metadata, spec } = readCrd(name);
+      return { kind: spec.names.kind, version: spec.versions[0]?.name, name: metadata.name };
+    });
+    expect(named).toEqual(crds.map((crd) => expect.objectContaining(crd)));
+  });
 });
 
 function at(from: unknown, path: readonly string[]): unknown {

@@ -133,6 +133,36 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
+{{/* Environment variables of a caller of the API server, in the namespace of the agents. */}}
+{{- define "brupop.apiserverEnv" -}}
+{{- $name := printf "brupop-apiserver.%s.svc" .Release.Namespace -}}
+{{- $host := "$(BRUPOP_APISERVER_SERVICE_HOST)" -}}
+{{- $port := "$(BRUPOP_APISERVER_SERVICE_PORT)" -}}
+{{- /* A pod has the environment variables of the Services of its own namespace only. */ -}}
+{{- if ne (include "brupop.agentNamespace" .) .Release.Namespace -}}
+{{- $host = .Values.apiserver.service.clusterIP | default $name -}}
+{{- $port = "443" -}}
+{{- end -}}
+- name: CA_FILE
+  value: /etc/brupop-ca/ca.crt
+# The cluster IP where it is known: the pods that serve DNS may run on the node that is drained.
+- name: APISERVER_HOST
+  value: {{ $host | quote }}
+- name: APISERVER_PORT
+  value: {{ $port | quote }}
+- name: APISERVER_SERVER_NAME
+  value: {{ $name }}
+{{- end -}}
+
+{{/* The volume with CA_FILE. */}}
+{{- define "brupop.caVolume" -}}
+- name: ca
+  configMap:
+    name: {{ .Values.tls.caConfigMapName | quote }}
+    items:
+      - { key: ca.crt, path: ca.crt }
+{{- end -}}
+
 {{/* The fields of the container that all components have in common. */}}
 {{- define "brupop.containerFields" -}}
 image: {{ include "brupop.image" .root }}

@@ -5,7 +5,7 @@ import { APISERVER } from '../../../packages/shared/src/api/names.ts';
 import { makeServingCertificate, type ServingCertificate } from '../certificates.ts';
 import type { Connection } from '../control-plane/connection.ts';
 
-const RELEASE = 'bottlerocket-update-operator';
+export const RELEASE = 'bottlerocket-update-operator';
 const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', RELEASE);
 const TLS_SECRET = 'brupop-apiserver-tls';
 const CA_CONFIG_MAP = 'brupop-ca';

@@ -41,6 +41,8 @@ it('has the objects of the agents in it, and what the controller does there', ()
   expect(objectsIn(AGENTS)).toEqual([
     'DaemonSet brupop-agent',
     'NetworkPolicy brupop-agent',
+    'NetworkPolicy brupop-test',
+    'Pod brupop-test',
     'Role brupop-controller-agents',
     'RoleBinding brupop-controller-agents',
     'ServiceAccount brupop-agent',

@@ -1,4 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import {
@@ -65,6 +67,22 @@ const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
 describe('the chart', () => {
   it('passes helm lint --strict', async () => {
     expect(await helm(cluster, 'lint', '--strict', chartDir)).toContain('0 chart(s) failed');
+  });
+
+  it('is a package with its README, its LICENSE, and no file for developers', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'brupop-package-'));
+    try {
+      await helm(cluster, 'package', chartDir, '--destination', folder);
+      const [archive = ''] = readdirSync(folder);
+      const files = execFileSync('tar', ['-tzf', join(folder, archive)], { encoding: 'utf8' }).split('\n');
+      const outside = files.filter((file) => !file.includes('/templates/') && !file.includes('/files/'));
+      const names = ['.helmignore', 'Chart.yaml', 'LICENSE', 'README.md', 'values.schema.json', 'values.yaml'];
+      expect(outside.filter((file) => file !== '').toSorted()).toEqual(
+        names.map((name) => `bottlerocket-update-operator/${name}`),
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('names its image by tag, by default its own version, or by digest', async () => {

@@ -25,7 +25,7 @@ describe('the network policies', () => {
     expect((await renderChart(cluster)).filter(({ kind }) => kind === 'NetworkPolicy')).toEqual([]);
   });
 
-  it('let agents call the API server and nobody else, and get no connection', async () => {
+  it('let agents and helm test call the API server and nobody else, and get no connection', async () => {
     const objects = await renderChart(cluster, ...enabled);
     const port = portOf(objects, APISERVER, 'https');
     expect(policyOf(objects, AGENT)).toEqual({
@@ -33,7 +33,9 @@ describe('the network policies', () => {
       policyTypes: ['Ingress', 'Egress'],
       egress: [{ to: [podsOf(APISERVER)], ports: [{ port }] }],
     });
-    expect(policyOf(objects, APISERVER).ingress).toEqual([{ from: [podsOf(AGENT)], ports: [{ port }] }]);
+    expect(policyOf(objects, 'brupop-test').egress).toEqual([{ to: [podsOf(APISERVER)], ports: [{ port }] }]);
+    const from = [podsOf(AGENT), podsOf('brupop-test')];
+    expect(policyOf(objects, APISERVER).ingress).toEqual([{ from, ports: [{ port }] }]);
   });
 
   it.each([CONTROLLER, APISERVER])('let %s call the Kubernetes API alone', async (component) => {
@@ -88,9 +90,12 @@ describe('the network policies', () => {
     const ingressWith = async (...args: string[]): Promise<unknown> =>
       policyOf(await renderChart(cluster, ...enabled, ...args), APISERVER).ingress;
     const hostNetwork = ['--set', 'agent.hostNetwork=true'];
-    const from = ['10.0.0.0/16', 'fd00:1::/64'].map((cidr) => ({ ipBlock: { cidr } }));
+    const blocks = ['10.0.0.0/16', 'fd00:1::/64'].map((cidr) => ({ ipBlock: { cidr } }));
+    const from = [podsOf('brupop-test'), ...blocks];
     expect(await ingressWith(...hostNetwork, ...nodeCIDRs)).toEqual([{ from, ports: [{ port: 8443 }] }]);
     expect(await ingressWith(...hostNetwork)).toEqual([{ ports: [{ port: 8443 }] }]);
-    expect(await ingressWith(...nodeCIDRs)).toEqual([{ from: [podsOf(AGENT)], ports: [{ port: 8443 }] }]);
+    expect(await ingressWith(...nodeCIDRs)).toEqual([
+      { from: [podsOf(AGENT), podsOf('brupop-test')], ports: [{ port: 8443 }] },
+    ]);
   });
 });

@@ -72,6 +72,8 @@ describe('the API server', () => {
   beforeAll(async () => {
     for (const name of [releaseNamespace, ...NAMESPACES])
       await cluster.api.create('/api/v1/namespaces', { metadata: { name } });
+    const runtimeClass = { metadata: { name: 'sandboxed' }, handler: 'runc' };
+    await cluster.api.create('/apis/node.k8s.io/v1/runtimeclasses', runtimeClass);
     const crds = join(folder, 'monitoring.json');
     writeFileSync(crds, JSON.stringify(monitoringCrds));
     await kubectl('apply', '-f', crds);
