@@ -44,21 +44,16 @@ function commentsOf(values: string): Map<string, string> {
   const comments = new Map<string, string>();
   let path: string[] = [];
   let lines: string[] = [];
-  let isApart = true;
+  let before = '';
   for (const line of values.split('\n')) {
     const { indent = '', comment, key } = /^(?<indent> *)(?:# ?(?<comment>.*)|(?<key>\w+):)/u.exec(line)?.groups ?? {};
-    if (comment !== undefined) {
-      lines.push(comment.trim());
-    } else if (key !== undefined) {
-      const depth = indent.length / 2;
-      const before = path.slice(0, path.length > depth ? depth + 1 : depth).join('.');
-      path = [...path.slice(0, depth), key];
-      comments.set(path.join('.'), lines.join(' ') || (isApart ? '' : (comments.get(before) ?? '')));
-      lines = [];
-      isApart = false;
-    } else {
-      [lines, isApart] = [[], true];
+    if (key !== undefined) {
+      path = [...path.slice(0, indent.length / 2), key];
+      before = lines.join(' ') || before;
+      comments.set(path.join('.'), before);
     }
+    lines = comment === undefined ? [] : [...lines, comment.trim()];
+    if (line === '') before = '';
   }
   return comments;
 }

@@ -117,8 +117,9 @@ function definition(name: string, schema: GenericSchema, rulesFrom?: string): st
 const [CRD_START, CRD_END] = ['{{- if .Values.crds.enabled }}', '{{- end }}'];
 
 function withCommonMetadata(crd: string): string {
-  const include = (of: string, indent: number): string => `# {{- include "brupop.${of}" . | nindent ${indent} }}\n`;
-  return crd.replace('\nspec:\n', `\n    ${include('commonAnnotations', 4)}  ${include('commonLabels', 2)}spec:\n`);
+  const annotations = '    # {{- include "brupop.commonAnnotations" . | nindent 4 }}\n';
+  const labels = '  # {{- include "brupop.commonLabels" . | nindent 2 }}\n';
+  return crd.replace('\nspec:\n', `\n${annotations}${labels}spec:\n`);
 }
 
 interface Property extends Json {

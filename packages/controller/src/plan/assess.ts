@@ -344,19 +344,15 @@ function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy):
 }
 
 /** A silent agent has what it has confirmed before. */
-function assessUnsettled(
-  { shadow, settings, ownNamespace, now }: TransitionInput,
-  change: Transition | undefined,
-): Found {
+function assessUnsettled({ shadow, settings, ownNamespace, now }: TransitionInput, change?: Transition): Found {
   const at = notRespondingAt(shadow, now);
+  const waiting = { change, phase: 'waiting', times: [at] } as const;
   if (shadow.status === undefined) {
     const neverConnected = now.reached(at);
-    const progressing = agentNotConnected(ownNamespace);
-    return { change, progressing, phase: 'waiting', pending: !neverConnected, neverConnected, times: [at] };
+    return { ...waiting, progressing: agentNotConnected(ownNamespace), pending: !neverConnected, neverConnected };
   }
   if (!now.reached(at)) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
-  const progressing = agentNotResponding(shadow.status?.lastOperation);
-  return { change, progressing, phase: 'waiting', pending: !isComplete(settings), times: [at] };
+  return { ...waiting, progressing: agentNotResponding(shadow.status.lastOperation), pending: !isComplete(settings) };
 }
 
 /** With these, a node may have the version that it is offered. */

@@ -280,12 +280,6 @@ const reasons: Record<string, [Plan, string | undefined]> = {
   ],
   'an agent that never reported is named': [planOf([aManagedNode('a', {}, { status: null })]), 'AgentNotConnected'],
 };
-test('the command for an agent that never reported names the namespace of the agents', () => {
-  const snapshot = { ...aSnapshot([aManagedNode('a', {}, { status: null })]), ownNamespace: 'agents' };
-  const [condition] = plan(snapshot, NOW).conditions;
-  expect(condition?.progressing.message).toContain('kubectl get pods -n agents -o wide');
-});
-
 test.each(Object.entries(reasons))('%s', (_, [made, expected]) => expect(reasonOf(made, 'a')).toBe(expected));
 
 test.each([null, { observedGeneration: 2 }])(
