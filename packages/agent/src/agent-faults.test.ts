@@ -150,6 +150,18 @@ it('continues the update of a drained node when the repository was out of reach 
   expect(w.api.calls).not.toContain('restore');
 });
 
+it('continues the update of a drained node when its agent restarts while the repository is out of reach', async () => {
+  const w = await drainedWithoutRepository();
+  await w.killAgent();
+  w.startAgent();
+  await w.pass(10_000);
+  w.host.repositoryGone = false;
+  await w.pass(2 * MINUTE);
+  expect([w.host.rebootAsked, w.status?.crash_count]).toEqual([true, 0]);
+  expect(w.host.calls.filter((call) => call !== 'activate')).toEqual(['reboot']);
+  expect(w.api.calls).not.toContain('restore');
+});
+
 it('returns a drained node to service when the repository remains out of reach', async () => {
   const w = await drainedWithoutRepository();
   await w.pass(5 * MINUTE);

@@ -230,8 +230,16 @@ const cases: Cases = {
     'report ErrorReset, Activate Failed StagedImageLost',
   ],
   'reboot: an activation of another actor that has failed hides what is staged': [
+    { ...reboot, update: NOT_ACTIVATED, last: step('Drain'), attempt: empty },
+    'report ErrorReset, Drain Failed StagedImageLost',
+  ],
+  'reboot: a new process repeats an activation that has failed': [
     { ...reboot, update: NOT_ACTIVATED, last: step('Activate'), attempt: empty },
-    'report ErrorReset, Activate Failed StagedImageLost',
+    'activate',
+  ],
+  'reboot: a new process repeats it within the time limit of the step': [
+    { ...reboot, update: NOT_ACTIVATED, last: step('Activate', { agoMs: 11 * MINUTE }), attempt: empty },
+    'report ErrorReset, Activate Failed StepTimedOut',
   ],
   'reboot: nothing is evicted for an image that is not staged': [
     { ...reboot, update: AVAILABLE, last: step('Stage', { state: 'Succeeded' }) },

@@ -140,21 +140,23 @@ function requireImage(c: AnsweredContext, version: string, step: LastOperation |
   if (update.kind === 'locked' || update.kind === 'failed')
     return step === undefined ? startDrain(c, version) : undefined;
   if (status === undefined) return imageLost(c, version, 'no update status');
-  if (isVerified(c, status, version, step)) return undefined;
+  if (isVerified(status, version, step)) return undefined;
   if (!mayBeWritten(c, status, version)) return imageLost(c, version, describeStatus(status));
   return step === undefined ? startDrain(c, version) : writeAgain(c, version);
 }
 
-function isVerified(c: AnsweredContext, status: UpdateStatus, version: string, step?: LastOperation): boolean {
+function isVerified(status: UpdateStatus, version: string, step?: LastOperation): boolean {
   const isInUse = mayBeActive(step) && isActivated(status, version);
-  return isInUse || isStaged(status, version) || mayBeActivatedAgain(c, status, version);
+  return isInUse || isStaged(status, version) || mayBeActivatedAgain(status, version, step);
 }
 
-/** True after an activation of a verified image has failed, which changed nothing and hides the record of the prepare. */
-function mayBeActivatedAgain({ tracker }: AnsweredContext, status: UpdateStatus, version: string): boolean {
-  const { state, staged, latestCommand } = status;
+/**
+ * True after an activation of a verified image has failed, which changed nothing and hides the record of the prepare.
+ * The image was verified before the step was recorded, perhaps by an earlier process.
+ */
+function mayBeActivatedAgain({ state, staged, latestCommand }: UpdateStatus, version: string, step?: LastOperation) {
   const isThere = state === 'Staged' && sameVersion(staged?.version, version);
-  return isThere && latestCommand?.type === 'activate' && tracker.attempt.error?.code === 'ActivateFailed';
+  return isThere && latestCommand?.type === 'activate' && step?.operation === 'Activate';
 }
 
 /** Not during the drain, whose time would go on meanwhile. */
