@@ -75,6 +75,21 @@ it.each([
   },
 );
 
+it.each([
+  ['another pin', { ...IDLE, settings: pinned({ versionLock: OLDER }) }, OLDER],
+  ['no pin any more', IDLE, NEW],
+])('checks again a minute after %s, which a slow host has not applied to its first check', async (_, spec, offered) => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec({ ...IDLE, settings: pinned({ versionLock: OLD }) }, 5 * MINUTE);
+  w.host.applies = false;
+  await w.spec(spec, 10_000);
+  expect(w.status?.target_version).toBe(OLD);
+  w.host.setSettings(new Map());
+  await w.pass(MINUTE);
+  expect(w.status?.target_version).toBe(offered);
+});
+
 it('needs no settings of a node without requested settings', async () => {
   const w = world();
   w.host.failCall('settings', ...Array.from({ length: 100 }, () => refusal()));

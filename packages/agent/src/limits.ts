@@ -66,6 +66,8 @@ export const LIMITS = {
   checkFailing: 60 * MINUTE,
   /** A refresh uses the settings that were stored this long before: the host applies them late. */
   settingsApply: 1.5 * SECOND,
+  /** After this time a new lock is in force on a slow host, too: the check for updates is repeated. */
+  settingsLate: MINUTE,
   /** Settings after which the apiserver is not heard from for this time are put back. */
   settingsContact: 2 * MINUTE,
   /** Pause between two looks at an idle host. */

@@ -96,6 +96,8 @@ export class Tracker {
   readonly settings: SettingsTracker;
   readonly host: Retry;
   readonly api: Retry;
+  /** When the settings that decide the offer were last stored. */
+  #offerChangedMs = -Infinity;
   readonly #check: Retry;
   readonly #commands: Retry;
   readonly #refusedReboots: Retry;
@@ -196,6 +198,7 @@ export class Tracker {
     else this.settings.changed(nowMs, changes, undo);
     if (![...changes.keys()].some((key) => UPDATER_SETTINGS.includes(key))) return;
     this.#updateAttempt({ refreshed: false });
+    this.#offerChangedMs = nowMs;
     this.checkDueMs = Math.min(this.checkDueMs, this.settings.effectiveFrom);
   }
 
@@ -209,7 +212,8 @@ export class Tracker {
     this.#check.succeed();
     this.checkError = undefined;
     this.checkFailingSince = undefined;
-    this.checkDueMs = this.#nextCheck(nowMs);
+    const againMs = this.#offerChangedMs + LIMITS.settingsLate;
+    this.checkDueMs = Math.min(this.#nextCheck(nowMs), startedMs < againMs ? againMs : Infinity);
   }
 
   #excluded({ remainingMs }: ExclusionResult, nowMs: number): void {
