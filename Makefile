@@ -1,7 +1,7 @@
 # Every target works from a fresh clone: it first installs and builds what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help build image test matrix compat soak lint generate structure demo dashboards bench clean
+.PHONY: help build image test matrix compat skew soak lint generate structure demo dashboards bench clean
 
 # npm writes this file last.
 installed := node_modules/.package-lock.json
@@ -40,6 +40,10 @@ matrix: $(installed) ## Run the matrix of faults: every fault at every step; CAS
 compat: $(installed) ## Run the tests of the chart and a rollout on the oldest supported Kubernetes
 	@echo '== Running tests on the oldest supported Kubernetes'
 	@npm run --silent compat
+
+skew: $(installed) ## Run programs of this commit and of the former release in one fleet, and upgrade and roll back its chart
+	@echo '== Running two releases in one fleet'
+	@npm run --silent skew
 
 lint: $(installed) ## Check types, style, format and the direction of imports
 	@echo '== Checking types, style, format and imports'

@@ -31,6 +31,11 @@ const config: Config = {
     },
     {
       ...common,
+      displayName: 'skew',
+      testMatch: ['<rootDir>/test/skew/**/*.test.ts'],
+    },
+    {
+      ...common,
       displayName: 'connections',
       testMatch: ['<rootDir>/test/chaos/connections/**/*.test.ts'],
       globalSetup: '<rootDir>/test/framework/jest/global-setup.ts',

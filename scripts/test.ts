@@ -4,7 +4,7 @@
  * failed, 1 skipped`.
  *
  * `npm test -- [--projects unit,integration,e2e,connections,matrix] [arguments of Jest, such as
- * paths]`
+ * paths]`. `scripts/skew.ts` runs the project `skew`, which needs the programs of another release.
  *
  * The exit code is 0 when at least one test ran, none failed, Jest itself did not fail, and (with
  * CI=true) none was skipped. Without arguments every project but those of the matrix of faults
@@ -22,7 +22,7 @@ const folder = mkdtempSync(join(tmpdir(), 'brupop-test-'));
 /** The operator's programs run as other users when this one is root. */
 chmodSync(folder, 0o711);
 const interrupted = new AbortController();
-const allProjects = ['unit', 'integration', 'e2e', 'connections', 'matrix'];
+const allProjects = ['unit', 'integration', 'e2e', 'connections', 'matrix', 'skew'];
 const usualProjects = ['unit', 'integration', 'e2e'];
 /**
  * Suites that run in parallel; default 2. Suites of fleets mostly wait for programs, and those of
@@ -95,9 +95,9 @@ async function prepare(projects: readonly string[]): Promise<void> {
     {
       script: 'test/framework/control-plane/cli.ts',
       args: ['obtain'],
-      for: ['integration', 'e2e', 'connections', 'matrix'],
+      for: ['integration', 'e2e', 'connections', 'matrix', 'skew'],
     },
-    { script: 'scripts/build.ts', args: [], for: ['integration', 'e2e', 'connections', 'matrix'] },
+    { script: 'scripts/build.ts', args: [], for: ['integration', 'e2e', 'connections', 'matrix', 'skew'] },
   ];
   for (const step of steps.filter(({ for: needs }) => needs.some((project) => projects.includes(project)))) {
     if ((await node([step.script, ...step.args])) !== 0) throw new Error(`${step.script} failed, so no test was run`);

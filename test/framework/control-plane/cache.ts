@@ -49,6 +49,11 @@ export function releaseCacheFolder(): string {
   return cacheFolder('release', releaseVersions);
 }
 
+/** The folder for the programs and the chart of another commit of this project. */
+export function commitCacheFolder(commit: string): string {
+  return cacheFolder('commit', { commit });
+}
+
 function cacheFolder(name: string, of: object): string {
   const base = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
   const key = JSON.stringify([of, process.platform, process.arch]);

@@ -44,6 +44,8 @@ export interface FleetOptions {
   readonly durations?: Partial<HostDurations>;
   /** How many managed nodes may be unavailable at once; default 1. */
   readonly maxUnavailable?: number;
+  /** Images of the operator with other tags, each with the folder of its programs. */
+  readonly otherImages?: Readonly<Record<string, string>>;
   /** Whether `callWatcher` receives the calls of agents to the API server. */
   readonly watchCalls?: boolean;
 }
@@ -85,7 +87,7 @@ export class Fleet {
 
   /** Starts everything but the operator. */
   static async start(options: FleetOptions): Promise<Fleet> {
-    const { cluster } = options;
+    const { cluster, otherImages = {} } = options;
     for (const program of ['agent', 'apiserver', 'controller']) requireBundle(program);
     const { log } = recordingLogger();
     const access = cluster.accessAs('stand-in-kubelet');
@@ -96,7 +98,7 @@ export class Fleet {
     const kubelet = await StandInKubelet.start({
       client,
       ...common,
-      image: () => ourImage(),
+      image: (reference) => imageIn(otherImages[tagOf(reference)] ?? join(ROOT, 'dist')),
       serviceAddress: async (node, port) => await parts.fleet?.serviceAddress(node, port),
       backOffScale: 0.02,
     });
@@ -261,10 +263,15 @@ function requireBundle(program: string): void {
   if (!existsSync(path)) throw new Error(`expected the bundle dist/${program}.mjs, found none; run make build`);
 }
 
-function ourImage(): ReturnType<typeof imageFromDockerfile> {
+function tagOf(reference: string): string {
+  return reference.slice(reference.lastIndexOf(':') + 1);
+}
+
+/** @param programs - the folder of the bundles */
+function imageIn(programs: string): ReturnType<typeof imageFromDockerfile> {
   const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
   return imageFromDockerfile(dockerfile, {
-    paths: new Map([['/app', join(ROOT, 'dist')]]),
+    paths: new Map([['/app', programs]]),
     programs: { '/usr/bin/node': process.execPath },
   });
 }

@@ -44,18 +44,23 @@ export class Operator {
    * Makes the namespace if there is none and, unless the operator issues them itself, the API server's certificate and
    * authority, then `helm install`, over definitions that are there already.
    */
-  async install(values: Values): Promise<void> {
+  async install(values: Values, chart = CHART): Promise<void> {
     const { api } = this.#cluster;
     const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
     const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: this.namespace, labels } };
     const path = `/api/v1/namespaces/${this.namespace}?fieldManager=user&force=true`;
     await api.request('PATCH', path, namespace, 'application/apply-patch+yaml');
     if ({ ...DEFAULTS, ...values }['tls.mode'] === 'provided') await this.createCertificate();
-    await this.#helm('install', values, ['--take-ownership', '--force-conflicts']);
+    await this.#helm('install', values, chart, ['--take-ownership', '--force-conflicts']);
   }
 
   async upgrade(values: Values): Promise<void> {
     await this.#helm('upgrade', values);
+  }
+
+  /** To the revision before. */
+  async rollback(): Promise<void> {
+    await this.#run(['rollback', RELEASE, '--namespace', this.namespace]);
   }
 
   async createCertificate(): Promise<void> {
@@ -67,12 +72,15 @@ export class Operator {
     await api.create(`${path}/secrets`, { metadata: { name: TLS_SECRET }, type: 'kubernetes.io/tls', stringData });
   }
 
-  async #helm(verb: 'install' | 'upgrade', values: Values, more: readonly string[] = []): Promise<void> {
-    const { assets, env } = this.#cluster;
+  async #helm(verb: 'install' | 'upgrade', values: Values, chart = CHART, more: readonly string[] = []): Promise<void> {
     const set = Object.entries({ ...DEFAULTS, ...values }).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
     const unchecked = Number(values[CHECK_INTERVAL] ?? SHORTEST_INTERVAL) < SHORTEST_INTERVAL;
     const flags = unchecked ? ['--skip-schema-validation'] : [];
-    const args = [verb, RELEASE, CHART, '--namespace', this.namespace, ...flags, ...more, ...set];
+    await this.#run([verb, RELEASE, chart, '--namespace', this.namespace, ...flags, ...more, ...set]);
+  }
+
+  async #run(args: readonly string[]): Promise<void> {
+    const { assets, env } = this.#cluster;
     await promisify(execFile)(assets.helm, args, { env, timeout: HELM_LIMIT_MS });
   }
 }

@@ -18,7 +18,10 @@ export interface FleetContext {
   readonly namespace: string;
 }
 
-export interface FleetTestOptions extends Pick<FleetOptions, 'nodes' | 'durations' | 'maxUnavailable' | 'watchCalls'> {
+export interface FleetTestOptions extends Pick<
+  FleetOptions,
+  'nodes' | 'durations' | 'maxUnavailable' | 'otherImages' | 'watchCalls'
+> {
   readonly values?: Values;
   /** The BrupopConfig, created before the operator is installed; see {@link Fleet.configure}. */
   readonly config?: BrupopConfigSpec;
