@@ -83,6 +83,7 @@ class World {
       clock: this.clock,
       log: createLogger({ level: 'error', write: () => undefined }),
       namespace: NAMESPACE,
+      agentNamespace: NAMESPACE,
       nodeName: '',
       checks: checks as unknown as CheckLookups,
       mayForce: false,
