@@ -1,10 +1,13 @@
 /** Programs of the former release and of this one in a fleet: `scripts/skew.ts` builds the former one. */
+import { cpSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { AGENT, APISERVER, CONTROLLER } from '../../packages/shared/src/api/names.ts';
 import { eventually } from '../framework/eventually.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { type FleetContext, NEW, withFleet } from '../framework/fleet/with-fleet.ts';
+import { letThrough } from '../framework/kubelet/users.ts';
 
 jest.setTimeout(1_200_000);
 
@@ -34,7 +37,11 @@ interface Workload {
 /** The template of the pods of each program. */
 type Templates = Readonly<Record<Program, object>>;
 
-const withFormer = { otherImages: { [FORMER_TAG]: join(FORMER, 'dist') } };
+/** The programs run as other users, who do not reach the cache. */
+const programs = mkdtempSync(join(tmpdir(), 'brupop-former-'));
+letThrough(programs);
+cpSync(join(FORMER, 'dist'), programs, { recursive: true });
+const withFormer = { otherImages: { [FORMER_TAG]: programs } };
 
 async function installFormer({ fleet }: FleetContext): Promise<void> {
   const chart = join(FORMER, 'charts/bottlerocket-update-operator');
