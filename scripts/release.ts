@@ -92,9 +92,16 @@ function writeVersion(version: string, date: string): void {
 
 function release(version: string): void {
   check(version);
-  writeVersion(version, new Date().toISOString().slice(0, 10));
-  git('commit', '--quiet', '--all', '--message', `release: ${version}`);
-  git('tag', '--annotate', '--message', version, `v${version}`);
+  const before = git('rev-parse', 'HEAD');
+  try {
+    writeVersion(version, new Date().toISOString().slice(0, 10));
+    git('commit', '--quiet', '--all', '--message', `release: ${version}`);
+    git('tag', '--annotate', '--message', version, `v${version}`);
+  } catch (error) {
+    // Everything was committed before, so nothing else is lost.
+    git('reset', '--hard', '--quiet', before);
+    throw error;
+  }
   process.stdout.write(`Created the commit ${git('rev-parse', '--short', 'HEAD')} and the tag v${version}\n`);
 }
 

@@ -11,10 +11,17 @@ const FORMER = '436079f8620b99443e85dc7ace948a900e482ec0';
 
 const root = join(import.meta.dirname, '..');
 
+/** Throws in a shallow clone. */
+function requireCommit(commit: string): void {
+  const { status } = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root, stdio: 'ignore' });
+  if (status !== 0) throw new Error(`expected the commit ${commit}, found none: run git fetch --unshallow`);
+}
+
 /** Returns the folder of the former release with its chart and its bundles. */
 function obtain(commit: string): string {
   const folder = commitCacheFolder(commit);
   if (existsSync(folder)) return folder;
+  requireCommit(commit);
   mkdirSync(dirname(folder), { recursive: true });
   const made = mkdtempSync(`${folder}-`);
   try {

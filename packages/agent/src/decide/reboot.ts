@@ -152,7 +152,7 @@ function isVerified(status: UpdateStatus, version: string, step?: LastOperation)
 
 /**
  * True after an activation of a verified image has failed, which changed nothing and hides the record of the prepare.
- * The image was verified before the step was recorded, perhaps by an earlier process.
+ * The image is normally verified before the step is recorded, perhaps by an earlier process; the host refuses one that is not.
  */
 function mayBeActivatedAgain({ state, staged, latestCommand }: UpdateStatus, version: string, step?: LastOperation) {
   const isThere = state === 'Staged' && sameVersion(staged?.version, version);
