@@ -284,9 +284,13 @@ metadata:
 {{- end }}
 {{- end -}}
 
-{{/* What values add to the metadata of a definition, which is in a file that `make generate` writes. */}}
+{{/*
+What values add to the metadata of a definition, which is in a file that `make generate` writes. Not what protects the
+definition from being deleted: the last one of two keys would win.
+*/}}
 {{- define "brupop.commonAnnotations" -}}
-{{- with .Values.commonAnnotations }}{{ toYaml . }}{{ end }}
+{{- $others := omit .Values.commonAnnotations "argocd.argoproj.io/sync-options" "kustomize.toolkit.fluxcd.io/prune" -}}
+{{- with $others }}{{ toYaml . }}{{ end }}
 {{- end -}}
 
 {{- define "brupop.commonLabels" -}}

@@ -57,6 +57,10 @@ export const optionSets: Readonly<Record<string, OptionSet>> = {
     values: 'commonAnnotations: { example.com/owner: a }',
     shows: /helm\.sh\/resource-policy: keep\n(?: {4}.*\n)* {4}example\.com\/owner: a$/mu,
   },
+  'common annotations that would no longer keep definitions': {
+    values: 'commonAnnotations: { argocd.argoproj.io/sync-options: ServerSideApply=true }',
+    hides: /kind: CustomResourceDefinition\nmetadata:(?:\n .*)*ServerSideApply=true/u,
+  },
   'no definitions': { values: 'crds: { enabled: false }', hides: /^kind: CustomResourceDefinition$/mu },
   'no definitions, with common labels': {
     values: 'crds: { enabled: false }\ncommonLabels: { cost: a }',

@@ -77,6 +77,7 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'commonLabels: { brupop.bottlerocket.aws/component: other }',
     'brupop.bottlerocket.aws/component',
   ],
+  'a common annotation of Helm': ['commonAnnotations: { helm.sh/hook: pre-install }', 'helm.sh/hook'],
   'a common annotation that is a number': ['commonAnnotations: { rev: 1 }', '/commonAnnotations/rev'],
   'definitions that are only a boolean': ['crds: false', '/crds'],
   'an extra object that is a number': ['extraObjects: [1]', '/extraObjects/0'],
