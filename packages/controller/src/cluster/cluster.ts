@@ -302,7 +302,7 @@ export class Cluster {
     );
   }
 
-  /** Undefined for a node that is not managed, and has neither a shadow nor what the operator owns. */
+  /** Without its Lease. Undefined for a node that is not managed, and has neither a shadow nor what the operator owns. */
   #managedNode(name: string, now: ProbeTime): ManagedNode | undefined {
     const found = this.#nodes.get(name);
     const node = found && this.#memory.asObserved(found);
@@ -315,7 +315,6 @@ export class Cluster {
       shadow,
       ...rules,
       evictedSince: this.#memory.evictedSince({ node, ...rules }, now),
-      leaseExpired: this.#guard.hasExpired(name, this.#policies.fleet, now),
       ...this.#memory.of(name, now),
     };
   }

@@ -37,7 +37,7 @@ export class ManagedNodes {
 
   /**
    * Returns the same list as long as nothing has changed.
-   * @param make - undefined: the node is not managed, or there is none
+   * @param make - without its Lease; undefined: the node is not managed, or there is none
    * @param hasExpired - whether the Lease of the node has expired; undefined: it has none
    */
   list(

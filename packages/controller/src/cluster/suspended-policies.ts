@@ -23,14 +23,12 @@ export class SuspendedPolicies {
     connectivity: Connectivity,
   ): { readonly managedNodes: readonly ManagedNode[]; readonly policy: UpdatePolicy } {
     const used = new Map<UpdatePolicy, readonly Suspended[]>();
-    if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) {
-      this.#known = used;
-      return { managedNodes, policy: fleet };
-    }
-    const found = managedNodes.map((one) => {
+    const wasNeverLost = connectivity.lostUntil === 0 && connectivity.zones.size === 0;
+    const withPolicy = (one: ManagedNode): ManagedNode => {
       const policy = this.#suspended(one.policy, lossOf(connectivity, one.node), used);
       return policy === one.policy ? one : { ...one, policy };
-    });
+    };
+    const found = wasNeverLost ? managedNodes : managedNodes.map(withPolicy);
     const policy = this.#suspended(fleet, connectivity, used);
     this.#known = used;
     return { managedNodes: found, policy };

@@ -126,7 +126,7 @@ function scopeOf(group: NodeGroup | undefined, members: readonly Decision[], fle
   const ends = members.flatMap(({ phase, managedNode: { shadow, policy: own } }): End[] => {
     if (phase !== 'updating') return [];
     const end = (shadow?.times.startedAt ?? now) + estimateFor(estimate, own.maintenance).usualMs;
-    // Nobody knows when an update ends that takes longer than usual.
+    // It is not known when an update ends that takes longer than usual.
     return [end > now ? end : undefined];
   });
   const limit = Math.max(1, atOnce(policy, members)) - (group === undefined ? stuck.length : 0);
