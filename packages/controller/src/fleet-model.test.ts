@@ -168,11 +168,11 @@ class Fleet {
     for (const { shadow, spec, record, outcome } of made.specs) {
       if (this.#write(shadow, spec, record) && outcome === 'Started') starts += 1;
     }
-    if (starts > 0) this.#judgeStart(made);
+    if (starts > 0) this.#evaluateStart(made);
     if (made.wakeAt !== undefined && !(made.wakeAt > this.now)) this.found.push('wakes in the past');
   }
 
-  #judgeStart({
+  #evaluateStart({
     policy: {
       concurrency: { maxUpdating },
       paused,

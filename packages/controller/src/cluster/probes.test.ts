@@ -7,7 +7,7 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { systemClock } from '@brupop/shared/runtime/clock';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { transcript } from '../../../../test/framework/monitoring/transcripts.ts';
-import { type Answer, ask, judgeAlerts, judgeQuery, NO_CHECKS, type Probe } from './probes.ts';
+import { type Answer, ask, evaluateAlerts, evaluateQuery, NO_CHECKS, type Probe } from './probes.ts';
 
 const vector = (...values: string[]): object => ({
   status: 'success',
@@ -29,7 +29,7 @@ test.each<[string, object, boolean, string]>([
   ['one series', vector('1'), true, '1 series are not zero'],
   ['a series of zero among others', vector('1', '0', '2'), false, 'the query is 0 for {pod="web-1"}'],
   ['no series', vector(), false, 'the query returned no series'],
-])('%s: passes %s', (_, body, passed, found) => expect(judgeQuery(body)).toEqual({ passed, found }));
+])('%s: passes %s', (_, body, passed, found) => expect(evaluateQuery(body)).toEqual({ passed, found }));
 
 test.each([
   ['an error', { status: 'error', error: 'parse error' }],
@@ -39,7 +39,7 @@ test.each([
   ['nothing', null],
   ['a list', []],
 ])('%s is no answer of a query', (_, body) =>
-  expect(() => judgeQuery(body)).toThrow(/the answer of the query: .*expected/u),
+  expect(() => evaluateQuery(body)).toThrow(/the answer of the query: .*expected/u),
 );
 
 test.each<[string, unknown, Answer]>([
@@ -54,10 +54,10 @@ test.each<[string, unknown, Answer]>([
     [{ labels: {} }],
     { passed: false, found: 'these alerts are active: one without a name' },
   ],
-])('%s', (_, body, expected) => expect(judgeAlerts(body)).toEqual(expected));
+])('%s', (_, body, expected) => expect(evaluateAlerts(body)).toEqual(expected));
 
 test('an error is no list of alerts', () => {
-  expect(() => judgeAlerts({ code: 400, message: 'bad matcher' })).toThrow('alerts: expected a list, found an object');
+  expect(() => evaluateAlerts({ code: 400, message: 'bad matcher' })).toThrow('alerts: expected a list, found an object');
 });
 
 describe('what a real Prometheus and a real Alertmanager answered', () => {
@@ -73,11 +73,11 @@ describe('what a real Prometheus and a real Alertmanager answered', () => {
     ['vector(1) / 0', true],
     ['no_such_series', false],
   ])('the query %s: passes %s', (name, passed) => {
-    expect(judgeQuery(JSON.parse(transcript('queries', name).body)).passed).toBe(passed);
+    expect(evaluateQuery(JSON.parse(transcript('queries', name).body)).passed).toBe(passed);
   });
 
   it.each(['up[1m]', '"text"', 'sum('])('the query %s is none of a check', (name) => {
-    expect(() => judgeQuery(JSON.parse(transcript('queries', name).body))).toThrow(/expected/u);
+    expect(() => evaluateQuery(JSON.parse(transcript('queries', name).body))).toThrow(/expected/u);
   });
 
   it.each<[string, boolean]>([
@@ -87,7 +87,7 @@ describe('what a real Prometheus and a real Alertmanager answered', () => {
     ['severity="info"', true],
     ['severity="critical", silenced', true],
   ])('alerts that match %s: passes %s', (name, passed) => {
-    expect(judgeAlerts(JSON.parse(transcript('alerts', name).body)).passed).toBe(passed);
+    expect(evaluateAlerts(JSON.parse(transcript('alerts', name).body)).passed).toBe(passed);
   });
 
   it('a filter that is none is refused', () => {

@@ -83,7 +83,7 @@ async function answerOf(probe: Probe, options: ProbeOptions): Promise<Answer> {
 async function askPrometheus(expression: string, { config: { prometheus }, ...rest }: ProbeOptions): Promise<Answer> {
   if (prometheus.url === '') return absent("the chart's value checks.prometheus.url");
   const query = [['query', expression] as const, ['timeout', '10s'] as const];
-  return judgeQuery(await getJson(prometheus, '/api/v1/query', query, { ...LIMITS, ...rest }));
+  return evaluateQuery(await getJson(prometheus, '/api/v1/query', query, { ...LIMITS, ...rest }));
 }
 
 async function askAlertmanager(
@@ -93,7 +93,7 @@ async function askAlertmanager(
   if (alertmanager.url === '') return absent("the chart's value checks.alertmanager.url");
   const only = ['silenced', 'inhibited'].map((name) => [name, 'false'] as const);
   const query = [...only, ...filter.map((one) => ['filter', one] as const)];
-  return judgeAlerts(await getJson(alertmanager, '/api/v2/alerts', query, { ...LIMITS, ...rest }));
+  return evaluateAlerts(await getJson(alertmanager, '/api/v2/alerts', query, { ...LIMITS, ...rest }));
 }
 
 async function findCronJob(name: string, { client, config: { namespace }, signal }: ProbeOptions): Promise<Answer> {
@@ -125,7 +125,7 @@ const answer = object({
 });
 
 /** Of an instant query: of the HTTP API of Prometheus. */
-export function judgeQuery(body: unknown): Answer {
+export function evaluateQuery(body: unknown): Answer {
   const { data } = parse(answer, body, '', (message) => new Error(`the answer of the query: ${message}`));
   if (data.resultType === 'scalar') return { passed: holds(data.result[1]), found: `the query is ${data.result[1]}` };
   if (data.result.length === 0) return { passed: false, found: 'the query returned no series' };
@@ -146,7 +146,7 @@ const MAX_NAMED = 3;
 const alert = object({ labels: v.record(v.string('a label'), v.string('a text'), 'labels') });
 
 /** Of the API v2 of Alertmanager: the active alerts that are neither silenced nor inhibited. */
-export function judgeAlerts(body: unknown): Answer {
+export function evaluateAlerts(body: unknown): Answer {
   const alerts = parse(v.array(alert, 'a list'), body, 'alerts', (message) => new Error(message));
   if (alerts.length === 0) return { passed: true, found: 'no such alert is active' };
   const names = alerts.slice(0, MAX_NAMED).map(({ labels }) => labels['alertname'] ?? 'one without a name');

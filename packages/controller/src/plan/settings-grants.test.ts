@@ -21,7 +21,7 @@ import {
 } from '../testing/objects.ts';
 import { CONDITIONS } from '../report/config-conditions.ts';
 import { hashOfSettings } from './facts/settings.ts';
-import { judgeSettings } from '../report/group-settings.ts';
+import { evaluateSettings } from '../report/group-settings.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
@@ -64,7 +64,7 @@ const granted = (made: Plan): string[] =>
   written(made).flatMap(([name, , settings]) => (settings?.allow === 'None' ? [] : [`${name} ${settings?.allow}`]));
 const condition = ({ groups: [group] }: Plan): [string, string, string] => {
   if (group === undefined) throw new Error('the plan has no group');
-  const { status, reason, message } = judgeSettings(group.settings);
+  const { status, reason, message } = evaluateSettings(group.settings);
   return [status, reason, message];
 };
 

@@ -20,7 +20,7 @@ import {
 } from '../testing/objects.ts';
 import { settingsOfVersions } from '../policy/policy.ts';
 import { hashOfSettings } from './facts/settings.ts';
-import { judgeSettings } from '../report/group-settings.ts';
+import { evaluateSettings } from '../report/group-settings.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const KEY = 'settings.kernel.lockdown';
@@ -73,7 +73,7 @@ const reasons = ({ conditions }: Plan): string[] =>
   conditions.map(({ node, progressing }) => `${node.metadata.name} ${progressing.reason}`);
 const condition = ({ groups: [group] }: Plan): string => {
   if (group === undefined) throw new Error('the plan has no group');
-  const { reason, message } = judgeSettings(group.settings);
+  const { reason, message } = evaluateSettings(group.settings);
   return `${reason}: ${message}`;
 };
 

@@ -12,7 +12,7 @@ import { lostZones } from '../cluster/connectivity.ts';
 import { describeStuck } from '../plan/capacity.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import { clockRight, unconfirmed } from '../plan/gates/fleet.ts';
-import { describeSettings, judgeSettings, SETTINGS_REASONS } from './group-settings.ts';
+import { describeSettings, evaluateSettings, SETTINGS_REASONS } from './group-settings.ts';
 import { describeLost } from '../upkeep/lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { WholePlan } from './report.ts';
@@ -62,9 +62,9 @@ export const GROUP_CONDITIONS = {
   Ready: groupReady,
   WindowOpen: windowOpen,
   Progressing: groupProgressing,
-  SettingsApplied: ({ settings }) => judgeSettings(settings),
+  SettingsApplied: ({ settings }) => evaluateSettings(settings),
   Degraded: ({ metadata, settings, ...rollout }) =>
-    judgeNodes(rollout, undefined, [...describeMetadata(metadata), ...describeSettings(settings)]),
+    evaluateNodes(rollout, undefined, [...describeMetadata(metadata), ...describeSettings(settings)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering,
 } satisfies Record<string, (rollout: GroupRollout) => Judged>;
@@ -108,7 +108,7 @@ function groupProgressing(rollout: GroupRollout): Judged {
 
 /** Nodes that run the wanted version may still be to get settings of their group. */
 function withSettings(judged: Judged, { isMoving }: Rollout, groups: readonly GroupRollout[]): Judged {
-  const left = groups.map(({ settings }) => judgeSettings(settings)).find(({ status }) => status === 'False');
+  const left = groups.map(({ settings }) => evaluateSettings(settings)).find(({ status }) => status === 'False');
   if (judged.reason !== 'UpToDate' || left === undefined) return judged;
   return { status: isMoving ? 'True' : 'False', reason: left.reason, message: `${judged.message}; ${left.message}` };
 }
@@ -241,10 +241,10 @@ function degraded(plan: WholePlan): Judged {
     ...describeGroups(groups),
     ...describeUnapplied(groups),
   ];
-  return judgeNodes(plan, progress, others);
+  return evaluateNodes(plan, progress, others);
 }
 
-function judgeNodes(
+function evaluateNodes(
   { policy: { problem }, counts, forecast, stuckNodes, lost }: Rollout,
   progress: Progress | undefined,
   more: readonly string[],
@@ -332,7 +332,7 @@ const UNCOUNTED = {
 
 function describeUnapplied(groups: WholePlan['groups']): string[] {
   const judged = groups.map(({ group, metadata, settings }) => {
-    const reasons: string[] = [judgeSettings(settings).reason, metadataApplied({ group, metadata }).reason];
+    const reasons: string[] = [evaluateSettings(settings).reason, metadataApplied({ group, metadata }).reason];
     return { name: group.name, reasons };
   });
   return Object.entries(UNCOUNTED).flatMap(([reason, text]) => {

@@ -96,7 +96,7 @@ function leftOf(all: readonly SettingsFacts[]): GroupSettings['left'] {
     .slice(0, MAX_LEFT);
 }
 
-interface Judgement {
+interface Evaluation {
   readonly status: 'True' | 'False';
   readonly reason: (typeof SETTINGS_REASONS)[number];
   readonly message: string;
@@ -115,8 +115,8 @@ export const SETTINGS_REASONS = [
 ] as const;
 
 /** What needs a user comes first. */
-export function judgeSettings({ nodes, members, left, waitsFor }: GroupSettings): Judgement {
-  const isFalse = (reason: Judgement['reason'], message: string): Judgement => ({ status: 'False', reason, message });
+export function evaluateSettings({ nodes, members, left, waitsFor }: GroupSettings): Evaluation {
+  const isFalse = (reason: Evaluation['reason'], message: string): Evaluation => ({ status: 'False', reason, message });
   const { inForce, failed, conflicts, cannotUnset, rebooted, Refused, NeedsReboot } = nodes;
   const refused = left.find((one) => one.class === 'Refused');
   const others = members - inForce.length;
@@ -168,6 +168,6 @@ function whyOthersWait(skipped: readonly string[], waitsFor: string | undefined)
 
 /** What needs a user. */
 export function describeSettings(settings: GroupSettings): string[] {
-  const { reason, message } = judgeSettings(settings);
+  const { reason, message } = evaluateSettings(settings);
   return reason === 'SettingsFailed' || reason === 'SettingsRefused' ? [message] : [];
 }

@@ -12,7 +12,7 @@
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { ProgressingCondition } from '../plan/condition.ts';
-import { judgeSettings } from './group-settings.ts';
+import { evaluateSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';
 import { countsByReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
@@ -69,7 +69,7 @@ export function reconciliationOf(
 /** Why the spec of a group cannot take effect without a user. */
 export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | undefined {
   if (ready.reason === 'InvalidConfiguration') return ready;
-  const settings = judgeSettings(rollout.settings);
+  const settings = evaluateSettings(rollout.settings);
   if (['SettingsFailed', 'SettingsRefused', 'SettingsConflict'].includes(settings.reason)) return settings;
   const metadata = metadataApplied(rollout);
   return metadata.reason === 'Conflict' || metadata.reason === 'WriteRejected' ? metadata : undefined;

@@ -20,7 +20,7 @@ export function waitEvent(
   { isStalled, now }: { readonly isStalled: boolean; readonly now: number },
 ): EventSource | undefined {
   const ended = toldBefore(shadow);
-  const begins = isTold(reason, isStalled);
+  const begins = isReported(reason, isStalled);
   if (ended === (begins ? reason : '') || (ended === reason && !begins)) return undefined;
   return {
     reason: begins ? WAITING : ENDED,
@@ -35,7 +35,7 @@ export function waitEvent(
 function toldBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
   const before = progressing?.reason;
   const wasStalled = health.some(({ type, status }) => type === 'Stalled' && status === 'True');
-  return isReason(before) && isTold(before, wasStalled) ? before : '';
+  return isReason(before) && isReported(before, wasStalled) ? before : '';
 }
 
 /** Of settings that stay on the host although they are no longer requested. The agent says which, so one Event an hour. */
@@ -51,7 +51,7 @@ export function keptEvent(
 }
 
 /** An agent has a fair time to connect after an installation. */
-function isTold(reason: Reason, isStalled: boolean): boolean {
+function isReported(reason: Reason, isStalled: boolean): boolean {
   const { fleetWide = false, passes } = traitsOf(reason);
   if (reason === 'AgentNotConnected') return isStalled;
   return !NOT_TOLD.has(reason) && !fleetWide && passes !== 'capacity';
