@@ -232,7 +232,7 @@ function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | '
   const { shadow, state, blockedBy, drain } = input;
   if (state !== 'Staged' || blockedBy !== undefined) return {};
   const { blocked, jobs } = beforeDrain(input);
-  const isDue = blocked === undefined && (jobs.isBegun || mayBeDrained(drain(), shadow));
+  const isDue = blocked === undefined && (jobs.isStarted || mayBeDrained(drain(), shadow));
   return isDue ? { problem: jobs.waitsFor, jobs } : {};
 }
 

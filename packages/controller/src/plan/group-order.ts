@@ -32,16 +32,16 @@ interface GroupOrderInput {
 }
 
 /** A group that others wait for. */
-export interface AwaitedGroup {
+export interface EarlierGroup {
   readonly name: string;
   readonly version: string;
-  /** Names of the nodes that are behind; none: the group has no nodes. */
+  /** Names of the nodes that are outdated; none: the group has no nodes. */
   readonly nodes: readonly string[];
 }
 
-interface Standing {
-  readonly isBehind: boolean;
-  readonly behind: readonly string[];
+interface GroupProgress {
+  readonly isOutdated: boolean;
+  readonly outdated: readonly string[];
   /** Epoch milliseconds. */
   readonly since: number;
 }
@@ -50,8 +50,8 @@ export class GroupOrder {
   readonly #input: GroupOrderInput;
   readonly #groups: ReadonlyMap<string, NodeGroup>;
   readonly #members: ReadonlyMap<string | undefined, readonly ManagedNode[]>;
-  readonly #standings = new Map<string, Standing>();
-  readonly #awaitedBy = new Map<string, AwaitedGroup>();
+  readonly #progressByKey = new Map<string, GroupProgress>();
+  readonly #waitsFor = new Map<string, EarlierGroup>();
 
   constructor(input: GroupOrderInput) {
     this.#input = input;
@@ -61,32 +61,32 @@ export class GroupOrder {
 
   /**
    * Why the node must not start its update to `version`, or undefined. The messages name no nodes, so that a step of one node
-   * does not rewrite the conditions of all that wait; {@link awaitedBy} has them.
+   * does not rewrite the conditions of all that wait; {@link waitsFor} has them.
    */
   check({ group }: Pick<ManagedNode, 'group'>, version: string): Blocked | undefined {
     if (group === undefined || group.after.length === 0) return undefined;
     const earlier = group.after.filter((name) => this.#updatesTo(name, version));
-    const behind = earlier.find((name) => this.#standing(name, version).isBehind);
+    const outdated = earlier.find((name) => this.#progress(name, version).isOutdated);
     const own = `spec.after of ${NODE_GROUP_KIND} "${group.name}"`;
-    if (behind !== undefined) {
-      const nodes = this.#standing(behind, version).behind;
-      this.#awaitedBy.set(group.name, { name: behind, version, nodes });
-      const which = `${NODE_GROUP_KIND} "${behind}"`;
+    if (outdated !== undefined) {
+      const nodes = this.#progress(outdated, version).outdated;
+      this.#waitsFor.set(group.name, { name: outdated, version, nodes });
+      const which = `${NODE_GROUP_KIND} "${outdated}"`;
       const message =
         nodes.length === 0
           ? `${which} has no nodes, and is to go first (${own})`
           : `Nodes of ${which} must run ${version} or a later version first, and be Ready (${own}). The condition Progressing of "${group.name}" names them`;
       return { reason: 'WaitingForNodeGroup', message };
     }
-    const retryAt = Math.max(0, ...earlier.map((name) => this.#standing(name, version).since)) + group.soakMs;
+    const retryAt = Math.max(0, ...earlier.map((name) => this.#progress(name, version).since)) + group.soakMs;
     if (earlier.length === 0 || retryAt <= this.#input.now) return undefined;
     const message = `The groups that go first (${own}) have updated; spec.soak of the group ends at ${rfc3339(retryAt)}`;
     return { reason: 'Soaking', message, retryAt };
   }
 
   /** The group for which nodes of the group `name` wait, after {@link check}. */
-  awaitedBy(name: string): AwaitedGroup | undefined {
-    return this.#awaitedBy.get(name);
+  waitsFor(name: string): EarlierGroup | undefined {
+    return this.#waitsFor.get(name);
   }
 
   #updatesTo(name: string, version: string): boolean {
@@ -94,20 +94,20 @@ export class GroupOrder {
     return group !== undefined && isWanted(version, group.policy.versions);
   }
 
-  #standing(name: string, version: string): Standing {
+  #progress(name: string, version: string): GroupProgress {
     const key = `${name} ${version}`;
-    const standing = this.#standings.get(key) ?? this.#standingOf(this.#members.get(name) ?? [], version);
-    this.#standings.set(key, standing);
-    return standing;
+    const progress = this.#progressByKey.get(key) ?? this.#progressOf(this.#members.get(name) ?? [], version);
+    this.#progressByKey.set(key, progress);
+    return progress;
   }
 
-  #standingOf(members: readonly ManagedNode[], version: string): Standing {
+  #progressOf(members: readonly ManagedNode[], version: string): GroupProgress {
     const counted = members.filter(({ node }) => node !== undefined && skippedBy(node) === undefined);
-    const behind = counted.filter((member) => !this.#isDone(member, version)).map(({ name }) => name);
-    const isBehind = members.length === 0 || behind.length > 0;
+    const outdated = counted.filter((member) => !this.#isDone(member, version)).map(({ name }) => name);
+    const isOutdated = members.length === 0 || outdated.length > 0;
     return {
-      isBehind,
-      behind,
+      isOutdated,
+      outdated,
       since: Math.max(this.#input.offeredSince(version) ?? 0, this.#doneSince(counted, version)),
     };
   }

@@ -147,7 +147,7 @@ describe('a group after another', () => {
         '(spec.after of BottlerocketNodeGroup "gpu"). The condition Progressing of "gpu" names them',
     });
     const [rollout] = made.groups.filter(({ group }) => group.name === 'gpu');
-    expect(rollout?.awaits).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
+    expect(rollout?.waitsFor).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
   });
 
   it('names that group also while canaries go first', () => {
@@ -156,7 +156,7 @@ describe('a group after another', () => {
     const made = planOf([first, last], { groups: after(), config: { ...MANY, rollout: { canary } } });
     expect(waitsFor(made, 'z')?.reason).toBe('WaitingForCanary');
     const [rollout] = made.groups.filter(({ group }) => group.name === 'gpu');
-    expect(rollout?.awaits).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
+    expect(rollout?.waitsFor).toEqual({ name: 'web', version: NEW, nodes: ['a'] });
   });
 
   it('does not start while that group has not gone back to a pinned version', () => {

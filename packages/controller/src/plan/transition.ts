@@ -312,7 +312,7 @@ function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
   const { blocked, jobs } = beforeDrain(input);
   if (blocked !== undefined)
     return blocked.isUnknown === true ? 'stays' : { ...idle(input, 'Deferred'), because: blocked };
-  const runs = jobs.isBegun && !jobs.isDone;
+  const runs = jobs.isStarted && !jobs.isDone;
   if (!runs && !mayBeDrained(drain(), input.shadow)) return defer(input) ?? 'stays';
   return jobs.isDone ? undefined : 'stays';
 }
@@ -380,5 +380,5 @@ export function needsPods(input: TransitionInput): boolean {
   if (monitoringOf(input).lookUp === true) return true;
   if (state !== 'Staged' || blockedBy !== undefined || mayBeDrained(drain(), shadow)) return false;
   const { blocked, jobs } = beforeDrain(input);
-  return blocked === undefined && (jobs.isDone || !jobs.isBegun);
+  return blocked === undefined && (jobs.isDone || !jobs.isStarted);
 }

@@ -52,10 +52,20 @@ export const CONFIG_REASONS = [
   ...SETTINGS_REASONS,
 ] as const;
 
-type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
+type ReportedCondition = Pick<Condition, 'status' | 'message'> & {
+  readonly reason: (typeof CONFIG_REASONS)[number] | Reason;
+};
 
-const isTrue = (reason: Judged['reason'], message: string): Judged => ({ status: 'True', reason, message });
-const isFalse = (reason: Judged['reason'], message: string): Judged => ({ status: 'False', reason, message });
+const isTrue = (reason: ReportedCondition['reason'], message: string): ReportedCondition => ({
+  status: 'True',
+  reason,
+  message,
+});
+const isFalse = (reason: ReportedCondition['reason'], message: string): ReportedCondition => ({
+  status: 'False',
+  reason,
+  message,
+});
 
 /** Those of a group. */
 export const GROUP_CONDITIONS = {
@@ -67,9 +77,9 @@ export const GROUP_CONDITIONS = {
     evaluateNodes(rollout, undefined, [...describeMetadata(metadata), ...describeSettings(settings)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering,
-} satisfies Record<string, (rollout: GroupRollout) => Judged>;
+} satisfies Record<string, (rollout: GroupRollout) => ReportedCondition>;
 
-function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): Judged {
+function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): ReportedCondition {
   const { problem } = group;
   if (problem === undefined && policy.problem !== undefined) {
     return isFalse('InvalidConfiguration', `BrupopConfig "cluster" cannot be followed: ${policy.problem}`);
@@ -82,7 +92,7 @@ function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): Jud
   return isFalse('InvalidConfiguration', message);
 }
 
-function pendingRendering({ group }: GroupRollout): Judged {
+function pendingRendering({ group }: GroupRollout): ReportedCondition {
   const list = describeChanges(group.pendingChanges);
   if (list === undefined) return isFalse('NoOtherRendering', 'The next change of the spec changes nothing else');
   return isTrue(
@@ -91,15 +101,16 @@ function pendingRendering({ group }: GroupRollout): Judged {
   );
 }
 
-function withAwaited(judged: Judged, { awaits }: GroupRollout): Judged {
-  if (awaits === undefined) return judged;
+function withEarlierGroup(condition: ReportedCondition, { waitsFor }: GroupRollout): ReportedCondition {
+  if (waitsFor === undefined) return condition;
   const nodes =
-    awaits.nodes.length === 0 ? '' : `, whose nodes ${namesOf(awaits.nodes)} do not run ${awaits.version} yet`;
-  return { ...judged, message: `${judged.message}; waits for ${NODE_GROUP_KIND} "${awaits.name}"${nodes}` };
+    waitsFor.nodes.length === 0 ? '' : `, whose nodes ${namesOf(waitsFor.nodes)} do not run ${waitsFor.version} yet`;
+  return { ...condition, message: `${condition.message}; waits for ${NODE_GROUP_KIND} "${waitsFor.name}"${nodes}` };
 }
 
-function groupProgressing(rollout: GroupRollout): Judged {
-  if (rollout.counts.managed > 0) return withAwaited(withSettings(progressing(rollout), rollout, [rollout]), rollout);
+function groupProgressing(rollout: GroupRollout): ReportedCondition {
+  if (rollout.counts.managed > 0)
+    return withEarlierGroup(withSettings(progressing(rollout), rollout, [rollout]), rollout);
   const message =
     'No managed node is in the group: spec.nodeSelector selects none, or other groups with a higher precedence, or with the same ' +
     'precedence and a name that sorts first, select all of them';
@@ -107,10 +118,14 @@ function groupProgressing(rollout: GroupRollout): Judged {
 }
 
 /** Nodes that run the wanted version may still be to get settings of their group. */
-function withSettings(judged: Judged, { isMoving }: Rollout, groups: readonly GroupRollout[]): Judged {
+function withSettings(
+  condition: ReportedCondition,
+  { isMoving }: Rollout,
+  groups: readonly GroupRollout[],
+): ReportedCondition {
   const left = groups.map(({ settings }) => evaluateSettings(settings)).find(({ status }) => status === 'False');
-  if (judged.reason !== 'UpToDate' || left === undefined) return judged;
-  return { status: isMoving ? 'True' : 'False', reason: left.reason, message: `${judged.message}; ${left.message}` };
+  if (condition.reason !== 'UpToDate' || left === undefined) return condition;
+  return { status: isMoving ? 'True' : 'False', reason: left.reason, message: `${condition.message}; ${left.message}` };
 }
 
 export const CONDITIONS = {
@@ -122,24 +137,24 @@ export const CONDITIONS = {
   Progressing: (plan) => withSettings(progressing(plan), plan, plan.groups),
   Degraded: degraded,
   PendingChanges: pendingChanges,
-} satisfies Record<string, (plan: WholePlan) => Judged>;
+} satisfies Record<string, (plan: WholePlan) => ReportedCondition>;
 
 function missing(unconfirmed: readonly string[]): string {
   return unconfirmed.length === 0 ? '' : `; not confirmed yet by ${namesOf(unconfirmed)}`;
 }
 
-function ready({ policy: { problem }, unconfirmed }: WholePlan): Judged {
+function ready({ policy: { problem }, unconfirmed }: WholePlan): ReportedCondition {
   if (problem === undefined) return isTrue('InUse', `The configuration is in use${missing(unconfirmed)}`);
   const message = `No update starts, and updating nodes follow the previous configuration: ${problem}`;
   return isFalse('InvalidConfiguration', message);
 }
 
-function paused({ policy: { paused, pauseReason } }: WholePlan): Judged {
+function paused({ policy: { paused, pauseReason } }: WholePlan): ReportedCondition {
   if (!paused) return isFalse('NotPaused', 'Updates may start');
   return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 
-function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: WholePlan): Judged {
+function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: WholePlan): ReportedCondition {
   if (stale.length > 0) return isTrue('WatchStale', `No update starts. ${unconfirmed(stale)}`);
   const skewed = clockRight({ clockSkewMs });
   if (skewed !== undefined) return isTrue('ClockSkew', skewed.message);
@@ -154,7 +169,7 @@ function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versi
 
 const MAX_NAMED_LEASES = 5;
 
-function connected({ connectivity }: WholePlan): Judged {
+function connected({ connectivity }: WholePlan): ReportedCondition {
   const { lost, expired, counted } = connectivity;
   const zones = lostZones(connectivity);
   if (!lost && zones.length === 0) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
@@ -190,7 +205,7 @@ const WINDOW_MESSAGES = {
   Blackout: 'No update or drain starts during this blackout',
 } as const;
 
-function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecast'>): Judged {
+function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecast'>): ReportedCondition {
   const { open, reason, until, blackout } = window;
   const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
   const closes = open && until !== undefined ? `, until ${rfc3339(until)}` : '';
@@ -201,7 +216,7 @@ function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecas
 
 const NOT_REPORTED = ['Waiting', 'the others have not reported yet'] as const;
 
-function progressing({ counts, forecast, policy }: Rollout): Judged {
+function progressing({ counts, forecast, policy }: Rollout): ReportedCondition {
   const { managed, upToDate, updating } = counts;
   const { completionTime } = forecast;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
@@ -232,7 +247,7 @@ function describeWaiting(
   return reason === undefined ? undefined : [reason, `${failed} failed: ${reason}`];
 }
 
-function degraded(plan: WholePlan): Judged {
+function degraded(plan: WholePlan): ReportedCondition {
   const { uncreated, orphanedNodes, progress, groups } = plan;
   const others = [
     ...describeUnhealthy(plan),
@@ -248,7 +263,7 @@ function evaluateNodes(
   { policy: { problem }, counts, forecast, stuckNodes, lost }: Rollout,
   progress: Progress | undefined,
   more: readonly string[],
-): Judged {
+): ReportedCondition {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const { failed } = counts;
   const needed = countsByReason(forecast.needAttention);
@@ -270,7 +285,7 @@ function evaluateNodes(
 const MAX_CHANGES = 10;
 
 /** A record keeps the defaults as they were when the spec was last changed (ADR 19). */
-function pendingChanges({ policy }: WholePlan): Judged {
+function pendingChanges({ policy }: WholePlan): ReportedCondition {
   const list = describeChanges(policy.pendingChanges);
   if (list === undefined) return isFalse('NoOtherDefaults', 'The next change of the spec changes nothing else');
   return isTrue(
@@ -331,12 +346,12 @@ const UNCOUNTED = {
 };
 
 function describeUnapplied(groups: WholePlan['groups']): string[] {
-  const judged = groups.map(({ group, metadata, settings }) => {
+  const evaluated = groups.map(({ group, metadata, settings }) => {
     const reasons: string[] = [evaluateSettings(settings).reason, metadataApplied({ group, metadata }).reason];
     return { name: group.name, reasons };
   });
   return Object.entries(UNCOUNTED).flatMap(([reason, text]) => {
-    const names = judged.filter(({ reasons }) => reasons.includes(reason)).map(({ name }) => name);
+    const names = evaluated.filter(({ reasons }) => reasons.includes(reason)).map(({ name }) => name);
     return names.length === 0 ? [] : [`${text} (${reason}): ${namesOf(names)}; see kubectl get brng`];
   });
 }

@@ -5,7 +5,7 @@ import type { Decision, NodePhase } from '../plan/assess.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { FleetForecast, Forecast } from './forecast.ts';
 import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
-import type { AwaitedGroup } from '../plan/group-order.ts';
+import type { EarlierGroup } from '../plan/group-order.ts';
 import { type GroupMetadata, NO_METADATA, type NodeMetadataPlan } from '../upkeep/node-metadata.ts';
 import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
@@ -32,7 +32,7 @@ export interface Rollout {
 export interface GroupRollout extends Rollout {
   readonly group: NodeGroup;
   /** The group for which its nodes wait. */
-  readonly awaits: AwaitedGroup | undefined;
+  readonly waitsFor: EarlierGroup | undefined;
   readonly metadata: GroupMetadata;
   readonly settings: GroupSettings;
 }
@@ -122,7 +122,7 @@ export function groupRollouts(
     if (own === undefined) return [];
     return {
       group,
-      awaits: groupOrder.awaitedBy(group.name),
+      waitsFor: groupOrder.waitsFor(group.name),
       settings: groupSettingsOf(members, fleetState, grants),
       policy,
       counts: countsOf(members),

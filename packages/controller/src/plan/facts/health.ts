@@ -133,7 +133,7 @@ export function monitoringOf(input: MonitoringInput): Monitoring {
 function checksOf(input: MonitoringInput): Monitoring {
   const jobs = progressOf(jobsAfter(input), input);
   if (jobs.failed !== undefined) return { problem: jobs.failed.message, jobs };
-  if (jobs.isBegun && !jobs.isDone) return { problem: jobs.waitsFor, jobs };
+  if (jobs.isStarted && !jobs.isDone) return { problem: jobs.waitsFor, jobs };
   const end = endOf(input);
   if (end.healthyAt === undefined) return end;
   const away = workloadsOf(input) ?? membersAway(input);

@@ -36,7 +36,7 @@ type State = 'Due' | 'Started' | JobResult;
 export interface JobProgress {
   /** None is left to run: all have passed, or one has failed. */
   readonly isDone: boolean;
-  readonly isBegun: boolean;
+  readonly isStarted: boolean;
   /** Why the first one that failed did. */
   readonly failed: { readonly run: JobRun; readonly message: string } | undefined;
   /** What is waited for. */
@@ -145,17 +145,17 @@ export function progressOf(groups: readonly Group[], input: JobInput): JobProgre
   const failing = group.find((run) => isFailure(run, state(run)));
   const current = failing === undefined ? group.filter((run) => !isPassed(run, state(run))) : [];
   const { namespace, jobs } = input.checks.view;
-  const isStarted = current.filter((run) => state(run) === 'Started');
+  const started = current.filter((run) => state(run) === 'Started');
   const found = runs.filter((run) => isResult(state(run))).map((run): [string, string] => [run.key, state(run) ?? '']);
-  const running = isStarted.filter((run) => jobs.get(run.jobName)?.state !== 'Creating');
+  const running = started.filter((run) => jobs.get(run.jobName)?.state !== 'Creating');
   const readAt = (run: JobRun): number => (jobs.get(run.jobName)?.seenAt ?? -Infinity) + READ_EVERY_MS;
   return {
     isDone: current.length === 0,
-    isBegun: runs.some((run) => (state(run) ?? 'Due') !== 'Due'),
+    isStarted: runs.some((run) => (state(run) ?? 'Due') !== 'Due'),
     failed: failing && { run: failing, message: describe(failing, state(failing), input) },
     waitsFor: current[0] && waiting(current[0], input),
-    start: namespace === '' ? [] : current.filter((run) => !isStarted.includes(run)),
-    create: isStarted.filter((run) => !running.includes(run)),
+    start: namespace === '' ? [] : current.filter((run) => !started.includes(run)),
+    create: started.filter((run) => !running.includes(run)),
     read: running.filter((run) => input.now.reached(readAt(run))),
     records: new Map([...recordsOf(input.shadow), ...found]),
     times: running.map(readAt),
