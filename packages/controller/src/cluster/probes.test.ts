@@ -57,7 +57,9 @@ test.each<[string, unknown, Answer]>([
 ])('%s', (_, body, expected) => expect(evaluateAlerts(body)).toEqual(expected));
 
 test('an error is no list of alerts', () => {
-  expect(() => evaluateAlerts({ code: 400, message: 'bad matcher' })).toThrow('alerts: expected a list, found an object');
+  expect(() => evaluateAlerts({ code: 400, message: 'bad matcher' })).toThrow(
+    'alerts: expected a list, found an object',
+  );
 });
 
 describe('what a real Prometheus and a real Alertmanager answered', () => {

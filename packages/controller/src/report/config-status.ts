@@ -30,15 +30,15 @@ import { configNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
 /** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
-export type CertificateStatus = Told | 'unknown' | undefined;
+export type CertificateStatus = ReportedCondition | 'unknown' | undefined;
 /** Undefined without recovery. Unknown until the leader has looked. */
-export type RecoveryReport = Told | 'unknown' | undefined;
+export type RecoveryReport = ReportedCondition | 'unknown' | undefined;
 
 const CERTIFICATE_CONDITION = 'CertificateReady';
 
 /** What is known about the dependents. Times of `dependents` are added when the status is written. */
 export interface DependentsReport {
-  readonly condition: Told;
+  readonly condition: ReportedCondition;
   readonly dependents: readonly DependentStatus[];
   /** Of a loss of the cluster that has not ended, epoch milliseconds. */
   readonly clusterLostAt: number | undefined;
@@ -68,18 +68,18 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   const { policy, forecast, counts, clockSkewMs } = plan;
   const confirmed = confirmedOf(input);
   const isConfirmed = confirmed.confirmedGeneration === generation;
-  const judged = {
-    ...told(awaiting(plan, isConfirmed)),
+  const conditions = {
+    ...evaluatedConditions(awaiting(plan, isConfirmed)),
     ...besides(CERTIFICATE_CONDITION, certificate, before),
     ...besides(DEPENDENTS_CONDITION, typeof dependents === 'object' ? dependents.condition : dependents, before),
     ...besides(RECOVERY_CONDITION, recovery, before),
   };
-  const needsUser = configNeedsUser(Object.values(judged)) ?? freezeOf(plan);
+  const needsUser = configNeedsUser(Object.values(conditions)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
     observedGeneration: generation,
     ...confirmed,
-    conditions: conditionsOf({ ...judged, ...state }, before, { generation, now }),
+    conditions: conditionsOf({ ...conditions, ...state }, before, { generation, now }),
     nodes: counts,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
@@ -102,7 +102,7 @@ function freezeOf({
   failed: nodes,
   forecast: { versions, reasons },
   policy,
-}: WholePlan): Told | undefined {
+}: WholePlan): ReportedCondition | undefined {
   const isOffered = (frozen: string): boolean =>
     versions.some(({ version, offered }) => offered > 0 && sameVersion(version, frozen));
   const wanted = all.find(({ version }) => isWanted(version, policy.versions) && isOffered(version));
@@ -172,26 +172,32 @@ function digestOf(texts: readonly string[]): string {
 
 /** They keep their time of transition while their status stays. */
 export function conditionsOf(
-  judged: Readonly<Record<string, Told>>,
+  conditions: Readonly<Record<string, ReportedCondition>>,
   before: Reported,
   { generation, now }: { readonly generation: number; readonly now: number },
 ): Condition[] {
-  return Object.entries(judged).map(([type, { status, reason, message }]) => {
+  return Object.entries(conditions).map(([type, { status, reason, message }]) => {
     const lastTransitionTime = transitionTime(lastOf(before, type), status, now);
     return { type, status, reason, message: printable(message), lastTransitionTime, observedGeneration: generation };
   });
 }
 
 type Reported = { readonly conditions?: readonly Condition[] } | undefined;
-type Told = Pick<Condition, 'status' | 'reason' | 'message'>;
+type ReportedCondition = Pick<Condition, 'status' | 'reason' | 'message'>;
 
 /** What the condition of each type says. */
-function told(plan: WholePlan): Readonly<Record<string, Told>> {
-  return Object.fromEntries(Object.entries(CONDITIONS).map(([type, judge]): [string, Told] => [type, judge(plan)]));
+function evaluatedConditions(plan: WholePlan): Readonly<Record<string, ReportedCondition>> {
+  return Object.fromEntries(
+    Object.entries(CONDITIONS).map(([type, evaluate]): [string, ReportedCondition] => [type, evaluate(plan)]),
+  );
 }
 
 /** A condition that is not about the plan, as it was before while it is unknown; none if there is nothing to say. */
-function besides(type: string, now: Told | 'unknown' | undefined, before: Reported): Readonly<Record<string, Told>> {
+function besides(
+  type: string,
+  now: ReportedCondition | 'unknown' | undefined,
+  before: Reported,
+): Readonly<Record<string, ReportedCondition>> {
   const known = now === 'unknown' ? lastOf(before, type) : now;
   if (known === undefined) return {};
   const { status, reason, message } = known;

@@ -23,13 +23,13 @@ export function groupStatusOf(
   const confirmed = isWritten && isGroupInEffect(rollout) ? generation : before?.confirmedGeneration;
   const isConfirmed = confirmed === generation;
   const shown = awaiting(withMetadata(rollout), isConfirmed);
-  const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge]) => [type, judge(shown)] as const);
+  const evaluated = Object.entries(GROUP_CONDITIONS).map(([type, evaluate]) => [type, evaluate(shown)] as const);
   const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown));
   const state = reconciliationOf(withMetadata(rollout), { generation, isConfirmed, isWritten }, needsUser);
   return {
     observedGeneration: generation,
     ...(confirmed !== undefined && { confirmedGeneration: confirmed }),
-    conditions: conditionsOf({ ...Object.fromEntries(judged), ...state }, before, { generation, now }),
+    conditions: conditionsOf({ ...Object.fromEntries(evaluated), ...state }, before, { generation, now }),
     ...(rendered !== undefined && { rendered }),
     nodes: rollout.counts,
     ...(rollout.settings.left.length > 0 && { settings: rollout.settings.left }),

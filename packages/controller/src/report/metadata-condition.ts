@@ -9,9 +9,9 @@ import type { GroupRollout } from './rollout.ts';
 /** `docs/runbook.md` explains each. */
 export const METADATA_REASONS = ['Applied', 'Applying', 'Conflict', 'WriteRejected', 'NoMetadata'] as const;
 
-type Judged = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof METADATA_REASONS)[number] };
+type ReportedCondition = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof METADATA_REASONS)[number] };
 
-export function metadataApplied({ group, metadata }: Pick<GroupRollout, 'group' | 'metadata'>): Judged {
+export function metadataApplied({ group, metadata }: Pick<GroupRollout, 'group' | 'metadata'>): ReportedCondition {
   const { pending, conflicts, rejected, waitsFor, changedBack = [] } = metadata;
   if (rejected !== undefined) {
     const message = `The write of Node "${rejected.node}" is rejected: ${shorten(rejected.message, MAX_MESSAGE)}`;

@@ -17,8 +17,8 @@ import { metadataApplied } from './metadata-condition.ts';
 import { countsByReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
-type Judged = Pick<Condition, 'status' | 'reason' | 'message'>;
-type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', Judged>>;
+type ReportedCondition = Pick<Condition, 'status' | 'reason' | 'message'>;
+type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', ReportedCondition>>;
 
 /** Of a node: whether its update and its settings are as they should be for now. */
 export type Health = 'Ready' | 'Reconciling' | 'Stalled';
@@ -53,7 +53,7 @@ interface Input {
 export function reconciliationOf(
   { unconfirmed, isMoving, stuck }: Rollout,
   { generation, isConfirmed, isWritten }: Input,
-  needsUser: Judged | undefined,
+  needsUser: ReportedCondition | undefined,
 ): Reconciliation {
   if (needsUser !== undefined) return { Stalled: { ...needsUser, status: 'True' } };
   if (isConfirmed) return {};
@@ -67,7 +67,7 @@ export function reconciliationOf(
 }
 
 /** Why the spec of a group cannot take effect without a user. */
-export function groupNeedsUser(rollout: GroupRollout, ready: Judged): Judged | undefined {
+export function groupNeedsUser(rollout: GroupRollout, ready: ReportedCondition): ReportedCondition | undefined {
   if (ready.reason === 'InvalidConfiguration') return ready;
   const settings = evaluateSettings(rollout.settings);
   if (['SettingsFailed', 'SettingsRefused', 'SettingsConflict'].includes(settings.reason)) return settings;
@@ -87,6 +87,6 @@ const NEED_USER = [
   'NamespaceNotAllowed',
 ];
 
-export function configNeedsUser(conditions: readonly Judged[]): Judged | undefined {
+export function configNeedsUser(conditions: readonly ReportedCondition[]): ReportedCondition | undefined {
   return conditions.find(({ reason }) => NEED_USER.includes(reason));
 }
