@@ -62,7 +62,7 @@ const OTHERS_CHECK_MS = 30_000;
 const RETRY = { baseMs: 1_000, capMs: CHECK_MS };
 /** An installation takes three. */
 const MAX_STEPS = 10;
-/** In a row; until then users are not told. */
+/** In a row; until then nothing is reported. */
 const TOLD_FAILURES = 3;
 const WRITE_KINDS = { authorities: 'ca_secret', bundle: 'ca_config_map', serving: 'tls_secret' } as const;
 
@@ -110,7 +110,7 @@ export class CertificateIssuer {
       const found = inspect(objects, namespace);
       const { step, problem } = mode === 'self' ? decide(found, clock.now()) : decideCopy(found, clock.now());
       this.#show(found);
-      if (step === undefined || skew !== undefined) return this.#tell(skew ?? this.#judge(found, problem));
+      if (step === undefined || skew !== undefined) return this.#setReport(skew ?? this.#evaluate(found, problem));
       objects = await this.#perform(step, objects, found, signal);
     }
     throw new Error(`not settled after ${MAX_STEPS} writes: another actor changes the same objects`);
@@ -134,14 +134,14 @@ export class CertificateIssuer {
     }
   }
 
-  /** One failure, such as a conflict, is nothing to tell users. */
+  /** One failure, such as a conflict, is not reported. */
   #failed(error: unknown, retryInMs: number): number {
     const { log } = this.#options;
     this.#failures += 1;
     const level = this.#failures < TOLD_FAILURES ? 'info' : 'warn';
     log[level]('cannot check the certificate, retrying', { error: messageOf(error), retryInMs });
     if (this.#failures >= TOLD_FAILURES)
-      this.#tell({ status: 'False', reason: 'RequestFailed', message: messageOf(error) });
+      this.#setReport({ status: 'False', reason: 'RequestFailed', message: messageOf(error) });
     return retryInMs;
   }
 
@@ -156,7 +156,7 @@ export class CertificateIssuer {
     return { status: 'False', reason: 'ClockSkew', message };
   }
 
-  #judge({ serving: { certificate } }: Found, problem: Problem | undefined): CertificateReport {
+  #evaluate({ serving: { certificate } }: Found, problem: Problem | undefined): CertificateReport {
     const { store, mode } = this.#options;
     const { kind, name } = store.describe(problem?.object ?? 'serving');
     if (problem !== undefined)
@@ -168,7 +168,7 @@ export class CertificateIssuer {
     return { status: 'True', reason: 'Valid', message };
   }
 
-  #tell(report: CertificateReport): void {
+  #setReport(report: CertificateReport): void {
     const { metrics, log, mode, onReport } = this.#options;
     metrics.certificateReady.set({ mode }, report.status === 'True' ? 1 : 0);
     if (isDeepStrictEqual(report, this.#report)) return;

@@ -1,5 +1,5 @@
 /**
- * The Nodes whose labels, annotations or taints are not as the groups say, and what is told of them in the conditions of each
+ * The Nodes whose labels, annotations or taints are not as the groups say, and what is reported of them in the conditions of each
  * group. `apply/node-metadata.ts` reads each of these Nodes, and writes what differs then.
  */
 import { isClockWrong } from '@brupop/shared/api/deadlines';
@@ -61,7 +61,7 @@ export interface NodeMetadataPlan {
 /** How long a deleted group may take to be removed from its Nodes. Each leader has this long. */
 export const REMOVAL_LIMIT_MS = 10 * 60_000;
 
-interface Judged {
+interface EvaluatedNode {
   readonly change: Omit<MetadataChange, 'isOnOthers'>;
   readonly conflicts: readonly Conflict[];
   readonly isDue: boolean;
@@ -74,17 +74,17 @@ export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: numb
   const known = new Map(groupObjects.map(({ metadata, status }) => [metadata.name, knownKeys(readRendered(status))]));
   const wantedBy = wantedOf(groupObjects);
   const byName = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
-  const judged = nodes.flatMap((node) => {
+  const evaluated = nodes.flatMap((node) => {
     const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
     const isConcerned =
       node.metadata.deletionTimestamp === undefined && (wanted !== undefined || hasGroupMetadata(node));
-    return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
+    return isConcerned ? [evaluate(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
-  const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, judged)]));
+  const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, evaluated)]));
   const finalizers = finalizersOf(snapshot, byGroup, now);
   const isLeft = (group: BottlerocketNodeGroup): boolean => (byGroup.get(group.metadata.name)?.pending.length ?? 0) > 0;
-  const given = new Set(judged.filter(hasAll).map(({ change }) => change.wanted?.group));
-  const due = judged.filter(({ isDue }) => isDue).map(({ change }) => change);
+  const given = new Set(evaluated.filter(hasAll).map(({ change }) => change.wanted?.group));
+  const due = evaluated.filter(({ isDue }) => isDue).map(({ change }) => change);
   return {
     changes: isCurrent ? due.map((one) => ({ ...one, isOnOthers: given.has(one.wanted?.group) })) : [],
     byGroup,
@@ -95,13 +95,13 @@ export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: numb
         .map(([group]) => [group, byGroup.get(group.metadata.name)?.pending ?? []]),
     ),
     times: [
-      ...judged.map(({ note, conflicts }) => (conflicts.length > 0 ? note?.checkAt : undefined)),
+      ...evaluated.map(({ note, conflicts }) => (conflicts.length > 0 ? note?.checkAt : undefined)),
       ...groupObjects.map(({ metadata }) => removalEnds(metadata.deletionTimestamp)),
     ],
   };
 }
 
-function hasAll({ change: { groups, wanted }, conflicts }: Judged): boolean {
+function hasAll({ change: { groups, wanted }, conflicts }: EvaluatedNode): boolean {
   return wanted !== undefined && groups.length === 0 && conflicts.length === 0;
 }
 
@@ -144,12 +144,12 @@ function keptFor(
   return { group, rendered: { ...rendered, labels: Object.fromEntries(kept), annotations: {}, taints } };
 }
 
-function judge(
+function evaluate(
   node: NodeView,
   { wanted, known }: Pick<MetadataInput, 'wanted' | 'known'>,
   note: MetadataNote | undefined,
   now: number,
-): Judged {
+): EvaluatedNode {
   const { labels = {}, annotations = {} } = node.metadata;
   // Only labels show that another value was set since; for annotations the Node is read again.
   const noted = (note?.conflicts ?? []).filter(({ field, key, found }) => field !== 'labels' || labels[key] === found);
@@ -168,17 +168,17 @@ function judge(
   return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
 }
 
-function metadataOf({ metadata, status }: BottlerocketNodeGroup, judged: readonly Judged[]): GroupMetadata {
+function metadataOf({ metadata, status }: BottlerocketNodeGroup, evaluated: readonly EvaluatedNode[]): GroupMetadata {
   const { name: group, generation, finalizers = [] } = metadata;
   const rendered = readRendered(status);
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
-  const pending = judged.filter(({ change }) => change.groups.includes(group));
+  const pending = evaluated.filter(({ change }) => change.groups.includes(group));
   const rejected = pending.find(({ note }) => note?.rejection !== undefined);
   const changedBack = pending.filter(({ change }) => change.isChangedBack);
   return {
     isRecorded: rendered?.generation === generation && isHeld,
     pending: pending.map(({ change }) => change.node.metadata.name),
-    conflicts: judged
+    conflicts: evaluated
       .filter(({ change }) => change.wanted?.group === group)
       .flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
     changedBack: changedBack.map(({ change }) => change.node.metadata.name),

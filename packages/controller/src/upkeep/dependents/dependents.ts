@@ -96,13 +96,13 @@ export class Dependents {
     const view = cluster.dependents();
     const entries = entriesOf(view, targets);
     if (entries.length === 0) {
-      this.#tell(undefined);
+      this.#setReport(undefined);
       return undefined;
     }
     // What a former leader has reported stays until the first probe.
     if (view.isUnsure || view.loss === undefined) {
       this.#stop(0);
-      if (this.#shown !== undefined) this.#tell(reportOf(this.#shown, view.loss, UNSURE));
+      if (this.#shown !== undefined) this.#setReport(reportOf(this.#shown, view.loss, UNSURE));
       return LOST_MS;
     }
     const basis = [entries, view.problem, view.loss.lost, view.loss.isChanging];
@@ -183,7 +183,7 @@ export class Dependents {
     this.#notices.seen(shown, view.config);
     this.#shown = shown.filter(({ name, found: one }) => name !== undefined || isAtRisk(one));
     this.#measure(this.#shown, view);
-    this.#tell(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, reasonOfStay(view)));
+    this.#setReport(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, reasonOfStay(view)));
   }
 
   #measure(shown: readonly Shown[], { loss }: DependentsView): void {
@@ -207,7 +207,7 @@ export class Dependents {
     };
   }
 
-  #tell(report: DependentsStatus): void {
+  #setReport(report: DependentsStatus): void {
     if (isDeepStrictEqual(report, this.#report)) return;
     this.#report = report;
     this.#options.onReport();

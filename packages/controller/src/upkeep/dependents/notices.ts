@@ -14,7 +14,7 @@ type Config = DependentsView['config'];
 export class Notices {
   readonly #options: { readonly events: Pick<Events, 'record'>; readonly log: Logger };
   /** Of targets that another actor has scaled back, or of which it has removed the record. */
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
 
   constructor({ events, log }: { readonly events: Pick<Events, 'record'>; readonly log: Logger }) {
     this.#options = { events, log };
@@ -36,16 +36,16 @@ export class Notices {
 
   /** What another actor has done to each is reported once; another leader reports the same, with the same name. */
   seen(shown: readonly Shown[], config: Config): void {
-    const told = new Set<string>();
+    const reported = new Set<string>();
     for (const { found, lostRecord, ...name } of shown) {
       if (typeof found === 'string' || !(isByOthers(found) || lostRecord !== undefined)) continue;
       const key = `${found.uid}/${found.generation}`;
-      told.add(key);
-      if (this.#told.has(key)) continue;
+      reported.add(key);
+      if (this.#reported.has(key)) continue;
       if (lostRecord === undefined) this.#scaledByOthers(name, found, config);
       else this.#recordRemoved(name, found, { config, replicas: lostRecord });
     }
-    this.#told = told;
+    this.#reported = reported;
   }
 
   #scaledByOthers(name: TargetName, found: Target, config: Config): void {
@@ -71,7 +71,7 @@ export class Notices {
   }
 
   forget(): void {
-    this.#told = new Set();
+    this.#reported = new Set();
   }
 
   #record(

@@ -53,9 +53,9 @@ export function reportOf(shown: readonly Shown[], loss: ClusterLoss | undefined,
   return { condition, dependents: shown.map(statusOf), clusterLostAt: loss?.since };
 }
 
-type Told = { readonly status: 'True' | 'False'; readonly reason: Reason; readonly message: string };
+type ReportedCondition = { readonly status: 'True' | 'False'; readonly reason: Reason; readonly message: string };
 
-function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): Told {
+function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): ReportedCondition {
   const problem = problemOf(shown);
   const down = shown.filter(({ found }) => typeof found !== 'string' && found.state === 'Down');
   const others = shown.filter(({ found }) => isByOthers(found));
