@@ -52,20 +52,10 @@ export const CONFIG_REASONS = [
   ...SETTINGS_REASONS,
 ] as const;
 
-type ReportedCondition = Pick<Condition, 'status' | 'message'> & {
-  readonly reason: (typeof CONFIG_REASONS)[number] | Reason;
-};
+type Report = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
 
-const isTrue = (reason: ReportedCondition['reason'], message: string): ReportedCondition => ({
-  status: 'True',
-  reason,
-  message,
-});
-const isFalse = (reason: ReportedCondition['reason'], message: string): ReportedCondition => ({
-  status: 'False',
-  reason,
-  message,
-});
+const isTrue = (reason: Report['reason'], message: string): Report => ({ status: 'True', reason, message });
+const isFalse = (reason: Report['reason'], message: string): Report => ({ status: 'False', reason, message });
 
 /** Those of a group. */
 export const GROUP_CONDITIONS = {
@@ -77,9 +67,9 @@ export const GROUP_CONDITIONS = {
     evaluateNodes(rollout, undefined, [...describeMetadata(metadata), ...describeSettings(settings)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering,
-} satisfies Record<string, (rollout: GroupRollout) => ReportedCondition>;
+} satisfies Record<string, (rollout: GroupRollout) => Report>;
 
-function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): ReportedCondition {
+function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): Report {
   const { problem } = group;
   if (problem === undefined && policy.problem !== undefined) {
     return isFalse('InvalidConfiguration', `BrupopConfig "cluster" cannot be followed: ${policy.problem}`);
@@ -92,7 +82,7 @@ function groupReady({ group, policy, unconfirmed, isMoving }: GroupRollout): Rep
   return isFalse('InvalidConfiguration', message);
 }
 
-function pendingRendering({ group }: GroupRollout): ReportedCondition {
+function pendingRendering({ group }: GroupRollout): Report {
   const list = describeChanges(group.pendingChanges);
   if (list === undefined) return isFalse('NoOtherRendering', 'The next change of the spec changes nothing else');
   return isTrue(
@@ -101,16 +91,15 @@ function pendingRendering({ group }: GroupRollout): ReportedCondition {
   );
 }
 
-function withEarlierGroup(condition: ReportedCondition, { waitsFor }: GroupRollout): ReportedCondition {
-  if (waitsFor === undefined) return condition;
+function withEarlier(result: Report, { waitsFor }: GroupRollout): Report {
+  if (waitsFor === undefined) return result;
   const nodes =
     waitsFor.nodes.length === 0 ? '' : `, whose nodes ${namesOf(waitsFor.nodes)} do not run ${waitsFor.version} yet`;
-  return { ...condition, message: `${condition.message}; waits for ${NODE_GROUP_KIND} "${waitsFor.name}"${nodes}` };
+  return { ...result, message: `${result.message}; waits for ${NODE_GROUP_KIND} "${waitsFor.name}"${nodes}` };
 }
 
-function groupProgressing(rollout: GroupRollout): ReportedCondition {
-  if (rollout.counts.managed > 0)
-    return withEarlierGroup(withSettings(progressing(rollout), rollout, [rollout]), rollout);
+function groupProgressing(rollout: GroupRollout): Report {
+  if (rollout.counts.managed > 0) return withEarlier(withSettings(progressing(rollout), rollout, [rollout]), rollout);
   const message =
     'No managed node is in the group: spec.nodeSelector selects none, or other groups with a higher precedence, or with the same ' +
     'precedence and a name that sorts first, select all of them';
@@ -118,14 +107,10 @@ function groupProgressing(rollout: GroupRollout): ReportedCondition {
 }
 
 /** Nodes that run the wanted version may still be to get settings of their group. */
-function withSettings(
-  condition: ReportedCondition,
-  { isMoving }: Rollout,
-  groups: readonly GroupRollout[],
-): ReportedCondition {
+function withSettings(result: Report, { isMoving }: Rollout, groups: readonly GroupRollout[]): Report {
   const left = groups.map(({ settings }) => evaluateSettings(settings)).find(({ status }) => status === 'False');
-  if (condition.reason !== 'UpToDate' || left === undefined) return condition;
-  return { status: isMoving ? 'True' : 'False', reason: left.reason, message: `${condition.message}; ${left.message}` };
+  if (result.reason !== 'UpToDate' || left === undefined) return result;
+  return { status: isMoving ? 'True' : 'False', reason: left.reason, message: `${result.message}; ${left.message}` };
 }
 
 export const CONDITIONS = {
@@ -137,24 +122,24 @@ export const CONDITIONS = {
   Progressing: (plan) => withSettings(progressing(plan), plan, plan.groups),
   Degraded: degraded,
   PendingChanges: pendingChanges,
-} satisfies Record<string, (plan: WholePlan) => ReportedCondition>;
+} satisfies Record<string, (plan: WholePlan) => Report>;
 
 function missing(unconfirmed: readonly string[]): string {
   return unconfirmed.length === 0 ? '' : `; not confirmed yet by ${namesOf(unconfirmed)}`;
 }
 
-function ready({ policy: { problem }, unconfirmed }: WholePlan): ReportedCondition {
+function ready({ policy: { problem }, unconfirmed }: WholePlan): Report {
   if (problem === undefined) return isTrue('InUse', `The configuration is in use${missing(unconfirmed)}`);
   const message = `No update starts, and updating nodes follow the previous configuration: ${problem}`;
   return isFalse('InvalidConfiguration', message);
 }
 
-function paused({ policy: { paused, pauseReason } }: WholePlan): ReportedCondition {
+function paused({ policy: { paused, pauseReason } }: WholePlan): Report {
   if (!paused) return isFalse('NotPaused', 'Updates may start');
   return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 
-function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: WholePlan): ReportedCondition {
+function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: WholePlan): Report {
   if (stale.length > 0) return isTrue('WatchStale', `No update starts. ${unconfirmed(stale)}`);
   const skewed = clockRight({ clockSkewMs });
   if (skewed !== undefined) return isTrue('ClockSkew', skewed.message);
@@ -169,7 +154,7 @@ function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versi
 
 const MAX_NAMED_LEASES = 5;
 
-function connected({ connectivity }: WholePlan): ReportedCondition {
+function connected({ connectivity }: WholePlan): Report {
   const { lost, expired, counted } = connectivity;
   const zones = lostZones(connectivity);
   if (!lost && zones.length === 0) return isTrue('LeasesRenewed', 'Most nodes renew their Leases');
@@ -205,7 +190,7 @@ const WINDOW_MESSAGES = {
   Blackout: 'No update or drain starts during this blackout',
 } as const;
 
-function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecast'>): ReportedCondition {
+function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecast'>): Report {
   const { open, reason, until, blackout } = window;
   const why = blackout?.reason === undefined ? '' : `: ${blackout.reason}`;
   const closes = open && until !== undefined ? `, until ${rfc3339(until)}` : '';
@@ -216,7 +201,7 @@ function windowOpen({ forecast: { window, nextOpenAt } }: Pick<Rollout, 'forecas
 
 const NOT_REPORTED = ['Waiting', 'the others have not reported yet'] as const;
 
-function progressing({ counts, forecast, policy }: Rollout): ReportedCondition {
+function progressing({ counts, forecast, policy }: Rollout): Report {
   const { managed, upToDate, updating } = counts;
   const { completionTime } = forecast;
   const by = completionTime === undefined ? '' : `; expected to be complete by ${completionTime}`;
@@ -247,7 +232,7 @@ function describeWaiting(
   return reason === undefined ? undefined : [reason, `${failed} failed: ${reason}`];
 }
 
-function degraded(plan: WholePlan): ReportedCondition {
+function degraded(plan: WholePlan): Report {
   const { uncreated, orphanedNodes, progress, groups } = plan;
   const others = [
     ...describeUnhealthy(plan),
@@ -263,7 +248,7 @@ function evaluateNodes(
   { policy: { problem }, counts, forecast, stuckNodes, lost }: Rollout,
   progress: Progress | undefined,
   more: readonly string[],
-): ReportedCondition {
+): Report {
   if (problem !== undefined) return isTrue('InvalidConfiguration', problem);
   const { failed } = counts;
   const needed = countsByReason(forecast.needAttention);
@@ -285,7 +270,7 @@ function evaluateNodes(
 const MAX_CHANGES = 10;
 
 /** A record keeps the defaults as they were when the spec was last changed (ADR 19). */
-function pendingChanges({ policy }: WholePlan): ReportedCondition {
+function pendingChanges({ policy }: WholePlan): Report {
   const list = describeChanges(policy.pendingChanges);
   if (list === undefined) return isFalse('NoOtherDefaults', 'The next change of the spec changes nothing else');
   return isTrue(
@@ -346,12 +331,12 @@ const UNCOUNTED = {
 };
 
 function describeUnapplied(groups: WholePlan['groups']): string[] {
-  const evaluated = groups.map(({ group, metadata, settings }) => {
+  const result = groups.map(({ group, metadata, settings }) => {
     const reasons: string[] = [evaluateSettings(settings).reason, metadataApplied({ group, metadata }).reason];
     return { name: group.name, reasons };
   });
   return Object.entries(UNCOUNTED).flatMap(([reason, text]) => {
-    const names = evaluated.filter(({ reasons }) => reasons.includes(reason)).map(({ name }) => name);
+    const names = result.filter(({ reasons }) => reasons.includes(reason)).map(({ name }) => name);
     return names.length === 0 ? [] : [`${text} (${reason}): ${namesOf(names)}; see kubectl get brng`];
   });
 }
