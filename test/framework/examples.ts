@@ -42,6 +42,7 @@ export const fullConfig = {
       conditions: ['DiskPressure'],
       daemonSets: 'Ignored',
       pods: 'Ignored',
+      watchFor: '10m',
       podsBefore: 'Required',
       podGracePeriod: '15m',
       ignoredNamespaces: ['sandbox'],
@@ -140,6 +141,7 @@ export const fullConfig = {
       countedFrom: '2026-01-02T03:14:05Z',
     },
     frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
+    heldVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
     failedNodes: [
       { name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z', deleted: true },
     ],

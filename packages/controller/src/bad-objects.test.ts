@@ -168,6 +168,7 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
     groupObjects: [],
     metadataNotes: new Map(),
     pods,
+    observed: new Map(),
     ...rest,
   };
 }

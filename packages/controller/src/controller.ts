@@ -19,6 +19,7 @@ import { NodeGroupWriter } from './apply/node-groups.ts';
 import { NodeMetadataWriter } from './apply/node-metadata.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
 import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
+import { writeRecords } from './apply/records.ts';
 import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
@@ -120,7 +121,7 @@ export class Controller {
       this.#planned = undefined;
       showLeader(metrics, false);
       unsubscribe();
-      cluster.lookups.retain(new Set());
+      cluster.lookups.retain(new Set(), new Set());
       cluster.checks.clear();
       cluster.allPods.clear();
       cluster.members.clear();
@@ -160,6 +161,7 @@ export class Controller {
     const next = this.#wholePlan(snapshot);
     this.#plannedForMs = clock.monotonic() - startedAt;
     const unwritten = await writeSpecs(context, next.specs);
+    await writeRecords(context, next.records);
     const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
     cluster.allPods.look(next.allPods, signal);
@@ -175,7 +177,7 @@ export class Controller {
     const written = isWritten(next, unwritten) && !moreTaints;
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
-    cluster.lookups.retain(next.needsPodsOf);
+    cluster.lookups.retain(next.needsPodsOf, next.observes);
     await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());

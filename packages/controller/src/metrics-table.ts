@@ -56,6 +56,15 @@ export const METRICS = {
     'code',
   ),
   frozenVersions: gauge('frozen_versions', '1 for each version that is frozen.', 'version'),
+  heldVersions: gauge(
+    'held_versions',
+    '1 for each version that is [held](runbook.md#a-version-is-held) because workloads fail on it.',
+    'version',
+  ),
+  suspectNodes: gauge(
+    'suspect_nodes',
+    'Nodes on which [workloads fail](runbook.md#a-node-is-suspect) since their update, and no user has accepted it.',
+  ),
   paused: gauge('paused', '1 while `spec.paused` lets no update start, else 0.'),
   windowOpen: gauge(
     'window_open',
@@ -218,7 +227,7 @@ export const METRICS = {
   writes: counter(
     'controller_writes_total',
     'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, ' +
-      '`node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `job_record`, `job_create`, `job_delete`, `ca_secret`, ' +
+      '`node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `record`, `job_record`, `job_create`, `job_delete`, `ca_secret`, ' +
       '`ca_config_map`, `tls_secret`, `dependent`, `recovery_status` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` ' +
       '(retried with backoff) or `dropped` (Events only, when there are too many).',
     'kind',

@@ -70,6 +70,8 @@ const OF_FLEET = [
   'failedNodes',
   'failureBudget',
   'frozenVersions',
+  'heldVersions',
+  'suspectNodes',
   'paused',
   'windowOpen',
   'blackout',
@@ -176,12 +178,15 @@ function countInvalid({ invalid }: FleetMetrics, { policy, groups }: WholePlan):
 
 function showFailures(
   metrics: FleetMetrics,
-  { failed, frozen, policy, counts }: WholePlan,
+  { failed, frozen, holds, suspects, policy, counts }: WholePlan,
   versions: BoundedLabels,
 ): void {
   for (const { version, code } of failed)
     metrics.failedNodes.inc({ version: versions.of(version), code: isFailureCode(code) ? code : 'other' });
   for (const { version } of frozen) metrics.frozenVersions.set({ version: versions.of(version) }, 1);
+  for (const { version } of holds.filter((one) => one.suspects.length > 0))
+    metrics.heldVersions.set({ version: versions.of(version) }, 1);
+  metrics.suspectNodes.set(new Set(suspects.map(({ node }) => node)).size);
   const budgets = budgetLeft(failed, frozen, policy, counts.managed);
   for (const [version, left] of budgets) metrics.failureBudget.set({ version: versions.of(version) }, left);
 }

@@ -13,6 +13,7 @@ import type { Instant } from '../../../packages/shared/src/runtime/clock.ts';
 import { type AllPods, NO_PODS_LISTED, placedPod } from '../../../packages/controller/src/cluster/all-pods.ts';
 import type { ChecksView, Evaluation, JobView } from '../../../packages/controller/src/cluster/checks.ts';
 import { CONNECTED } from '../../../packages/controller/src/cluster/connectivity.ts';
+import { observedPods } from '../../../packages/controller/src/cluster/pods.ts';
 import { type MemberPods, membersKey } from '../../../packages/controller/src/cluster/member-pods.ts';
 import { bearsOwnership, isManaged, type NodeView, readNode } from '../../../packages/controller/src/cluster/node.ts';
 import { NodeMemory } from '../../../packages/controller/src/cluster/node-memory.ts';
@@ -20,7 +21,12 @@ import { rulesFor } from '../../../packages/controller/src/cluster/policies.ts';
 import { SuspendedPolicies } from '../../../packages/controller/src/cluster/suspended-policies.ts';
 import { keyOf, type Probe } from '../../../packages/controller/src/cluster/probes.ts';
 import { readShadow, type ShadowView } from '../../../packages/controller/src/cluster/shadow.ts';
-import type { ManagedNode, PodsOfNode, Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
+import type {
+  ManagedNode,
+  ObservedPods,
+  PodsOfNode,
+  Snapshot,
+} from '../../../packages/controller/src/cluster/snapshot.ts';
 import { fleetStateOf } from '../../../packages/controller/src/plan/fleet.ts';
 import { UnchangedNodes } from '../../../packages/controller/src/cluster/unchanged-nodes.ts';
 import { KeptFacts, type WholePlan as Plan, wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
@@ -41,6 +47,7 @@ export class Planner {
   #policy: { readonly of: string; readonly policy: UpdatePolicy } | undefined;
   #groups: { readonly of: string; readonly fleet: UpdatePolicy; readonly groups: readonly NodeGroup[] } | undefined;
   #pods: ReadonlyMap<string, PodsOfNode> = new Map();
+  #observed: ReadonlyMap<string, ObservedPods> = new Map();
   #allPods: AllPods = NO_PODS_LISTED;
   #members: ReadonlyMap<string, MemberPods> = new Map();
   #evaluations: ReadonlyMap<string, Evaluation> = new Map();
@@ -148,6 +155,7 @@ export class Planner {
       groupObjects,
       metadataNotes: new Map(),
       pods: this.#pods,
+      observed: this.#observed,
       allPods: this.#allPods,
       memberPods: this.#members,
       budgets: indexedBudgets(objects.budget === undefined ? [] : [slimBudget(objects.budget)]),
@@ -197,6 +205,8 @@ export class Planner {
     const kept = [...this.#pods].filter(([name]) => made.needsPodsOf.has(name));
     const listed = made.lookUps.map((node) => [node.metadata.name, podsOn(node, pods, now)] as const);
     this.#pods = new Map([...kept, ...listed]);
+    const observed = listed.map(([name, of]) => [name, observedPods(of, this.#observed.get(name))] as const);
+    this.#observed = new Map([...[...this.#observed].filter(([name]) => made.observes.has(name)), ...observed]);
     if (made.allPods === 'forget') this.#allPods = { ...NO_PODS_LISTED, nextAt: this.#allPods.nextAt };
     const placed = made.allPods === 'list' ? pods.flatMap((pod) => placedPod(pod) ?? []) : [];
     if (made.allPods === 'list')

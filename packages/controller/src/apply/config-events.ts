@@ -6,7 +6,7 @@ import type { BrupopConfigStatus, FailedNodeStatus } from '@brupop/shared/api/br
 import type { Condition } from '@brupop/shared/api/meta';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
 import { countFailure } from '../metrics.ts';
-import { describeFrozen } from '../report/config-conditions.ts';
+import { describeFrozen } from '../report/stopped-versions.ts';
 import type { WholePlan } from '../whole-plan.ts';
 import type { ApplyContext } from './writer.ts';
 
@@ -27,6 +27,7 @@ export const CONFIG_EVENT_REASONS = [
 const TOLD: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   Ready: { InUse: false, InvalidConfiguration: true },
   Paused: { Paused: false, NotPaused: false },
+  Held: { WorkloadsFail: true, NotHeld: false },
   Connected: { LeasesExpired: true, LeasesRenewed: false },
   WindowOpen: { NoWindows: false, InWindow: false, OutsideWindows: false, Blackout: false },
   Progressing: {
@@ -42,7 +43,7 @@ const TOLD: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
 };
 export const CONDITION_EVENT_REASONS = Object.values(TOLD).flatMap((reasons) => Object.keys(reasons));
 /** A new configuration has them. */
-const AT_FIRST = new Set(['InUse', 'NotPaused', 'LeasesRenewed', 'NoWindows', 'AsExpected']);
+const AT_FIRST = new Set(['InUse', 'NotPaused', 'NotHeld', 'LeasesRenewed', 'NoWindows', 'AsExpected']);
 const HOUR_MS = 3_600_000;
 const [FROZEN, RESUMED, CANARIES_SUCCEEDED, APPROVAL, LATE] = CONFIG_EVENT_REASONS;
 
@@ -61,6 +62,7 @@ export function recordChanges(context: Context, change: Change): void {
   recordCanaries(context, change);
   recordApproval(context, change);
   recordLateness(context, change);
+  logHold(context, change);
   recordConditions(context, change);
   countFailures(context, change);
 }
@@ -135,6 +137,13 @@ function recordLateness({ events, log }: Context, change: Change): void {
   const key = `${uid}/late/${now.progress?.lastProgressTime ?? ''}`;
   events.record({ reason: LATE, warning: true, about: aboutConfig(change), message, key });
   log.error('rollout late', { message });
+}
+
+function logHold({ log }: Context, change: Change): void {
+  const { reason = '', message = '' } = conditionOf(change.now, 'Held') ?? {};
+  if (isNew(change, 'Held', 'WorkloadsFail')) log.error('version held: workloads fail on it', { message });
+  else if (conditionOf(change.before, 'Held')?.status === 'True' && reason === 'NotHeld')
+    log.info('no version is held any more');
 }
 
 const NONE = { reason: '', message: '' };

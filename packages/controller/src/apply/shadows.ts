@@ -15,7 +15,7 @@ import { readList } from '@brupop/shared/kube/list';
 import { crPath } from '@brupop/shared/kube/paths';
 import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { healthCondition, nodeOf, PROGRESSING, readShadow, type ShadowView } from '../cluster/shadow.ts';
+import { healthCondition, nodeOf, PROGRESSING, readShadow, type ShadowView, SUSPECT } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { countTransition } from '../metrics.ts';
 import { transitionTime } from '../plan/condition.ts';
@@ -230,17 +230,26 @@ export function conditionOf(
   return { type: PROGRESSING, status, reason, message, lastTransitionTime };
 }
 
-/** Ready, and what keeps it from being True. They have the text of Progressing, for tools that know only these. */
+/** Ready, what keeps it from being True, and Suspect. The first have the text of Progressing, for tools that know only these. */
 export function healthConditions(
-  { shadow, progressing, health }: Pick<NodeCondition, 'shadow' | 'progressing' | 'health'>,
+  { shadow, progressing, health, suspects }: Pick<NodeCondition, 'shadow' | 'progressing' | 'health' | 'suspects'>,
   now: number,
 ): Condition[] {
-  const { reason, message } = progressing;
-  const of = (type: string, status: Condition['status']): Condition => {
+  const of = (
+    type: string,
+    status: Condition['status'],
+    { reason, message }: Pick<Condition, 'reason' | 'message'>,
+  ) => {
     const before = shadow.health.find((one) => one.type === type);
     return { type, status, reason, message, lastTransitionTime: transitionTime(before, status, now) };
   };
-  return health === 'Ready' ? [of('Ready', 'True')] : [of('Ready', 'False'), of(health, 'True')];
+  const readiness =
+    health === 'Ready'
+      ? [of('Ready', 'True', progressing)]
+      : [of('Ready', 'False', progressing), of(health, 'True', progressing)];
+  return suspects === undefined
+    ? readiness
+    : [...readiness, of(SUSPECT, 'True', { reason: 'WorkloadsFail', message: suspects })];
 }
 
 export async function deleteShadow({ client, logOf, signal }: ApplyContext, shadow: ShadowView): Promise<void> {

@@ -56,6 +56,7 @@ type WriteKind =
   | 'node_out_of_service'
   | 'node_metadata'
   | 'group_finalizer'
+  | 'record'
   | 'job_record'
   | 'job_create'
   | 'job_delete'

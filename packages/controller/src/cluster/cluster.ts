@@ -233,6 +233,7 @@ export class Cluster {
       groupObjects: this.#groups.list(),
       metadataNotes: this.metadataNotes.view,
       pods: this.lookups.known,
+      observed: this.lookups.observed,
       allPods: this.allPods.known,
       memberPods: this.members.view,
       budgets: this.#indexedBudgets.current(),
@@ -341,7 +342,7 @@ export class Cluster {
   /** Those of before a step of the clock are dated later than now, and would count, or be waited for, until then. */
   #forgetAnswers(): void {
     this.#options.log.warn('the clock was set back: pods, checks and Nodes are looked up again');
-    this.lookups.retain(new Set());
+    this.lookups.retain(new Set(), new Set());
     for (const answers of [this.allPods, this.members, this.checks, this.metadataNotes]) answers.clear();
   }
 

@@ -1,7 +1,8 @@
 /**
  * The pods on the nodes that may start or drain next. Pods are not watched: a plan names the nodes
  * whose pods it needs (`lookUps`), and the next snapshots have them until a plan no longer uses them
- * ({@link PodLookups.retain}). A list that fails is retried with a backoff.
+ * ({@link PodLookups.retain}). A list that fails is retried with a backoff. Of a node that is observed after its
+ * update, only the pods that are not Ready are kept, since there may be many such nodes.
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
@@ -14,7 +15,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import type { NodeView } from './node.ts';
 import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
-import type { PodsOfNode } from './snapshot.ts';
+import type { ObservedPods, PodsOfNode } from './snapshot.ts';
 
 interface PodLookupsOptions {
   readonly client: KubeClient;
@@ -27,11 +28,14 @@ interface PodLookupsOptions {
 /** For all pages of one node. */
 const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
+/** Of the lists of an observed node. */
+const MAX_TIMES = 3;
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
 export class PodLookups {
   readonly #options: PodLookupsOptions;
   readonly #known = new Map<string, PodsOfNode>();
+  readonly #observed = new Map<string, ObservedPods>();
   /** By name of the node. */
   readonly #chars = new Map<string, number>();
   readonly #retries = new Map<string, Backoff>();
@@ -46,13 +50,21 @@ export class PodLookups {
     return this.#known;
   }
 
+  get observed(): ReadonlyMap<string, ObservedPods> {
+    return this.#observed;
+  }
+
   /** `known` has the error of a list that failed. Rejects with the reason of `signal`. */
   async list(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
     await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
   }
 
-  /** Removes the pods of all other nodes. */
-  retain(names: ReadonlySet<string>): void {
+  /**
+   * Removes the pods of all other nodes.
+   * @param observed - of whose pods those that are not Ready are kept
+   */
+  retain(names: ReadonlySet<string>, observed: ReadonlySet<string>): void {
+    for (const name of this.#observed.keys()) if (!observed.has(name)) this.#observed.delete(name);
     for (const name of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
       if (names.has(name)) continue;
       this.#sightings.delete(this.#known.get(name)?.nodeUID ?? '');
@@ -109,6 +121,7 @@ export class PodLookups {
       const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
       this.#retries.delete(name);
       this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt, problem: undefined, retryAt: 0 });
+      this.#observed.set(name, observedPods({ nodeUID: uid, pods, seenAt }, this.#observed.get(name)));
     } catch (error) {
       if (signal.aborted) throw error;
       const level = this.#retries.has(name) ? 'warn' : 'info';
@@ -123,6 +136,19 @@ export class PodLookups {
       cancel();
     }
   }
+}
+
+/** What is kept of a list for the observation of its node. */
+export function observedPods(
+  { nodeUID, pods, seenAt = 0 }: Pick<PodsOfNode, 'nodeUID' | 'pods' | 'seenAt'>,
+  before: ObservedPods | undefined,
+): ObservedPods {
+  const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
+  return { nodeUID, pods: pods.filter(isTroubled), listedAt: [...earlier, seenAt] };
+}
+
+function isTroubled({ finished, ready, failing, restarts }: DrainPod): boolean {
+  return !finished && (!ready || failing || restarts > 0);
 }
 
 /** Only a drain asks for the volumes of a pod. */

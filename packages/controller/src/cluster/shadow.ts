@@ -29,6 +29,8 @@ import { type NodeView, pick } from './node.ts';
 import { type NodeState, type Purpose, purposeOf, stateOf } from './state.ts';
 
 export const PROGRESSING = 'Progressing';
+/** True on a node on which workloads fail since its update; absent otherwise. */
+export const SUSPECT = 'Suspect';
 
 /** A shadow as it was read. */
 interface ReadShadow extends BottlerocketShadow {
@@ -36,7 +38,7 @@ interface ReadShadow extends BottlerocketShadow {
   readonly record: NodeRecord;
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
-  /** Its conditions Ready, Reconciling and Stalled. */
+  /** Its conditions Ready, Reconciling, Stalled and Suspect. */
   readonly health: readonly HealthCondition[];
   /** The group that its status names; empty: none. */
   readonly group: string;
@@ -70,7 +72,7 @@ interface ShadowTimes {
 }
 
 export type HealthCondition = Pick<Condition, 'type' | 'status' | 'lastTransitionTime'>;
-const HEALTH = ['Ready', 'Reconciling', 'Stalled'];
+const HEALTH = ['Ready', 'Reconciling', 'Stalled', SUSPECT];
 
 /**
  * The fields of the resource, each optional and by its type only: a node whose shadow cannot be read

@@ -77,6 +77,15 @@ export interface PodsOfNode {
   readonly retryAt: number;
 }
 
+/** What is kept of the pods on a node that is observed after its update. */
+export interface ObservedPods {
+  readonly nodeUID: string;
+  /** Those of its pods that are not Ready, or were restarted. */
+  readonly pods: readonly DrainPod[];
+  /** When they were listed, the latest last, epoch milliseconds. */
+  readonly listedAt: readonly number[];
+}
+
 export interface Snapshot {
   /** Every node that is managed, has a shadow, or carries what the operator owns. */
   readonly managedNodes: readonly ManagedNode[];
@@ -93,6 +102,8 @@ export interface Snapshot {
   readonly metadataNotes: ReadonlyMap<string, MetadataNote>;
   /** By node name, of the nodes that the latest plan asked for. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
+  /** By node name, of the nodes that the latest plan observes. */
+  readonly observed: ReadonlyMap<string, ObservedPods>;
   /** Listed when the latest plan needed them. */
   readonly allPods: AllPods;
   /** Of the sets of `spec.quorums` that the latest plan asked for. */

@@ -38,6 +38,7 @@ import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate, GateInput } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
+import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
 import { type Kept, Moment } from './facts/moment.ts';
 
@@ -77,6 +78,7 @@ export interface FleetState {
   readonly nodesOverLimit: ReadonlySet<string>;
   readonly controlPlane: ControlPlane;
   readonly quorums: Quorums;
+  readonly observation: Observation;
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
@@ -131,6 +133,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     stuck,
     orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
     failed,
+    observation: new Observation(snapshot, asked, now),
     frozen: frozenVersions(failed, { snapshot, versions, selected, now }),
     before: config?.status,
     groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
@@ -216,9 +219,10 @@ export function gateInput(
   limits: Pick<GateInput, 'capacity' | 'othersFirst' | 'controlPlane' | 'needMs'>,
 ): GateInput {
   const { policy: fleet, stale, connectivity, clockSkewMs, frozen, offeredSince } = fleetState;
-  const { checks, workloads, quorums, now, moment } = fleetState;
+  const { checks, workloads, quorums, observation, ownNamespace, now, moment } = fleetState;
   const drain = (): Drainable => fleetState.drains.of(candidate.node, candidate.policy);
-  const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen, offeredSince, checks, workloads, quorums };
+  const asked = { checks, workloads, quorums, ownNamespace, ...observation.gateInput(candidate) };
+  const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen, offeredSince, ...asked };
   return { ...candidate, ...ofFleet, ...limits, drain, now, moment };
 }
 

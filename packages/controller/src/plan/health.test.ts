@@ -193,6 +193,41 @@ describe('a node with podsBefore: Required', () => {
   });
 });
 
+describe('a node with podsBefore: Prefer, the default', () => {
+  const failing = aPod('web', { failing: true });
+  const waiting = (record: NodeRecord = {}, trusted: readonly string[] = []): Plan =>
+    planOf(aManagedNode('a', {}, { record }), { spec: { health: { trustedNamespaces: trusted } }, pods: [failing] });
+
+  it('waits for half an hour while a pod on it cannot start, and that is recorded', () => {
+    const made = waiting();
+    expect(outcomes(made)).toEqual([]);
+    expect(message(made)).toContain('it starts at 20');
+    expect(made.records.map(({ record }) => record.podsWaitSince)).toEqual([ago(0)]);
+    expect(outcomes(waiting({ podsWaitSince: ago(29 * MINUTE) }))).toEqual([]);
+  });
+
+  it('starts then, and its Event says that pods on it are not healthy', () => {
+    const made = waiting({ podsWaitSince: ago(30 * MINUTE) });
+    expect(outcomes(made)).toEqual(['Started']);
+    expect(made.specs[0]?.event?.message).toContain('cannot start: ReplicaSet apps/web');
+    expect(made.specs[0]?.record.podsWaitSince).toBeUndefined();
+  });
+
+  it('waits for an hour when the pod is in a trusted namespace', () => {
+    expect(outcomes(waiting({ podsWaitSince: ago(59 * MINUTE) }, ['apps']))).toEqual([]);
+    expect(outcomes(waiting({ podsWaitSince: ago(60 * MINUTE) }, ['apps']))).toEqual(['Started']);
+  });
+
+  it('lets other nodes go first', () => {
+    const nodes = [aManagedNode('a'), aManagedNode('b')];
+    const snapshot = aSnapshot(nodes, {});
+    const [node] = nodes;
+    if (node?.node === undefined) throw new Error('there is a Node');
+    const pods = new Map([...snapshot.pods, ['a', podsOf(node.node, [failing])]]);
+    expect(plan({ ...snapshot, pods }, NOW).specs.map((one) => one.node.metadata.name)).toEqual(['b']);
+  });
+});
+
 it('a node that is healthy from the start costs its healthyFor, and two lists of its pods', () => {
   const spec = { monitoring: { healthyFor: '30s' } };
   const started = NOW - 10 * SECOND;

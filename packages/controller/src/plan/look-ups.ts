@@ -37,6 +37,8 @@ export interface LookUps {
   readonly lookUps: readonly NodeView[];
   /** Names of the nodes whose pods were used or will be listed. */
   readonly needsPodsOf: ReadonlySet<string>;
+  /** Names of the nodes that are observed after their updates. */
+  readonly observes: ReadonlySet<string>;
   /** What to do with the list of the pods of the whole cluster. */
   readonly allPods: 'list' | 'keep' | 'forget';
   readonly members: MembersWanted;
@@ -50,17 +52,21 @@ export function lookUpsOf(
   others: readonly NodeView[],
   { pods }: Snapshot,
 ): LookUps {
-  const { drains, workloads, quorums, now } = fleetState;
+  const { drains, workloads, quorums, observation, now } = fleetState;
   const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => (lookUp === true ? (node ?? []) : []));
   const seenAt = ({ metadata: { name } }: NodeView): number => pods.get(name)?.seenAt ?? 0;
-  const due = [...new Set([...wanted, ...others])]
-    .filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now)
-    .toSorted((a, b) => seenAt(a) - seenAt(b));
+  const first = [...new Set([...wanted, ...others])].toSorted((a, b) => seenAt(a) - seenAt(b));
+  // No update waits for the lists of nodes that are only observed, but those that it asks for itself.
+  const due = [...new Set([...first, ...observation.lookUps])].filter(
+    ({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now,
+  );
   const used = workloads.isDue ? 'list' : 'keep';
+  const unused = workloads.isKept ? 'keep' : 'forget';
   return {
     lookUps: due.slice(0, MAX_LOOK_UPS),
     needsPodsOf: drains.requested,
-    allPods: workloads.isRequested ? used : 'forget',
+    observes: observation.names,
+    allPods: workloads.isRequested ? used : unused,
     members: quorums.wanted,
     quorums: quorums.counts,
   };
@@ -68,7 +74,7 @@ export function lookUpsOf(
 
 /** When the plan may change by time alone, epoch milliseconds. */
 export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }: Snapshot): (number | undefined)[] {
-  const { slots, policy, canaries, checks, workloads, quorums, now } = fleetState;
+  const { slots, policy, canaries, checks, workloads, quorums, observation, now } = fleetState;
   return [
     ...decisions.flatMap(({ times, blocked }) => [...times, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
@@ -77,6 +83,7 @@ export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }:
     ...workloads.times,
     ...quorums.times,
     ...canaries.times,
+    ...observation.times,
     policy.rollout.resumeMs,
     ...staleCheckTimes(watchLags, now),
   ];

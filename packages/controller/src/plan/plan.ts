@@ -25,6 +25,7 @@ import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/attempts.ts';
 import { MAX_FAILING_LISTS } from './facts/drainability.ts';
+import { problemBefore } from './facts/health.ts';
 import { allowedAtReboot } from './facts/settings.ts';
 import {
   type FleetState,
@@ -40,6 +41,7 @@ import { whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';
 import { type Blocked, type Candidate, firstOf, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
+import { type RecordChange, recordChanges } from './record-changes.ts';
 import { grant, startSpec } from './transition.ts';
 import type { Kept } from './facts/moment.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
@@ -60,6 +62,7 @@ export interface Plan extends Specs {
   /** The settings that hosts may be given now. */
   readonly grants: Grants;
   readonly taints: readonly TaintChange[];
+  readonly records: readonly RecordChange[];
 }
 
 interface Specs {
@@ -98,6 +101,7 @@ export function plan(snapshot: Snapshot, now: number, kept: KeptOfPlan): Plan {
     grants,
     ...specsOf(decisions),
     taints: decisions.flatMap(taintChanges),
+    records: recordChanges(decisions, fleetState),
   };
 }
 
@@ -193,9 +197,25 @@ function decide(
   const isBlocked = mayOpen(candidate, fleetState);
   const members = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
   const restores = fleetState.settings.get(candidate.name)?.state === 'failed';
-  const change = { spec, outcome: 'Started', jobs, members, group: group?.name, isBlocked, restores } as const;
+  const unhealthyPods = podsWaitedFor(candidate, fleetState);
+  const change = {
+    spec,
+    outcome: 'Started',
+    jobs,
+    members,
+    group: group?.name,
+    isBlocked,
+    restores,
+    unhealthyPods,
+  } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };
+}
+
+/** What is wrong with the pods of a node that has waited for them. */
+function podsWaitedFor({ node, shadow, policy }: Candidate, { drains, moment }: FleetState): string | undefined {
+  if (shadow.record.podsWaitSince === undefined) return undefined;
+  return problemBefore(drains.known(node, policy).podHealth(), policy, moment);
 }
 
 function allowedAtStart(candidate: Candidate, { settings, settingsRollouts }: FleetState): Allowed {

@@ -102,7 +102,8 @@ describe('the start of updates', () => {
   });
 
   it('counts pods beyond those that the set should have', () => {
-    const made = planned(fleet(4), [...members(3), aMember('db-d', 'd', { ready: false })]);
+    const unready = { ready: false, readyChanged: NOW };
+    const made = planned(fleet(4), [...members(3), aMember('db-d', 'd', unready)]);
     expect(outcomes(made)).toEqual(['Started d']);
     expect(waiting(made, 'a').message).toContain('apps/db-d on d');
   });

@@ -38,7 +38,7 @@ export function recordAfter(transition: Transition, { shadow, node }: Pick<NodeP
     ...endedByConfig(transition),
     ...reboot(transition, shadow),
     ...bootBefore(transition, shadow, node),
-    ...beforeDrain(transition),
+    ...beforeDrain(transition, shadow),
     ...jobs(transition),
     ...members(transition),
     ...otherReport(transition, shadow),
@@ -57,6 +57,7 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
     ...(outcome === 'Started' && { from: shadow.status?.current_version }),
     group,
     succeeded: undefined,
+    podsWaitSince: undefined,
     ...(sameVersion(shadow.status?.current_version, spec.version) ? beforeReboot(shadow) : beforeUpdate(spec, shadow)),
   };
 }
@@ -83,11 +84,13 @@ function otherReport({ spec }: Transition, shadow: ShadowView): Changes {
 /** From here on the agent reports this attempt, perhaps with another version than the one that failed. */
 function beforeUpdate({ version: wanted }: ShadowSpec, shadow: ShadowView): Changes {
   const { failed } = shadow.record;
-  if (failed === undefined || !sameVersion(failed.version, wanted))
-    return { updated: undefined, ...hiddenFailure(shadow) };
+  if (failed === undefined || !sameVersion(failed.version, wanted)) return { ...FORMER, ...hiddenFailure(shadow) };
   const { isHidden: _, ...shown } = failed;
-  return { updated: undefined, failed: shown };
+  return { ...FORMER, failed: shown };
 }
+
+/** What is known of the former update. */
+const FORMER = { updated: undefined, readyBefore: undefined, suspects: undefined } satisfies Changes;
 
 /** The configuration ended the attempt. A kubelet can cause other deferrals, such as by a cordon. */
 function endedByConfig({ outcome, because, spec }: Transition): Changes {
@@ -120,11 +123,18 @@ function bootBefore({ spec }: Transition, shadow: ShadowView, { bootID }: NodeVi
 const MAX_NAMES = 50;
 
 /** What was not Ready before does not count after the update, and the workloads of the evicted pods do. */
-function beforeDrain({ unreadyBefore, evictedWorkloads }: Transition): Changes {
+function beforeDrain(transition: Transition, { purpose }: ShadowView): Changes {
+  const { unreadyBefore, evictedWorkloads, readyBefore, spec } = transition;
   return {
     ...(unreadyBefore !== undefined && { unreadyBefore: firstOf(unreadyBefore) }),
     ...(evictedWorkloads !== undefined && { evictedWorkloads: firstOf(evictedWorkloads) }),
+    ...(readyBefore !== undefined && purpose === 'Update' && { readyBefore: readyAt(readyBefore, spec) }),
   };
+}
+
+function readyAt(ready: ReadonlyMap<string, number>, spec: ShadowSpec): NodeRecord['readyBefore'] {
+  const workloads = firstOf([...ready]);
+  return workloads && { at: timeOf(spec), workloads: Object.fromEntries(workloads) };
 }
 
 function firstOf<T>(found: readonly T[]): readonly T[] | undefined {

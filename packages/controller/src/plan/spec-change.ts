@@ -44,6 +44,8 @@ export const EVENT_REASONS = [
   'NodeLost',
   'OutOfService',
   'OutOfServiceEnded',
+  'Suspect',
+  'SuspectEnded',
 ] as const;
 type EventReason = (typeof EVENT_REASONS)[number];
 
@@ -55,6 +57,7 @@ const WARNINGS: ReadonlySet<EventReason> = new Set([
   'HostSettingsKept',
   'NodeLost',
   'OutOfService',
+  'Suspect',
 ]);
 
 interface NodeEvent {
@@ -101,12 +104,15 @@ function forSettings(before: ShadowView): string {
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
 const EVENTS: Readonly<Record<Outcome, EventText>> = {
-  Started: ({ spec }, before) => ({
-    reason: 'UpdateStarted',
-    message: sameVersion(spec.version, before.status?.current_version)
-      ? `Rebooting ${spec.version ?? '?'} ${forSettings(before)}`
-      : `Updating from ${before.status?.current_version ?? '?'} to ${spec.version ?? '?'}`,
-  }),
+  Started: ({ spec, unhealthyPods }, before) => {
+    const even = unhealthyPods === undefined ? '' : `, although ${unhealthyPods}: it has waited for them long enough`;
+    return {
+      reason: 'UpdateStarted',
+      message: sameVersion(spec.version, before.status?.current_version)
+        ? `Rebooting ${spec.version ?? '?'} ${forSettings(before)}${even}`
+        : `Updating from ${before.status?.current_version ?? '?'} to ${spec.version ?? '?'}${even}`,
+    };
+  },
   Advanced: ({ spec }, before) => ({
     reason: 'UpdateAdvanced',
     message: `${before.spec.state} is complete; the next step to ${spec.version ?? '?'} is ${spec.state}`,

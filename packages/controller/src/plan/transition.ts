@@ -94,6 +94,10 @@ export interface Transition {
   readonly unreadyBefore?: readonly string[];
   /** At the start of a drain: the workloads that must be Ready again after the update. */
   readonly evictedWorkloads?: readonly string[];
+  /** At the start of a drain: the workloads whose pods are Ready on the node, and how many seconds they took. */
+  readonly readyBefore?: ReadonlyMap<string, number>;
+  /** At a start: pods on the node are unhealthy, and it has waited for them for long enough. */
+  readonly unhealthyPods?: string | undefined;
   /** The host has proved the settings of its group. */
   readonly proves?: boolean;
   /** The hash of the settings that failed. */

@@ -2,7 +2,6 @@
  * The conditions of the BrupopConfig, made from a plan. Messages stay the same while nothing changes,
  * since each difference is a write.
  */
-import { sameVersion } from '@brupop/shared/api/version';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { Difference } from '@brupop/shared/api/spec-schema';
@@ -10,9 +9,9 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { lostZones } from '../cluster/connectivity.ts';
 import { describeStuck } from '../plan/capacity.ts';
-import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import { clockRight, unconfirmed } from '../plan/gates/fleet.ts';
 import { describeSettings, evaluateSettings, SETTINGS_REASONS } from './group-settings.ts';
+import { describeFrozen, held } from './stopped-versions.ts';
 import { describeLost } from '../upkeep/lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { WholePlan } from './report.ts';
@@ -32,6 +31,8 @@ export const CONFIG_REASONS = [
   'LeasesRenewed',
   'FailureBudgetExceeded',
   'NotFrozen',
+  'WorkloadsFail',
+  'NotHeld',
   'NoWindows',
   'InWindow',
   'OutsideWindows',
@@ -117,6 +118,7 @@ export const CONDITIONS = {
   Ready: ready,
   Paused: paused,
   Frozen: frozen,
+  Held: held,
   Connected: connected,
   WindowOpen: windowOpen,
   Progressing: (plan) => withSettings(progressing(plan), plan, plan.groups),
@@ -165,22 +167,6 @@ function connected({ connectivity }: WholePlan): Report {
     `No update or drain starts${where}: ${expired.length} of ${counted} nodes that are not updating have not renewed their Leases${oldest}. ` +
     'Updates continue by themselves when they do; look for a failure of the network, of a zone or of the control plane';
   return isFalse('LeasesExpired', message);
-}
-
-const MAX_NAMED_FAILED = 5;
-
-/** Names at most five of the nodes that are still failed. */
-export function describeFrozen(version: string, failed: readonly FailedNode[]): string {
-  const nodes = failed.filter((one) => sameVersion(one.version, version));
-  const list = nodes
-    .slice(0, MAX_NAMED_FAILED)
-    .map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ', deleted' : ''})`);
-  const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
-  const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
-  return (
-    `No update to ${version} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
-    `(${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`
-  );
 }
 
 const WINDOW_MESSAGES = {

@@ -22,7 +22,8 @@ import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from '../plan/condition.ts';
 import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
-import { CONDITIONS, describeFrozen } from './config-conditions.ts';
+import { CONDITIONS } from './config-conditions.ts';
+import { describeFrozen } from './stopped-versions.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
@@ -84,6 +85,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
     ...rolloutOf(plan),
+    ...holdsOf(plan),
     ...quorumsOf(plan, before, now),
     ...dependentsOf(dependents, before, now),
     ...windowOf(plan),
@@ -229,6 +231,11 @@ function rolloutOf({ canaries: completed, progress }: WholePlan): Pick<BrupopCon
     ...(canaries.length > 0 && { canaries }),
     ...(progress !== undefined && { progress: statusOfProgress(progress) }),
   };
+}
+
+function holdsOf({ holds }: WholePlan): Pick<BrupopConfigStatus, 'heldVersions'> {
+  const heldVersions = holds.slice(0, MAX_RECORDED).map(({ version, since }) => ({ version, since: rfc3339(since) }));
+  return heldVersions.length === 0 ? {} : { heldVersions };
 }
 
 function statusOfProgress({

@@ -6,6 +6,8 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { eventOn } from '../plan/spec-change.ts';
+import { Moment } from '../plan/facts/moment.ts';
+import { describeSuspects, suspectsOf } from '../plan/facts/suspects.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { type Health, healthOf } from './reconciliation.ts';
 import { keptEvent, waitEvent } from './wait-events.ts';
@@ -15,6 +17,8 @@ export interface NodeCondition {
   readonly node: NodeView;
   readonly progressing: ProgressingCondition;
   readonly health: Health;
+  /** The workloads that fail on it since its update; undefined: none. */
+  readonly suspects?: string | undefined;
   /** Name of its group; empty: none. */
   readonly group: string;
   readonly event: EventSource | undefined;
@@ -44,7 +48,18 @@ function nodeCondition(
   const health = healthOf(progressing, neverConnected === true);
   const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
   const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
-  return { shadow, node, progressing, health, event, group: group?.name ?? '' };
+  return { shadow, node, ...withSuspects(managedNode, progressing, now), health, event, group: group?.name ?? '' };
+}
+
+function withSuspects(
+  pair: NodePair,
+  progressing: ProgressingCondition,
+  now: number,
+): Pick<NodeCondition, 'progressing' | 'suspects'> {
+  const found = suspectsOf(pair, new Moment(now));
+  if (found.length === 0) return { progressing };
+  const suspects = describeSuspects(found);
+  return { progressing: { ...progressing, message: `${progressing.message}; ${suspects}` }, suspects };
 }
 
 /** The Event of a deadline that was missed, once for each step. */

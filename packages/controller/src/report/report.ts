@@ -3,6 +3,8 @@ import type { Connectivity } from '../cluster/connectivity.ts';
 import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
+import type { SuspectNode } from '../plan/facts/suspects.ts';
+import type { HeldVersion } from '../plan/observation.ts';
 import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
 import type { CheckWork, LookUps } from '../plan/look-ups.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -22,6 +24,9 @@ export interface Report extends Rollout {
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
   readonly canaries: readonly CompletedCanary[];
+  readonly holds: readonly HeldVersion[];
+  /** The workloads that fail on nodes since their updates. */
+  readonly suspects: readonly SuspectNode[];
   readonly forecast: FleetForecast;
   /** Undefined when no node needs an update. */
   readonly progress: Progress | undefined;
@@ -32,7 +37,11 @@ export interface Report extends Rollout {
 
 /** Everything that was decided of one snapshot, and what is reported of it. */
 export interface WholePlan
-  extends Pick<Plan, 'specs' | 'moreSpecs' | 'taints'>, Omit<Upkeep, 'asksFor' | 'upkeepTimes'>, LookUps, Report {
+  extends
+    Pick<Plan, 'specs' | 'moreSpecs' | 'taints' | 'records'>,
+    Omit<Upkeep, 'asksFor' | 'upkeepTimes'>,
+    LookUps,
+    Report {
   readonly checks: CheckWork;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;
@@ -44,6 +53,7 @@ export function reportOf(
   snapshot: Pick<Snapshot, 'pods'>,
 ): Report {
   const { policy, stale, connectivity, clockSkewMs, stuck, failed, frozen, canaries, orphaned, now } = fleetState;
+  const { holds, suspects } = fleetState.observation;
   const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
@@ -57,6 +67,8 @@ export function reportOf(
     failed,
     frozen,
     canaries: canaries.completed,
+    holds,
+    suspects,
     forecast,
     progress: progressOf(fleetState, counted),
     stuckNodes,

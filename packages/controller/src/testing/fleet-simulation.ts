@@ -216,7 +216,7 @@ export function carryOut(world: World, made: Plan): void {
     const write = byName.get(managedNode.name);
     if (managedNode.shadow === undefined)
       return names.has(managedNode.name) ? { ...managedNode, shadow: created(managedNode, world.now) } : managedNode;
-    if (write === undefined) return managedNode;
+    if (write === undefined) return recordedIn(managedNode, made);
     const { metadata } = managedNode.shadow;
     const generation = (metadata.generation ?? 0) + 1;
     const drains = write.spec.state === 'RebootedIntoUpdate' && managedNode.node !== undefined;
@@ -232,6 +232,12 @@ export function carryOut(world: World, made: Plan): void {
       }),
     };
   });
+}
+
+function recordedIn(managedNode: ManagedNode, { records }: Plan): ManagedNode {
+  const found = records.find(({ node }) => node.metadata.name === managedNode.name);
+  if (managedNode.shadow === undefined || found === undefined) return managedNode;
+  return { ...managedNode, shadow: shadowView({ ...managedNode.shadow, record: found.record }) };
 }
 
 /** Of those that were not under way. */

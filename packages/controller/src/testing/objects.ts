@@ -223,18 +223,22 @@ export const DRAINABLE: Drainable = {
     restarts: new Map(),
     notReadySince: new Map(),
     evicted: [],
+    ready: new Map(),
   }),
   pods: [],
 };
-/** Most tests are about something else: a node that is healthy has succeeded at once. */
+/** Most tests are about something else: a node that is healthy has succeeded at once, and is not observed after that. */
 const MONITORING = { monitoring: { healthyFor: '0s', timeout: '30m' } };
+const UNOBSERVED = { watchFor: '0s' };
 
 /** The defaults, but for `monitoring`. */
 export const POLICY = readPolicy(configOf({}));
 
 function configOf(spec: unknown): NonNullable<Snapshot['config']> {
   const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1', generation: 1 };
-  return { metadata, spec: isObject(spec) ? { ...MONITORING, ...spec } : spec } as NonNullable<Snapshot['config']>;
+  const health = isObject(spec) && 'health' in spec && isObject(spec.health) ? spec.health : {};
+  const whole = isObject(spec) ? { ...MONITORING, ...spec, health: { ...UNOBSERVED, ...health } } : spec;
+  return { metadata, spec: whole } as NonNullable<Snapshot['config']>;
 }
 
 /** As the cluster does: the same configuration is read once. */
@@ -277,6 +281,7 @@ export function aSnapshot(managedNodes: readonly ManagedNode[], spec?: unknown, 
     groups: [],
     groupObjects: [],
     pods,
+    observed: new Map(),
     ...rest,
   };
   return withPolicy({ managedNodes, policy, ...all }, policy);

@@ -80,7 +80,7 @@ const statusSchema = object({
   ),
   conditions: conditions(
     'The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update ' +
-      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates ' +
+      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. WindowOpen: the maintenance windows allow updates ' +
       'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the ' +
       'certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. ' +
       'RecoveryReady: the recovery that spec.recovery asks for works; absent without it. The reasons of one node are on its BottlerocketShadow.',
@@ -113,6 +113,19 @@ const statusSchema = object({
       'is set to a later time.',
     { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
   ),
+  heldVersions: optional(
+    v.array(
+      object({
+        version: described(text(128), 'The Bottlerocket version.'),
+        since: described(
+          time(),
+          'When workloads failed on two nodes with it first. It may be held for an hour from here.',
+        ),
+      }),
+    ),
+    'The versions that have been held because workloads fail on them. The condition Held says whether one is held now.',
+    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+  ),
   canaries: optional(
     v.array(
       object({
@@ -139,7 +152,10 @@ const statusSchema = object({
       object({
         name: described(text(253), 'Name of the Node, which may have been deleted since.'),
         version: described(text(128), 'Version that it failed with.'),
-        code: described(text(64), 'An error code of its agent, NotReturned, NotHealthy or CheckFailed.'),
+        code: described(
+          text(64),
+          'An error code of its agent, NotReturned, NotHealthy, CheckFailed or WorkloadsFailed.',
+        ),
         since: described(time(), 'When it failed, or when its deadline passed.'),
         deleted: optional(
           flag(),

@@ -48,24 +48,33 @@ export const SAFETY = {
     ),
     trustedNamespaces: field(
       listOf(namespaceName, 50, 'set'),
-      'Namespaces whose DaemonSets count for daemonSets, at most 50. That of the operator counts as well. Anyone who may create ' +
-        'DaemonSets there can stop the updates of the fleet.',
+      'Namespaces whose DaemonSets count for daemonSets, and whose workloads count as failures for pods, at most 50. That of the operator counts as well. ' +
+        'Anyone who may create pods there can stop the updates of the fleet.',
       { default: ['kube-system'], absent: ['kube-system'] },
     ),
     pods: field(
-      oneOf(['Required', 'Ignored']),
-      'Required: after its update, a node is healthy when no other pod on it fails to start (crashes again and again, or has no image or ' +
-        'configuration) or was restarted within monitoring.healthyFor, except pods of a controller whose pods did so before its drain, and those with health=ignore. ' +
-        'Anyone who may create pods can stop the updates of the fleet with pods that crash: use it only where you trust them. ' +
-        'Ignored: these pods do not count.',
-      always('Ignored'),
+      oneOf(['Required', 'Compared', 'Ignored']),
+      'Compared: for watchFor after its update, a node is suspect when pods of a workload cannot start on it, crash, or take much longer to become ' +
+        'Ready than before, and pods of the same workload were Ready on a node that was drained within the last hour. When a workload fails so on two ' +
+        'nodes, no other node starts for an hour in all, or until rollout.resume. A workload in trustedNamespaces also counts as a failure of the ' +
+        'node, for rollout.failureBudget. Required: as Compared, all namespaces are trusted, and after its update a node is healthy only when no pod on it ' +
+        'fails to start (crashes again and again, or has no image or configuration) or was restarted within monitoring.healthyFor, except pods of a controller ' +
+        'whose pods did so before its drain. With Required, anyone who may create pods can freeze a version with pods that crash: use it only where you trust them. ' +
+        'Pods with health=ignore never count. Ignored: these pods do not count.',
+      { default: 'Compared', absent: 'Ignored' },
+    ),
+    watchFor: field(
+      duration('0s', '24h'),
+      'How long pods are compared after the update of a node, while other nodes start. Its pods are listed once or twice in that time. 0s: they are not compared.',
+      { default: '5m', absent: '0s' },
     ),
     podsBefore: field(
-      oneOf(['Required', 'Ignored']),
-      'Required: a node does not start its update while a pod on it cannot start, or has not been Ready for podGracePeriod. Pods ' +
+      oneOf(['Required', 'Prefer', 'Ignored']),
+      'What happens to a node that is about to start while a pod on it cannot start, or has not been Ready for podGracePeriod. Prefer: other nodes go first, and ' +
+        'the node starts after an hour even so, or after 30 minutes if no such pod is in trustedNamespaces. Required: it does not start meanwhile. Pods ' +
         'without a controller and pods with health=ignore do not count. With unhealthyNodes First or Last, these pods do not count ' +
-        'either. Anyone who may create pods can keep nodes from updating: use it only where you trust them. Ignored: these pods do not count.',
-      always('Ignored'),
+        'either. With Required, anyone who may create pods can keep nodes from updating: use it only where you trust them. Ignored: these pods do not count.',
+      { default: 'Prefer', absent: 'Ignored' },
     ),
     podGracePeriod: field(
       duration('0s', '24h'),

@@ -12,6 +12,8 @@ import type { ObjectMeta } from './meta.ts';
 
 /** Of each kind; the controller writes at most 50 of them. */
 const MAX_NAMES = 200;
+/** Anyone who may create pods may name their controllers: a kind, a namespace, a name and a revision at most. */
+const MAX_NAME = 700;
 const version = text(100);
 /** A hash of settings, and when they failed or were rebooted for. */
 const settingsAt = object({ hash: text(100), at: time() });
@@ -30,9 +32,18 @@ const entries = {
   /** The boot ID of the Node at that time. */
   bootBefore: text(100),
   /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
-  unreadyBefore: list(text(400), MAX_NAMES),
+  unreadyBefore: list(text(MAX_NAME), MAX_NAMES),
   /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
-  evictedWorkloads: list(text(400), MAX_NAMES),
+  evictedWorkloads: list(text(MAX_NAME), MAX_NAMES),
+  /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
+  readyBefore: object({ at: time(), workloads: v.record(text(MAX_NAME), count(9_999_999)) }),
+  /** Since when the update waits for unhealthy pods on the node. */
+  podsWaitSince: time(),
+  /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */
+  suspects: list(
+    object({ workload: text(MAX_NAME), problem: text(200), at: time(), from: v.exactOptional(text(253)) }),
+    MAX_NAMES,
+  ),
   /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
   members: list(object({ quorum: text(253), pod: text(253) }), MAX_NAMES),
   /**

@@ -127,7 +127,7 @@ const STATUS = {
   conditions: conditions(
     'What is true of this node now. The controller writes Progressing: True while the node updates and False while it does not, with ' +
       'the reason and, if known, when that ends; Ready: False while it is changed or needs a user; Reconciling and Stalled, as kstatus ' +
-      'reads them, for these two. The API server of the operator writes AgentSupported: False if the release of ' +
+      'reads them, for these two; Suspect: True while workloads fail on it since its update, and absent otherwise. The API server of the operator writes AgentSupported: False if the release of ' +
       'the agent is too old or too new for it. It is absent otherwise.',
   ),
 };

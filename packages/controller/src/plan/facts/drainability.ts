@@ -57,6 +57,8 @@ export interface PodHealth {
   readonly notReadySince: ReadonlyMap<string, number>;
   /** The workloads whose pods a drain evicts, likewise. */
   readonly evicted: readonly string[];
+  /** Of the workloads and DaemonSets whose pods are all Ready: how many seconds the slowest took, by {@link comparedAs}. */
+  readonly ready: ReadonlyMap<string, number>;
 }
 
 /** Nodes whose pods are listed after one plan. Each node that updates needs two lists. */
@@ -116,6 +118,7 @@ const NO_PODS: PodHealth = {
   restarts: new Map(),
   notReadySince: new Map(),
   evicted: [],
+  ready: new Map(),
 };
 const UNKNOWN: Drainable = {
   block: undefined,
@@ -160,7 +163,35 @@ function healthOf(
     restarts: latest(others.map(({ controller, restartedAt }) => [controller, restartedAt])),
     notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
+    ready: readyIn(counted),
   };
+}
+
+function readyIn(pods: readonly DrainPod[]): Map<string, number> {
+  const compared = pods.filter((pod) => isCompared(pod) && !pod.finished);
+  const ready = latest(compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]));
+  for (const pod of compared) if (!pod.ready) ready.delete(comparedAs(pod));
+  return ready;
+}
+
+/** True for a pod of a workload or a DaemonSet, which is like the other pods of its controller. */
+export function isCompared({ controller, mirror }: DrainPod): boolean {
+  return !mirror && (isWorkload(controller) || controller.startsWith('DaemonSet '));
+}
+
+/** Its controller, with the revision of one that keeps its name: another revision may fail whatever its node runs. */
+export function comparedAs({ controller, metadata: { labels = {} } }: DrainPod): string {
+  const revision = labels[REVISION_LABEL];
+  return revision === undefined ? controller : `${controller} ${revision}`;
+}
+
+/** Of the pods of DaemonSets and StatefulSets (Kubernetes "ControllerRevision"). */
+const REVISION_LABEL = 'controller-revision-hash';
+
+/** A pod that was not Ready for a while since shows more than it took. */
+function secondsToReady({ readyChanged = 0, metadata: { creationTimestamp } }: DrainPod): number {
+  const ms = readyChanged - (parseTime(creationTimestamp) ?? readyChanged);
+  return Math.max(0, Math.ceil(ms / 1000));
 }
 
 function unreadyOf(pods: readonly DrainPod[]): DrainPod[] {

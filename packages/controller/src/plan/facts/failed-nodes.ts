@@ -29,16 +29,17 @@ import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../
 import type { ChecksView } from '../../cluster/checks.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
+import { isTrusted, suspectsOf } from './suspects.ts';
 import type { VersionCount } from './versions.ts';
 import { answers } from '../../cluster/state.ts';
 import { Moment } from './moment.ts';
 
 /**
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
- * `CheckFailed`: the Job of a check failed on the version.
+ * `CheckFailed`: the Job of a check failed on the version. `WorkloadsFailed`: a workload of a trusted namespace fails on it.
  */
 type FailureCode = ErrorCode | (typeof OWN_CODES)[number];
-const OWN_CODES = ['NotReturned', 'NotHealthy', 'CheckFailed'] as const;
+const OWN_CODES = ['NotReturned', 'NotHealthy', 'CheckFailed', 'WorkloadsFailed'] as const;
 
 /** True for a code of this release: a status may have one of another. */
 export function isFailureCode(code: string): code is FailureCode {
@@ -142,18 +143,18 @@ export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string 
 
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
-  { managedNodes, policy, config, checks: view }: Snapshot,
+  { managedNodes, policy, config, checks: view, ownNamespace }: Snapshot,
   { selected, versions, isHealthUnknown, now }: Pick<FleetFacts, 'selected' | 'versions'> & AskedOfNode,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const input = { view, isHealthUnknown, now };
+  const input = { view, isHealthUnknown, ownNamespace, now };
   const current = managedNodes.flatMap((one) => failureOf(one, known, input) ?? []);
   const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow)) return false;
+    if (isCounted || hasRecovered(one, present.get(one.name)?.shadow)) return false;
     return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected));
   });
   const before = kept.map((one) => {
@@ -169,8 +170,9 @@ function isSame(a: FailedNode, b: FailedNode): boolean {
   return a.name === b.name && sameVersion(a.version, b.version);
 }
 
-function hasSucceeded({ since }: FailedNode, shadow: ShadowView | undefined): boolean {
-  return shadow !== undefined && (shadow.updated?.at ?? 0) >= since;
+/** It has succeeded since, or its workloads do not fail any more. */
+function hasRecovered({ code, since }: FailedNode, shadow: ShadowView | undefined): boolean {
+  return shadow !== undefined && (code === 'WorkloadsFailed' || (shadow.updated?.at ?? 0) >= since);
 }
 
 /** True when another Node has the name of the one that failed. Two clocks are compared, so it was created well after the failure. */
@@ -208,11 +210,19 @@ function failureOf(
   if (shadow === undefined) return undefined;
   const isCounted = shadow.purpose === 'Update';
   const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : undefined;
-  if (current === undefined) return recordedFailure(name, shadow);
+  if (current === undefined) return recordedFailure(name, shadow) ?? failureOfWorkloads(managedNode, input);
   const found = { name, version: shadow.spec.version ?? '', ...current };
   // A report whose answer cannot be written is not new each time.
   const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
   return { ...found, since };
+}
+
+/** Of the version that the node was updated to. Those that users without trust may cause do not count. */
+function failureOfWorkloads(managedNode: ManagedNode, { ownNamespace, now }: FailureInput): FailedNode | undefined {
+  if (!isPair(managedNode) || managedNode.shadow.record.suspects === undefined) return undefined;
+  const { name, policy } = managedNode;
+  const found = suspectsOf(managedNode, now).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
+  return found && { name, version: found.version, code: 'WorkloadsFailed', since: found.at };
 }
 
 interface AskedOfNode {
@@ -222,6 +232,7 @@ interface AskedOfNode {
 }
 
 interface FailureInput extends AskedOfNode {
+  readonly ownNamespace: string;
   readonly view: ChecksView;
 }
 

@@ -15,6 +15,7 @@
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
@@ -25,6 +26,7 @@ import type { Drainable, PodHealth } from './drainability.ts';
 import { type Checks, probesOf, problemIn } from './evaluations.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
 import type { Quorums } from './quorums.ts';
+import { isObserved, isTrusted } from './suspects.ts';
 import type { Workloads } from './workloads.ts';
 import type { Moment } from './moment.ts';
 
@@ -67,14 +69,44 @@ export function problemCondition(
   return found && `the Node has the condition ${found}`;
 }
 
-/** Returns what is wrong with the pods on a node before its update, or undefined. */
-export function problemBefore(
+interface UnhealthyPods {
+  /** Their controllers. */
+  readonly failing: readonly string[];
+  readonly unready: readonly string[];
+}
+
+function unhealthyPods(
   { failing, notReadySince }: PodHealth,
   { health: { podGracePeriodMs } }: Pick<UpdatePolicy, 'health'>,
   now: Moment,
-): string | undefined {
+): UnhealthyPods {
   const overdue = [...notReadySince].filter(([, since]) => now.reached(since + podGracePeriodMs)).map(([name]) => name);
-  const unready = overdue.filter((name) => !failing.includes(name)).toSorted();
+  return { failing, unready: overdue.filter((name) => !failing.includes(name)).toSorted() };
+}
+
+/** How long a node waits for unhealthy pods, milliseconds: less if only users without trust may have caused that. */
+const WAIT_MS = 60 * 60_000;
+const SHORT_WAIT_MS = 30 * 60_000;
+
+/** Until when a node waits for unhealthy pods on it that other nodes go before, epoch milliseconds. */
+export function waitsForPodsUntil(
+  { shadow, policy, drain }: Pick<MonitoringInput, 'shadow' | 'policy' | 'drain'>,
+  ownNamespace: string,
+  now: Moment,
+): number {
+  const { failing, unready } = unhealthyPods(drain().podHealth(), policy, now);
+  const isAnyTrusted = [...failing, ...unready].some((name) => isTrusted(name, policy, ownNamespace));
+  return (parseTime(shadow.record.podsWaitSince) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
+}
+
+/** Returns what is wrong with the pods on a node before its update, or undefined. */
+export function problemBefore(
+  health: PodHealth,
+  policy: Pick<UpdatePolicy, 'health'>,
+  now: Moment,
+): string | undefined {
+  const { podGracePeriodMs } = policy.health;
+  const { failing, unready } = unhealthyPods(health, policy, now);
   const found = [
     ...(failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : []),
     ...(unready.length > 0
@@ -101,12 +133,19 @@ interface BeforeDrain {
   readonly unreadyBefore: readonly string[];
   /** The workloads that must be Ready again after the update. */
   readonly evictedWorkloads: readonly string[];
+  /** What is Ready on the node, and what its pods are compared with later. */
+  readonly readyBefore: ReadonlyMap<string, number>;
 }
 
 /** Returns what is recorded of a node before its drain. */
 export function beforeDrainOf(input: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): BeforeDrain {
-  const isWatched = input.policy.health.workloads === 'Required';
-  return { unreadyBefore: unhealthyNow(input), evictedWorkloads: isWatched ? input.drain().podHealth().evicted : [] };
+  const { policy, drain } = input;
+  const { evicted, ready } = drain().podHealth();
+  return {
+    unreadyBefore: unhealthyNow(input),
+    evictedWorkloads: policy.health.workloads === 'Required' ? evicted : [],
+    readyBefore: isObserved(policy) ? ready : new Map(),
+  };
 }
 
 /** Returns what does not count against the update that is about to drain the node. */
@@ -191,7 +230,7 @@ function endOf(input: MonitoringInput): Monitoring {
   const start = Math.max(stateSince(shadow, now) ?? now.ms, deadlinesFrom);
   const cleared = health.conditions.map((condition) => node.clearedAt[typeOf(condition)] ?? 0);
   const since = Math.max(start, node.readySince ?? start, ...cleared);
-  const isWithoutPods = health.daemonSets === 'Ignored' && health.pods === 'Ignored';
+  const isWithoutPods = health.daemonSets === 'Ignored' && health.pods !== 'Required';
   return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
 }
 
@@ -225,7 +264,7 @@ function problemOfPods(
   const daemonSets = health.daemonSets === 'Required' ? unready.filter(isNew) : [];
   const controllers = health.pods === 'Required' ? failing.filter(isNew) : [];
   const isRecentlyRestarted = (at: number): boolean => !now.reached(at + Math.max(monitoring.healthyForMs, RECHECK_MS));
-  const restarted = health.pods === 'Ignored' ? [] : [...restarts].filter(([, at]) => isRecentlyRestarted(at));
+  const restarted = health.pods !== 'Required' ? [] : [...restarts].filter(([, at]) => isRecentlyRestarted(at));
   const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
   const found = [
     ...(daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : []),

@@ -22,6 +22,7 @@ export class Workloads {
   readonly #now: number;
   readonly #draining: Set<string>;
   #isRequested = false;
+  #isKept = false;
 
   /** @param draining - names of the nodes that are being drained */
   constructor(known: AllPods, draining: Iterable<string>, now: number) {
@@ -46,6 +47,15 @@ export class Workloads {
     return this.#known.seenAt === undefined ? undefined : this.#known.pods;
   }
 
+  /** All pods as of `time` or later, epoch milliseconds; undefined: there is no such list. Asks for one then. */
+  podsSince(time: number): readonly PlacedPod[] | undefined {
+    const { pods, asOf, seenAt } = this.#known;
+    const isKnown = seenAt !== undefined && asOf >= time && asOf <= this.#now;
+    if (isKnown) this.#isKept = true;
+    else this.#isRequested = true;
+    return isKnown ? pods : undefined;
+  }
+
   /** True when the list is recent enough to let a node start. The clock may have been set back. */
   get counts(): boolean {
     const { seenAt } = this.#known;
@@ -59,6 +69,11 @@ export class Workloads {
 
   get isRequested(): boolean {
     return this.#isRequested;
+  }
+
+  /** The list that is known is still needed. */
+  get isKept(): boolean {
+    return this.#isKept;
   }
 
   /** True when the pods must be listed now. */

@@ -30,6 +30,11 @@ import { podsUnknown } from './node.ts';
 
 const MAX_NAMED = 3;
 
+export const notHeld: Gate = ({ held }) => held;
+
+/** The first nodes of a version show whether workloads fail on it. */
+export const firstNodesObserved: Gate = ({ unobserved }) => unobserved();
+
 /** Another drain would take a pod more from them. A disruption budget, if there is one, is stricter. */
 export const workloadsReady: Gate = ({ node, policy, workloads, now }) => {
   if (policy.health.workloads === 'Ignored') return undefined;

@@ -18,8 +18,8 @@ import {
   OLD,
   type ShadowParts,
 } from '../../testing/objects.ts';
-import type { Drainable } from '../facts/drainability.ts';
 import { Checks } from '../facts/evaluations.ts';
+import type { Drainable } from '../facts/drainability.ts';
 import { Quorums } from '../facts/quorums.ts';
 import { Workloads } from '../facts/workloads.ts';
 import type { Blocked, GateInput } from './reasons.ts';
@@ -79,6 +79,9 @@ function blockedBy({
     checks: new Checks(NO_CHECKS_KNOWN, NOW),
     workloads: new Workloads(NO_PODS_LISTED, [], NOW),
     quorums: new Quorums(aSnapshot([]), [], NOW),
+    held: undefined,
+    unobserved: () => undefined,
+    ownNamespace: 'brupop',
     fleet: policy,
     now: NOW,
     moment: new Moment(NOW),

@@ -6,7 +6,14 @@
  * A rollback holds its slot, and what it goes back to was good: only what makes any disruption unsafe or impossible stops
  * it, at its start as before its drain.
  */
-import { checksPass, quorumKept, quorumKeptByDrain, workloadsReady } from './applications.ts';
+import {
+  checksPass,
+  firstNodesObserved,
+  notHeld,
+  quorumKept,
+  quorumKeptByDrain,
+  workloadsReady,
+} from './applications.ts';
 import {
   capacity,
   clockRight,
@@ -56,6 +63,7 @@ const GATES: readonly (readonly [gate: Gate, at: readonly Point[]])[] = [
   [validGroup, ['Drain']],
   // Before its drain, a version that has been frozen meanwhile comes first.
   [notFrozen, ['Drain']],
+  [notHeld, ['Drain']],
   [paused, STARTS],
   [validConfig, STARTS],
   [selected, ALWAYS],
@@ -72,12 +80,14 @@ const GATES: readonly (readonly [gate: Gate, at: readonly Point[]])[] = [
   [notRolledBack, ['Start']],
   [writable, STARTS],
   [notFrozen, ['Start']],
+  [notHeld, ['Start']],
   [inTurn, ['Start']],
   [windowOpen, UPDATES],
   [drainNotBlocked, STARTS],
   [podsHealthy, ['Start']],
   [controlPlaneFree, ALWAYS],
   [capacity, ['Start']],
+  [firstNodesObserved, ['Start']],
   [checksPass, ['Start']],
   [workloadsReady, UPDATES],
   [quorumKept, STARTS],

@@ -9,7 +9,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isBeingRemoved, isSelected, skippedBy } from '../../cluster/node.ts';
-import { problemBefore, problemCondition } from '../facts/health.ts';
+import { problemBefore, problemCondition, waitsForPodsUntil } from '../facts/health.ts';
 import { type Drainable, isDrainBlocked, nextTryAt } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 import { isRetryRequested } from './retry.ts';
@@ -156,15 +156,31 @@ function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryA
 }
 
 /** As {@link drainNotBlocked}, the pods are listed again only where the node could start. */
-export const podsHealthy: Gate = ({ drain, policy, capacity, now, moment }) => {
+export const podsHealthy: Gate = (input) => {
+  const { drain, policy, capacity, now, moment } = input;
   const { podsBefore, unhealthyNodes } = policy.health;
   if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait') return undefined;
   const { podHealth, recheckAt } = drain();
   const problem = problemBefore(podHealth(), policy, moment);
   if (problem === undefined || (capacity === undefined && now >= recheckAt)) return undefined;
+  const reason = 'NodeUnhealthy';
   const message = `No update starts while ${problem}`;
-  return { reason: 'NodeUnhealthy', message, ...(capacity === undefined && { retryAt: recheckAt }) };
+  const found = { reason, message, ...(capacity === undefined && { retryAt: recheckAt }) } as const;
+  return podsBefore === 'Required' ? found : preferred(input, found);
 };
+
+/** Other nodes go first, for a while. */
+function preferred(input: GateInput, found: Blocked): Blocked | undefined {
+  const { shadow, ownNamespace, now, moment } = input;
+  const until = waitsForPodsUntil(input, ownNamespace, moment);
+  if (now >= until) return undefined;
+  return {
+    ...found,
+    message: `${found.message}; it starts at ${rfc3339(until)} even so (spec.health.podsBefore)`,
+    ...(found.retryAt !== undefined && { retryAt: Math.min(found.retryAt, until) }),
+    startsWaiting: shadow.record.podsWaitSince === undefined,
+  };
+}
 
 /** Pods are not watched: they are listed right before a node starts. */
 export const podsListed: Gate = ({ drain }) => {

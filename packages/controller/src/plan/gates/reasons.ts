@@ -42,6 +42,7 @@ export const REASONS = {
   Paused: { passes: 'manual', fleetWide: true, isIntended: true },
   InvalidConfiguration: { passes: 'manual', fleetWide: true },
   Frozen: { passes: 'manual', fleetWide: true, needsAttention: true, isIntended: true },
+  Held: { passes: 'time', fleetWide: true, needsAttention: true, isIntended: true },
   WaitingForCanary: { passes: 'event', fleetWide: true, withoutTaint: true },
   Soaking: { passes: 'time', fleetWide: true, withoutTaint: true },
   WaitingForApproval: { passes: 'manual', fleetWide: true, withoutTaint: true, isIntended: true },
@@ -113,6 +114,8 @@ export interface Blocked {
   readonly keepsPosition?: boolean;
   /** Known in a moment: nothing is concluded from it. */
   readonly isUnknown?: boolean;
+  /** From now on the node waits for unhealthy pods, which is to be recorded. */
+  readonly startsWaiting?: boolean;
 }
 
 export function specRejected(writeRejection: string): Blocked {
@@ -152,6 +155,11 @@ export interface GateInput extends Candidate {
   readonly checks: Checks;
   readonly workloads: Workloads;
   readonly quorums: Quorums;
+  /** Workloads fail on nodes that run the version. */
+  readonly held: Blocked | undefined;
+  /** Why that is not known yet of the first nodes that run it. */
+  readonly unobserved: () => Blocked | undefined;
+  readonly ownNamespace: string;
   /** That of the fleet, whatever the node's group overrides. */
   readonly fleet: UpdatePolicy;
   readonly now: number;

@@ -1,0 +1,192 @@
+/**
+ * Which workloads fail on a node since its update, compared with nodes of the former version. When a drain starts, the
+ * record of its node has the workloads whose pods were Ready there, and how long these took. A pod on an updated node
+ * counts when its workload is in such a record of the last hour, and the pod
+ *
+ *     cannot start      at once
+ *     is restarted      at the second time
+ *     is not Ready      after twice the time that the slowest one took before, at least a minute
+ *
+ * A workload that was broken before is in no record. One that is not Ready on nodes of other versions either fails
+ * everywhere: all pods are listed once before anything is concluded. A pod that waits to be scheduled is on no node.
+ */
+import { sameVersion } from '@brupop/shared/api/version';
+import { isTerminating, type DrainPod } from '@brupop/shared/drain/pods';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import type { NodePair } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { isAccepted } from './deadlines.ts';
+import { comparedAs, isCompared } from './drainability.ts';
+import type { Moment } from './moment.ts';
+
+export interface Suspect {
+  /** `Kind namespace/name`, and the revision of a DaemonSet or StatefulSet. */
+  readonly workload: string;
+  readonly problem: string;
+  /** The node whose drain moved the pod, if it is another one. */
+  readonly from?: string;
+}
+
+/** A workload that fails on a node, as its record says. */
+export interface SuspectNode extends Suspect {
+  readonly node: string;
+  readonly version: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
+
+interface Drain {
+  readonly name: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** The version that its node ran. */
+  readonly version: string;
+  /** How many seconds their pods took to become Ready. */
+  readonly workloads: Readonly<Record<string, number>>;
+}
+
+/** What was Ready on a node within this time is compared. */
+const COUNTS_MS = 3_600_000;
+const LEAST_MS = 60_000;
+const MOST_MS = 600_000;
+/** A drain has moved pods that were created within this time after its start. */
+const MOVES_MS = 1_800_000;
+/** Two clocks give creation times and starts of drains, with whole seconds. */
+const TOLERANCE_MS = 2_000;
+
+/** What was Ready on the nodes that were drained in the last hour. */
+export class ReadyBefore {
+  readonly #pairs: readonly NodePair[];
+  readonly #now: number;
+  #found: readonly Drain[] | undefined;
+
+  constructor(pairs: readonly NodePair[], now: number) {
+    this.#pairs = pairs;
+    this.#now = now;
+  }
+
+  /** How long a pod may be not Ready on `version`, milliseconds; undefined: no node of another version shows it. */
+  limitMs(workload: string, version: string): number | undefined {
+    const seconds = this.#drains.flatMap((drain) =>
+      sameVersion(drain.version, version) ? [] : (drain.workloads[workload] ?? []),
+    );
+    if (seconds.length === 0) return undefined;
+    return Math.min(MOST_MS, Math.max(LEAST_MS, 2_000 * Math.max(...seconds)));
+  }
+
+  /** The node whose drain moved a pod that was created at `createdAt`, if it is another one. */
+  originOf(workload: string, createdAt: number, node: string): string | undefined {
+    const before = this.#drains.filter(
+      ({ at, workloads }) =>
+        workloads[workload] !== undefined && at <= createdAt + TOLERANCE_MS && createdAt <= at + MOVES_MS,
+    );
+    const latest = before.toSorted((a, b) => b.at - a.at)[0]?.name;
+    return latest === node ? undefined : latest;
+  }
+
+  get #drains(): readonly Drain[] {
+    this.#found ??= this.#pairs.flatMap((pair) => drainOf(pair, this.#now) ?? []);
+    return this.#found;
+  }
+}
+
+function drainOf({ name, shadow: { record } }: NodePair, now: number): Drain | undefined {
+  const { readyBefore, from: version } = record;
+  if (readyBefore === undefined || version === undefined) return undefined;
+  const at = parseTime(readyBefore.at) ?? 0;
+  return now - at > COUNTS_MS || at > now ? undefined : { name, at, version, workloads: readyBefore.workloads };
+}
+
+/** True when pods are compared after an update. */
+export function isObserved({ health: { pods, watchForMs } }: Pick<UpdatePolicy, 'health'>): boolean {
+  return pods !== 'Ignored' && watchForMs > 0;
+}
+
+/** Returns the workloads that fail, without those that a user has accepted. */
+export function suspectsOf({ name, shadow, policy }: NodePair, now: Moment): SuspectNode[] {
+  const { record, updated, status } = shadow;
+  if (record.suspects === undefined || updated === undefined || !isObserved(policy)) return [];
+  if (!sameVersion(updated.version, status?.current_version)) return [];
+  return record.suspects.flatMap(({ at: time, ...suspect }) => {
+    const at = parseTime(time) ?? now.ms;
+    return isAccepted(at, policy, now) ? [] : [{ ...suspect, at, node: name, version: updated.version }];
+  });
+}
+
+interface ListedPods {
+  /** The name of the node. */
+  readonly node: string;
+  readonly version: string;
+  readonly pods: readonly DrainPod[];
+  /** Epoch milliseconds. */
+  readonly listedAt: number;
+  readonly health: UpdatePolicy['health'];
+  /** The workloads that were found before: they count for as long as they fail. */
+  readonly known: ReadonlySet<string>;
+}
+
+interface Found {
+  readonly suspects: readonly Suspect[];
+  /** When the next pod that is not Ready yet counts, epoch milliseconds; Infinity: none. */
+  readonly nextAt: number;
+}
+
+/** Returns the workloads that fail on a node, each once. */
+export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
+  const { node, version, listedAt, known } = listed;
+  const suspects = new Map<string, Suspect>();
+  let nextAt = Infinity;
+  for (const pod of listed.pods.filter((one) => counts(one, listed.health))) {
+    const workload = comparedAs(pod);
+    const limitMs = before.limitMs(workload, version) ?? (known.has(workload) ? LEAST_MS : undefined);
+    if (limitMs === undefined || suspects.has(workload)) continue;
+    const createdAt = parseTime(pod.metadata.creationTimestamp) ?? listedAt;
+    const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs;
+    const problem = problemOf(pod, listedAt, lateAt);
+    if (problem !== undefined) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
+    else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
+  }
+  return { suspects: [...suspects.values()].toSorted((a, b) => (a.workload < b.workload ? -1 : 1)), nextAt };
+}
+
+/** No drain moves the pods of a DaemonSet. */
+function movedBy(pod: DrainPod, createdAt: number, node: string, before: ReadyBefore): Pick<Suspect, 'from'> {
+  const from = pod.daemonSet === undefined ? before.originOf(comparedAs(pod), createdAt, node) : undefined;
+  return from === undefined ? {} : { from };
+}
+
+function counts(pod: DrainPod, { ignoredNamespaces }: UpdatePolicy['health']): boolean {
+  const { namespace = '' } = pod.metadata;
+  return isCompared(pod) && !pod.healthIgnored && !isTerminating(pod) && !ignoredNamespaces.includes(namespace);
+}
+
+function problemOf(pod: DrainPod, listedAt: number, lateAt: number): string | undefined {
+  if (pod.failing) return 'cannot start';
+  const { restarts, restartedAt = 0 } = pod;
+  if (restarts > 1 && listedAt - restartedAt < LEAST_MS) return 'is restarted again and again';
+  return !pod.ready && listedAt >= lateAt ? 'does not become Ready' : undefined;
+}
+
+/** `Kind namespace/name` */
+export function controllerOf({ workload }: Suspect): string {
+  return workload.split(' ', 2).join(' ');
+}
+
+/** True for a workload of a namespace whose users may stop the updates of the fleet. */
+export function isTrusted(workload: string, { health }: Pick<UpdatePolicy, 'health'>, ownNamespace: string): boolean {
+  if (health.pods === 'Required') return true;
+  const [namespace = ''] = workload.slice(workload.indexOf(' ') + 1).split('/');
+  return namespace === ownNamespace || health.trustedNamespaces.includes(namespace);
+}
+
+const MAX_NAMED = 3;
+
+/** For messages, such as `these workloads fail on the node: ReplicaSet shop/web does not become Ready, moved there by the drain of node-b`. */
+export function describeSuspects(suspects: readonly Suspect[]): string {
+  const list = suspects.slice(0, MAX_NAMED).map(({ workload, problem, from }) => {
+    const moved = from === undefined ? '' : ` (its pod was moved there by the drain of ${from})`;
+    return `${workload} ${problem}${moved}`;
+  });
+  const more = suspects.length > MAX_NAMED ? ` and ${suspects.length - MAX_NAMED} more` : '';
+  return `these workloads fail on the node: ${list.join(', ')}${more}`;
+}

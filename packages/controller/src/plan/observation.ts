@@ -1,0 +1,327 @@
+/**
+ * Observes nodes after their updates, while others start: do workloads on them do what they did before? For each node,
+ * from its success for `spec.health.watchFor`,
+ *
+ *     listed once      at the end; but when one of the first nodes of a version has succeeded, and another one after
+ *                      it, no further node starts before the pods of the first are listed, nor while a pod on it
+ *                      is not Ready that would count within a minute
+ *     listed again     when a pod that was not Ready then would count, or at the end
+ *     suspect          pods of workloads fail on it (`facts/suspects.ts`): listed every minute, later every ten minutes, until
+ *                      they are Ready, a user accepts it or the node starts another update
+ *
+ * The record of the node has its suspects. A workload of a trusted namespace counts as a failure of its node
+ * (`facts/failed-nodes.ts`). When a workload fails on two nodes, or on one node to which the drain of another has moved
+ * it, the version is held:
+ *
+ *     not held     fewer than two nodes are concerned
+ *     held         no node starts an update to the version, and no staged one is drained
+ *     over         an hour after the first hold of the version, or when a user has set `rollout.resume` since, whatever
+ *                  fails later: so anyone who may create pods can delay a version by an hour, and freeze none
+ */
+import { releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { namesOf } from '@brupop/shared/runtime/errors';
+import type { NodeView } from '../cluster/node.ts';
+import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
+import { isUnderWay } from '../cluster/state.ts';
+import { isPrevious } from './facts/attempts.ts';
+import { isAccepted } from './facts/deadlines.ts';
+import type { Drains } from './facts/drainability.ts';
+import { recorded } from './facts/failed-nodes.ts';
+import { Moment } from './facts/moment.ts';
+import {
+  controllerOf,
+  isObserved,
+  ReadyBefore,
+  type Suspect,
+  suspectsAmong,
+  type SuspectNode,
+  suspectsOf,
+} from './facts/suspects.ts';
+import type { Workloads } from './facts/workloads.ts';
+import type { Blocked, Candidate, GateInput } from './gates/reasons.ts';
+
+/** For how long a version is held. */
+const HOLD_MS = 3_600_000;
+/** Nodes of a version whose pods are listed before others start. */
+const FIRST_NODES = 10;
+/** After the end, for the last list. */
+const GRACE_MS = 60_000;
+const RECHECK_MS = 60_000;
+const MAX_RECHECK_MS = 600_000;
+const MAX_SUSPECTS = 10;
+
+/** A node that is observed. */
+interface Observed {
+  readonly pair: NodePair;
+  readonly version: string;
+  /** When its update succeeded, epoch milliseconds. */
+  readonly since: number;
+  /** When its pods were listed since then, epoch milliseconds. */
+  readonly listedAt: readonly number[];
+  /** Undefined: its pods were not listed since. */
+  readonly suspects: readonly Suspect[] | undefined;
+  /** When a pod that is not Ready yet counts, epoch milliseconds. */
+  readonly nextAt: number;
+}
+
+export interface HeldVersion {
+  readonly version: string;
+  /** When it was held first, and until when it may be held, epoch milliseconds. */
+  readonly since: number;
+  readonly until: number;
+  /** Why it is held now; empty: it is not. */
+  readonly suspects: readonly SuspectNode[];
+}
+
+/** The suspects of a node have changed. */
+export interface SuspectsChange {
+  readonly pair: NodePair;
+  readonly suspects: NonNullable<NodePair['shadow']['record']['suspects']>;
+}
+
+type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'managedNodes'>;
+
+export class Observation {
+  readonly #now: number;
+  readonly #drains: Drains;
+  readonly #workloads: Workloads;
+  readonly #pairs: readonly NodePair[];
+  readonly #observed: readonly Observed[];
+  readonly holds: readonly HeldVersion[];
+  /** The workloads that fail, without those that a user has accepted. */
+  readonly suspects: readonly SuspectNode[];
+  /** By release, as all that follow. */
+  readonly #held: ReadonlyMap<string, Blocked>;
+  /** How many nodes have updated to it, and when the latest one did, epoch milliseconds. */
+  readonly #successes: ReadonlyMap<string, { readonly count: number; readonly latest: number }>;
+  /** What was answered to nodes that are to start. */
+  readonly #unknown = new Map<string, Blocked | undefined>();
+
+  constructor(known: Known, { drains, workloads }: { drains: Drains; workloads: Workloads }, now: number) {
+    this.#now = now;
+    this.#drains = drains;
+    this.#workloads = workloads;
+    this.#pairs = known.managedNodes.filter(isPair);
+    const before = new ReadyBefore(this.#pairs, now);
+    this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
+    const moment = new Moment(now);
+    this.suspects = this.#pairs.flatMap((one) =>
+      one.shadow.record.suspects === undefined ? [] : suspectsOf(one, moment),
+    );
+    this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
+    this.#held = new Map(this.holds.flatMap((one) => (one.suspects.length > 0 ? [blockedBy(one)] : [])));
+    this.#successes = successesOf(this.#pairs, new Set(this.#observed.map(({ version }) => releaseOf(version))));
+  }
+
+  /** Names of the nodes of whose pods something is kept. */
+  get names(): ReadonlySet<string> {
+    return new Set(this.#observed.map(({ pair }) => pair.name));
+  }
+
+  /** The nodes whose pods must be listed now. */
+  get lookUps(): readonly NodeView[] {
+    const due = this.#observed.filter((one) => this.#isDue(one));
+    for (const { pair } of due) this.#drains.requested.add(pair.name);
+    return due.map(({ pair }) => pair.node);
+  }
+
+  /** When to look again, epoch milliseconds. */
+  get times(): readonly number[] {
+    const holds = this.holds.flatMap(({ until, suspects }) => (suspects.length > 0 ? [until] : []));
+    return [...this.#observed.map((one) => dueAt(one, this.#now)), ...holds];
+  }
+
+  /** What is to be recorded. All pods are listed before a suspect is recorded. */
+  get changes(): readonly SuspectsChange[] {
+    return this.#observed.flatMap((one) => this.#changeOf(one) ?? []);
+  }
+
+  /** What gates ask. A reboot for settings does not change the version. */
+  gateInput({ version, isReboot }: Pick<Candidate, 'version' | 'isReboot'>): Pick<GateInput, 'held' | 'unobserved'> {
+    if (isReboot) return { held: undefined, unobserved: () => undefined };
+    return { held: this.#held.get(releaseOf(version)), unobserved: () => this.#unknownOf(releaseOf(version)) };
+  }
+
+  /** Why it is not known yet whether workloads fail on the first nodes that run the version. Asks for what is missing. */
+  #unknownOf(release: string): Blocked | undefined {
+    if (!this.#unknown.has(release)) this.#unknown.set(release, this.#whyUnknown(release));
+    return this.#unknown.get(release);
+  }
+
+  #whyUnknown(release: string): Blocked | undefined {
+    const ofVersion = this.#observed.filter(({ version }) => releaseOf(version) === release);
+    const missing = ofVersion.filter((one) => this.#isMissing(one)).map(({ pair }) => pair);
+    const [first] = missing;
+    if (first !== undefined) {
+      const { problem } = this.#drains.known(first.node, first.policy);
+      const message = `The pods on ${namesOf(missing.map(({ name }) => name))}, whose update has succeeded, are being listed`;
+      return problem === undefined
+        ? { reason: 'PodListFailed', message, isUnknown: true }
+        : { reason: 'PodListFailed', message: `${message}: ${problem}`, keepsPosition: true };
+    }
+    if (!ofVersion.some((one) => this.#isUnconfirmed(one) || this.#isSoonKnown(one))) return undefined;
+    return { reason: 'PodListFailed', message: 'It is being found out whether workloads fail', isUnknown: true };
+  }
+
+  #isDue(one: Observed): boolean {
+    const isDemanded = this.#unknown.has(releaseOf(one.version)) && this.#isMissing(one);
+    return isDemanded || this.#now >= dueAt(one, this.#now);
+  }
+
+  /** True for one of the first nodes of its version that was not listed yet, after another one has succeeded. */
+  #isMissing({ version, since, suspects }: Observed): boolean {
+    const { count, latest } = this.#successes.get(releaseOf(version)) ?? { count: 0, latest: 0 };
+    return suspects === undefined && count <= FIRST_NODES && latest > since;
+  }
+
+  /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
+  #isSoonKnown({ version, listedAt, nextAt }: Observed): boolean {
+    const { count = 0 } = this.#successes.get(releaseOf(version)) ?? {};
+    const [last = 0] = listedAt;
+    return count <= FIRST_NODES && listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS;
+  }
+
+  /** True while all pods are being listed for a new suspect of the node. */
+  #isUnconfirmed(one: Observed): boolean {
+    return (one.suspects ?? []).some((suspect) => this.#isConfirmed(one, suspect) === undefined);
+  }
+
+  #changeOf(one: Observed): SuspectsChange | undefined {
+    const { pair, suspects: found } = one;
+    if (found === undefined) return undefined;
+    const known = pair.shadow.record.suspects ?? [];
+    const suspects = found
+      .filter((suspect) => this.#isConfirmed(one, suspect) === true)
+      .slice(0, MAX_SUSPECTS)
+      .map((suspect) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
+    return isSame(known, suspects) ? undefined : { pair, suspects };
+  }
+
+  /** Undefined: not known yet. Without a list of all pods, what was found counts. */
+  #isConfirmed({ pair, version, listedAt }: Observed, suspect: Suspect): boolean | undefined {
+    if (pair.shadow.record.suspects?.some(isOf(suspect)) === true) return true;
+    const pods = this.#workloads.podsSince(listedAt.at(-1) ?? 0);
+    if (pods === undefined) return this.#workloads.problem === undefined ? undefined : true;
+    const running = new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version]));
+    const others = pods.filter(
+      ({ node, controller, isTerminating }) =>
+        controller === controllerOf(suspect) &&
+        node !== '' &&
+        !isTerminating &&
+        !sameVersion(running.get(node), version),
+    );
+    const unready = others.filter(({ ready }) => !ready);
+    return unready.length === 0 || 2 * unready.length < others.length;
+  }
+}
+
+function blockedBy({ version, until }: HeldVersion): [release: string, blocked: Blocked] {
+  const message = `Workloads fail on nodes that run ${version}; see the condition Held of BrupopConfig "cluster"`;
+  return [releaseOf(version), { reason: 'Held', message, retryAt: until }];
+}
+
+function successesOf(pairs: readonly NodePair[], releases: ReadonlySet<string>) {
+  const found = new Map<string, { count: number; latest: number }>();
+  if (releases.size === 0) return found;
+  for (const { shadow } of pairs) {
+    const { version = '', at = 0 } = shadow.updated ?? {};
+    const release = releaseOf(version);
+    if (!releases.has(release)) continue;
+    const { count, latest } = found.get(release) ?? { count: 0, latest: 0 };
+    found.set(release, { count: count + 1, latest: Math.max(latest, at) });
+  }
+  return found;
+}
+
+const isOf =
+  ({ workload }: Suspect) =>
+  (other: Suspect): boolean =>
+    other.workload === workload;
+
+function isSame(known: SuspectsChange['suspects'], found: SuspectsChange['suspects']): boolean {
+  return known.length === found.length && found.every((one) => known.includes(one));
+}
+
+/** Undefined: the node is not observed, or not any more. */
+function observedOf(
+  pair: NodePair,
+  known: Snapshot['observed'],
+  before: ReadyBefore,
+  now: number,
+): Observed | undefined {
+  const { updated } = pair.shadow;
+  if (updated === undefined || !isDuringObservation(pair, updated.at, now) || !runsIt(pair, updated.version))
+    return undefined;
+  const { at: since, version } = updated;
+  const found = known.get(pair.name);
+  const isOfNode = found?.nodeUID === pair.node.metadata.uid;
+  const listedAt = isOfNode ? found.listedAt.filter((time) => time > since && time <= now) : [];
+  const last = listedAt.at(-1);
+  if (found === undefined || last === undefined)
+    return { pair, version, since, listedAt, suspects: undefined, nextAt: Infinity };
+  const suspects = new Set(pair.shadow.record.suspects?.map(({ workload }) => workload));
+  const { health } = pair.policy;
+  const pods = { node: pair.name, version, pods: found.pods, listedAt: last, health, known: suspects };
+  return { pair, version, since, listedAt, ...suspectsAmong(pods, before) };
+}
+
+function isDuringObservation({ shadow, policy }: NodePair, since: number, now: number): boolean {
+  if (!isObserved(policy) || now < since) return false;
+  return shadow.record.suspects !== undefined || now < since + policy.health.watchForMs + GRACE_MS;
+}
+
+/** True while it is at rest on the version to which it was updated. */
+function runsIt({ shadow }: NodePair, version: string): boolean {
+  const isRunning = sameVersion(shadow.status?.current_version, version);
+  return isRunning && !isPrevious(shadow, version) && !isUnderWay(shadow);
+}
+
+/** When the pods on the node are to be listed by time alone, epoch milliseconds. */
+function dueAt({ pair, since, listedAt, suspects, nextAt }: Observed, now: number): number {
+  const { record } = pair.shadow;
+  const last = listedAt.at(-1) ?? 0;
+  const end = since + pair.policy.health.watchForMs;
+  if (suspects === undefined) return record.suspects === undefined ? end : now;
+  if (suspects.length > 0 || record.suspects !== undefined) return last + recheckMs(record, last);
+  return last >= end || listedAt.length > 1 ? Infinity : Math.min(end, nextAt);
+}
+
+/** The longer the workloads have failed, the later. */
+function recheckMs({ suspects = [] }: NodePair['shadow']['record'], last: number): number {
+  const since = Math.min(last, ...suspects.map(({ at }) => parseTime(at) ?? last));
+  return Math.min(MAX_RECHECK_MS, Math.max(RECHECK_MS, (last - since) / 6));
+}
+
+function holdsOf(
+  all: readonly SuspectNode[],
+  pairs: readonly NodePair[],
+  { config, policy }: Known,
+  now: Moment,
+): HeldVersion[] {
+  // A time in the future is of a clock that was wrong.
+  const known = recorded(config?.status?.heldVersions).filter(({ since }) => since <= now.ms + CLOCK_TOLERANCE_MS);
+  const kept = known.filter(({ version }) => pairs.some(({ shadow }) => hasVersion(shadow, version)));
+  const versions = new Map([...kept, ...all].map(({ version }) => [releaseOf(version), version]));
+  return [...versions.values()].flatMap((version) => {
+    const before = known.find((one) => sameVersion(one.version, version))?.since;
+    const since = before ?? now.ms;
+    const until = since + HOLD_MS;
+    const isOver = now.reached(until) || isAccepted(since, policy, now);
+    const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version)));
+    return suspects.length === 0 && before === undefined ? [] : [{ version, since, until, suspects }];
+  });
+}
+
+function hasVersion({ status }: NodePair['shadow'], version: string): boolean {
+  return sameVersion(status?.current_version, version) || sameVersion(status?.target_version, version);
+}
+
+/** Those of workloads that fail on two nodes, or after a drain has moved them from another one. */
+function onTwoNodes(all: readonly SuspectNode[]): SuspectNode[] {
+  return [...Map.groupBy(all, ({ workload }) => workload).values()].flatMap((ofOne) => {
+    const nodes = new Set(ofOne.flatMap(({ node, from = node }) => [node, from]));
+    return nodes.size > 1 ? ofOne : [];
+  });
+}

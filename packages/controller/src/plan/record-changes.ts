@@ -1,0 +1,44 @@
+/** What is recorded of nodes whose spec stays: the workloads that fail on them, and since when they wait for unhealthy pods. */
+import type { NodeRecord } from '@brupop/shared/api/record';
+import type { EventSource } from '@brupop/shared/kube/events';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { NodeView } from '../cluster/node.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { isPair } from '../cluster/snapshot.ts';
+import type { Decision } from './assess.ts';
+import { describeSuspects } from './facts/suspects.ts';
+import type { FleetState } from './fleet.ts';
+import type { SuspectsChange } from './observation.ts';
+import { eventOn } from './spec-change.ts';
+
+export interface RecordChange {
+  readonly shadow: ShadowView;
+  readonly node: NodeView;
+  readonly record: NodeRecord;
+  readonly event: EventSource | undefined;
+}
+
+/** The write of a spec comes first, and has a record of its own. */
+export function recordChanges(decisions: readonly Decision[], { observation, now }: FleetState): RecordChange[] {
+  const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
+  return decisions.flatMap(({ managedNode, change, jobs, blocked }) => {
+    if (change !== undefined || jobs !== undefined || !isPair(managedNode)) return [];
+    const found = suspects.get(managedNode.name);
+    if (found !== undefined) return [withSuspects(found)];
+    if (blocked?.startsWaiting !== true) return [];
+    const { shadow, node } = managedNode;
+    return [{ shadow, node, record: { ...shadow.record, podsWaitSince: rfc3339(now) }, event: undefined }];
+  });
+}
+
+function withSuspects({ pair: { shadow, node }, suspects }: SuspectsChange): RecordChange {
+  const record = { ...shadow.record, suspects: suspects.length === 0 ? undefined : suspects };
+  const since = suspects[0]?.at ?? shadow.record.suspects?.[0]?.at ?? '';
+  const version = shadow.updated?.version ?? '?';
+  const event =
+    suspects.length > 0
+      ? { reason: 'Suspect' as const, message: `Since its update to ${version}, ${describeSuspects(suspects)}` }
+      : { reason: 'SuspectEnded' as const, message: 'No workload fails on the node any more' };
+  const key = `${shadow.metadata.uid}/${since}/${suspects.map(({ workload }) => workload).join(' ')}`;
+  return { shadow, node, record, event: eventOn(node, shadow, { ...event, key }) };
+}
