@@ -8,7 +8,7 @@ const PLACE = `${GROUP},zone=~"$zone"`;
 
 /** Reasons for which only a user can do something; a test compares them with the controller's. */
 const ATTENTION = [
-  'ManualRetryRequired|AgentNotResponding|DeadlineExceeded|Reverted|Frozen|ClockSkew|ConnectivityLost|HostSettingsNotApplied',
+  'ManualRetryRequired|AgentNotResponding|DeadlineExceeded|Reverted|Frozen|Held|ClockSkew|ConnectivityLost|HostSettingsNotApplied',
   'UpdateCheckFailed|HostLocked',
   'VersionNotOffered|InvalidVersion|WindowTooShort|SpecWriteRejected',
 ].join('|');
@@ -37,6 +37,7 @@ export const fleet = dashboard({
   annotations: {
     Paused: { expr: `max(brupop_paused{${CLUSTER}}) == 1`, color: 'blue' },
     Frozen: { expr: `max by (version) (brupop_frozen_versions{${CLUSTER}}) == 1`, color: 'red' },
+    Held: { expr: `max by (version) (brupop_held_versions{${CLUSTER}}) == 1`, color: 'orange' },
   },
   panels: [
     stat({
@@ -56,17 +57,28 @@ export const fleet = dashboard({
       description:
         'Nodes that update now. If it stays the same for long, find their step with kubectl get brs -A -o wide.',
       queries: { Updating: phase('Updating') },
-      width: 3,
+      width: 2,
     }),
     stat({
       title: 'Failed',
       description:
         'Nodes whose latest attempt failed. Look at Failed nodes for the code, and the code up in docs/error-codes.md.',
       queries: { Failed: phase('Failed') },
-      width: 3,
+      width: 2,
       steps: [
         [null, 'text'],
         [1, 'red'],
+      ],
+    }),
+    stat({
+      title: 'Suspect',
+      description:
+        'Nodes on which workloads fail since their update, although they were Ready before. The condition Suspect of their shadows names the workloads.',
+      queries: { Suspect: `max(brupop_suspect_nodes{${CLUSTER}}) or vector(0)` },
+      width: 2,
+      steps: [
+        [null, 'text'],
+        [1, 'orange'],
       ],
     }),
     stat({
@@ -101,11 +113,12 @@ export const fleet = dashboard({
     stat({
       title: 'Held back by',
       description:
-        'What keeps nodes from starting, in the fleet or in a group. Window: it is closed, or there is a blackout; both end by themselves. End a pause with spec.paused and a freeze with spec.rollout.resume. Rollout: canaries, a soak, an approval or a check. Fault: connectivity is lost, a watch is stale, a clock is wrong, or the configuration has a mistake; kubectl describe brc cluster says which.',
+        'What keeps nodes from starting, in the fleet or in a group. Window: it is closed, or there is a blackout; both end by themselves. End a pause with spec.paused, and a freeze or a hold with spec.rollout.resume; a hold, for workloads that fail, also ends by itself. Rollout: canaries, a soak, an approval or a check. Fault: connectivity is lost, a watch is stale, a clock is wrong, or the configuration has a mistake; kubectl describe brc cluster says which.',
       queries: {
         Window: `2 * clamp_max(1 - min(brupop_window_open{${GROUP}}) + max(brupop_blackout{${GROUP}}), 1)`,
         Pause: `max(brupop_paused{${CLUSTER}})`,
         Freeze: `max(brupop_frozen_versions{${CLUSTER}}) or vector(0)`,
+        Hold: `max(brupop_held_versions{${CLUSTER}}) or vector(0)`,
         Rollout: `2 * clamp_max(${waitFor(ROLLOUT)}, 1)`,
         Fault: `clamp_max(max(brupop_connectivity_lost{${CLUSTER}}) + ${waitFor(FAULTS)}, 1)`,
       },
@@ -135,7 +148,7 @@ export const fleet = dashboard({
       width: 12,
     }),
     timeline({
-      title: 'Windows, blackouts, pauses and freezes',
+      title: 'Windows, blackouts, pauses, freezes and holds',
       description:
         'When updates may start, and what holds them back. If no window is green for long, correct spec.maintenance.',
       queries: {
@@ -143,6 +156,7 @@ export const fleet = dashboard({
         'Blackout {{group}}': `2 * max by (group) (brupop_blackout{${GROUP}})`,
         Paused: `3 * max(brupop_paused{${CLUSTER}})`,
         'Frozen {{version}}': `4 * max by (version) (brupop_frozen_versions{${CLUSTER}})`,
+        'Held {{version}}': `5 * max by (version) (brupop_held_versions{${CLUSTER}})`,
       },
       states: {
         0: ['no', 'transparent'],
@@ -150,6 +164,7 @@ export const fleet = dashboard({
         2: ['blackout', 'orange'],
         3: ['paused', 'blue'],
         4: ['frozen', 'red'],
+        5: ['held', 'orange'],
       },
       width: 12,
     }),

@@ -28,10 +28,12 @@ const WITHOUT_VALUES = [
   'Errors: watches of API servers: {{resource}}',
   'Errors: Events dropped',
   'Authentication: closed: {{limit}}',
+  'Windows, blackouts, pauses, freezes and holds: Held {{version}}',
+  'annotation Held',
 ];
 
 /** Metrics of what the fleet does not have. */
-const WITHOUT_SERIES = ['brupop_dependents'];
+const WITHOUT_SERIES = ['brupop_dependents', 'brupop_held_versions'];
 
 let cluster: ControlPlane;
 let fleet: Fleet;

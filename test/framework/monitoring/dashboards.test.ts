@@ -65,6 +65,7 @@ it('the panel of what holds nodes back asks for every reason that concerns the w
     window_open: 'OutsideMaintenanceWindow',
     paused: 'Paused',
     frozen_versions: 'Frozen',
+    held_versions: 'Held',
     connectivity_lost: 'ConnectivityLost',
   };
   const [panel] = dashboards.flatMap(({ panels }) => panels.filter(({ title }) => title === 'Held back by'));
@@ -77,7 +78,11 @@ it('the panel of what holds nodes back asks for every reason that concerns the w
 });
 
 it('an alert fires for every reason that needs a user', () => {
-  const ofTheFleet = { Frozen: 'brupop_frozen_versions', ConnectivityLost: 'brupop_connectivity_lost' };
+  const ofTheFleet = {
+    Frozen: 'brupop_frozen_versions',
+    Held: 'brupop_held_versions',
+    ConnectivityLost: 'brupop_connectivity_lost',
+  };
   const told = [
     ...rules.flatMap(({ expr }) => reasonsIn(expr)),
     ...Object.entries(ofTheFleet).flatMap(([reason, metric]) =>
