@@ -143,7 +143,14 @@ export const fullConfig = {
     frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
     heldVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
     failedNodes: [
-      { name: 'node-1', version: '1.21.0', code: 'RolledBack', since: '2026-01-02T03:04:05Z', deleted: true },
+      {
+        name: 'node-1',
+        version: '1.21.0',
+        code: 'RolledBack',
+        since: '2026-01-02T03:04:05Z',
+        deleted: true,
+        group: 'db',
+      },
     ],
     dependents: [{ ...dependent, state: 'Down', replicas: 2, since: '2026-01-02T03:04:05Z' }],
     clusterLostTime: '2026-01-02T03:04:05Z',
@@ -175,6 +182,9 @@ export const fullConfig = {
 } as const satisfies Full<Named<BrupopConfig>>;
 
 const {
+  paused,
+  pauseMode,
+  pauseReason,
   maintenance,
   concurrency,
   versions,
@@ -184,10 +194,12 @@ const {
   retry,
   monitoring,
   health,
+  hooks,
+  rollout,
   order,
   nodeSelector,
 } = fullConfig.spec;
-const { nodes, window, expectedCompletionTime, plan } = fullConfig.status;
+const { nodes, window, expectedCompletionTime, plan, frozenVersions, canaries, progress } = fullConfig.status;
 
 export const fullGroup = {
   apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
@@ -206,6 +218,9 @@ export const fullGroup = {
       conflicts: 'Force',
       confirmNoExecute: true,
     },
+    paused,
+    pauseMode,
+    pauseReason,
     maintenance,
     concurrency,
     versions,
@@ -215,6 +230,8 @@ export const fullGroup = {
     retry,
     monitoring,
     health,
+    hooks,
+    rollout,
     order,
     settings: { motd: 'hello', kernel: { sysctl: { 'vm.max_map_count': '262144' } } },
     settingsConflicts: 'Force',
@@ -240,6 +257,9 @@ export const fullGroup = {
     window,
     expectedCompletionTime,
     plan,
+    frozenVersions,
+    canaries,
+    progress,
     settings: [{ key: 'settings.motd', class: 'Live', reason: 'it restarts no service that pods need', nodes: 2 }],
   },
 } as const satisfies Full<Named<BottlerocketNodeGroup>>;

@@ -157,7 +157,7 @@ export class Controller {
     const failureOf = (name: string, shadow: ShadowView | undefined) => failuresOf(writer, name, shadow);
     const startedAt = clock.monotonic();
     const seen = cluster.snapshot(writer.hasFailures ? failureOf : undefined);
-    const snapshot = writers.config.withWritten(seen);
+    const snapshot = writers.groups.withWritten(writers.config.withWritten(seen));
     const next = this.#wholePlan(snapshot);
     this.#plannedForMs = clock.monotonic() - startedAt;
     const unwritten = await writeSpecs(context, next.specs);

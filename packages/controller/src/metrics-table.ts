@@ -55,7 +55,7 @@ export const METRICS = {
     'version',
     'code',
   ),
-  frozenVersions: gauge('frozen_versions', '1 for each version that is frozen.', 'version'),
+  frozenVersions: gauge('frozen_versions', '1 for each version that is frozen for the fleet or a group.', 'version'),
   heldVersions: gauge(
     'held_versions',
     '1 for each version that is [held](runbook.md#a-version-is-held) because workloads fail on it.',
@@ -121,7 +121,8 @@ export const METRICS = {
   ),
   rolloutLate: gauge(
     'rollout_late',
-    '1 while no node succeeds for [`spec.rollout.progressDeadline`](runbook.md#the-whole-fleet-waits), else 0.',
+    '1 while no node of the fleet, or of a group with a deadline of its own, succeeds for ' +
+      '[`spec.rollout.progressDeadline`](runbook.md#the-whole-fleet-waits), else 0.',
   ),
   quorumMembers: gauge(
     'quorum_members',

@@ -101,6 +101,16 @@ describe('the metrics of failures', () => {
     showLeader(metrics, false);
     expect(await read()).toEqual([]);
   });
+
+  it('show a version that is frozen for a group only', async () => {
+    const registry = new Registry();
+    const record = { failed: { version: NEW, code: 'RolledBack', at: ago(0) } };
+    const node = aManagedNode('a', { labels: { pool: 'gpu' } }, { record });
+    const groups = [aGroup('gpu', { rollout: { failureBudget: 0 } })];
+    const snapshot = withGroups(aSnapshot([node], {}), groups);
+    metricsOf(registry, () => ({ snapshot, made: plan(snapshot, NOW) }));
+    expect(await registry.metrics()).toContain(`brupop_frozen_versions{version="${NEW}"} 1`);
+  });
 });
 
 test('pending writes are read for each scrape, and a kind of which none waits has no value', async () => {

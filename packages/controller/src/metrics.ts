@@ -103,7 +103,7 @@ function showFleet(metrics: FleetMetrics, { snapshot: { managedNodes, config }, 
   showRollout(metrics, made);
   for (const { group, ...rollout } of made.groups) showRollout(metrics, rollout, labels.groups.of(group.name));
   metrics.paused.set(policy.paused ? 1 : 0);
-  metrics.rolloutLate.set(progress?.isLate === true ? 1 : 0);
+  metrics.rolloutLate.set([progress, ...made.groups.map((one) => one.progress)].some((one) => one?.isLate) ? 1 : 0);
   metrics.lostNodes.set(made.lost.length);
   showQuorums(metrics, made);
   metrics.expiredLeases.set(connectivity.expired.length);
@@ -125,11 +125,16 @@ interface Labels {
 }
 
 /** Frozen versions, and then those of most nodes, have names. */
-function labelsOf({ frozen, forecast }: WholePlan): Labels {
+function labelsOf({ forecast, ...made }: WholePlan): Labels {
   const versions = new BoundedLabels(MAX_VERSIONS);
   const byNodes = forecast.versions.toSorted((a, b) => b.running + b.offered - a.running - a.offered);
-  for (const { version } of [...frozen, ...byNodes]) versions.of(version);
+  for (const { version } of [...allFrozen(made), ...byNodes]) versions.of(version);
   return { versions, groups: new BoundedLabels(MAX_PLACES), zones: new BoundedLabels(MAX_PLACES) };
+}
+
+/** For the fleet, or for a group. */
+function allFrozen({ frozen, groups }: Pick<WholePlan, 'frozen' | 'groups'>): WholePlan['frozen'] {
+  return [...frozen, ...groups.flatMap((one) => one.frozen)];
 }
 
 function placeOf(node: NodeView, group = '', { groups, zones }: Labels): { group: string; zone: string } {
@@ -178,12 +183,13 @@ function countInvalid({ invalid }: FleetMetrics, { policy, groups }: WholePlan):
 
 function showFailures(
   metrics: FleetMetrics,
-  { failed, frozen, holds, suspects, policy, counts }: WholePlan,
+  { failed, frozen, holds, suspects, policy, counts, groups }: WholePlan,
   versions: BoundedLabels,
 ): void {
   for (const { version, code } of failed)
     metrics.failedNodes.inc({ version: versions.of(version), code: isFailureCode(code) ? code : 'other' });
-  for (const { version } of frozen) metrics.frozenVersions.set({ version: versions.of(version) }, 1);
+  for (const { version } of allFrozen({ frozen, groups }))
+    metrics.frozenVersions.set({ version: versions.of(version) }, 1);
   for (const { version } of holds.filter((one) => one.suspects.length > 0))
     metrics.heldVersions.set({ version: versions.of(version) }, 1);
   metrics.suspectNodes.set(new Set(suspects.map(({ node }) => node)).size);

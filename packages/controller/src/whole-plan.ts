@@ -32,7 +32,7 @@ export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts(
     ...timesOf(decided, snapshot),
     ...upkeepTimes,
     ...[report, ...report.groups].map(({ forecast }) => forecast.window.until),
-    report.progress?.deadline,
+    ...[report, ...report.groups].map(({ progress }) => progress?.deadline),
   ];
   return {
     specs,

@@ -136,7 +136,7 @@ it('kubectl get brs shows what the node does', async () => {
 
 it('kubectl get brng shows what the group does', async () => {
   const { conditions } = fullGroup.status;
-  const types = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'];
+  const types = ['Progressing', 'Ready', 'Paused', 'Frozen', 'WindowOpen', 'Degraded'];
   const status = { ...fullGroup.status, conditions: types.map((type) => ({ ...conditions[0], type })) };
   await store(groups, { ...fullGroup, status });
   const { always, wide } = await columnsOf(groups);
@@ -153,6 +153,8 @@ it('kubectl get brng shows what the group does', async () => {
       Age: age,
       Precedence: 10,
       After: '["web"]',
+      Paused: 'False',
+      Frozen: 'False',
       'Window Open': 'False',
       Opens: '2026-01-03T01:00:00Z',
       Message: 'Updates are paused: change freeze.',

@@ -4,9 +4,10 @@
  */
 import type { BrupopConfigStatus, FailedNodeStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
-import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP } from '@brupop/shared/api/names';
+import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP, NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import type { ObjectReference } from '@brupop/shared/kube/events';
 import { countFailure } from '../metrics.ts';
-import { describeFrozen } from '../report/stopped-versions.ts';
+import { describeFrozen } from '../report/freezes.ts';
 import type { WholePlan } from '../whole-plan.ts';
 import type { ApplyContext } from './writer.ts';
 
@@ -56,15 +57,29 @@ interface Change {
   readonly failed: WholePlan['failed'];
 }
 
+type Lane = Pick<BrupopConfigStatus, 'frozenVersions' | 'canaries'>;
+
+/** Of the configuration, or of a group. */
+interface LaneChange extends Pick<Change, 'uid' | 'failed'> {
+  readonly before: Lane | undefined;
+  readonly now: Lane;
+  readonly about: ObjectReference;
+}
+
 export function recordChanges(context: Context, change: Change): void {
   logAges(context, change);
-  recordFreezes(context, change);
-  recordCanaries(context, change);
+  recordLane(context, { ...change, about: aboutConfig(change) });
   recordApproval(context, change);
   recordLateness(context, change);
   logHold(context, change);
   recordConditions(context, change);
   countFailures(context, change);
+}
+
+/** What has changed for versions. */
+export function recordLane(context: Pick<Context, 'events' | 'log'>, change: LaneChange): void {
+  recordFreezes(context, change);
+  recordCanaries(context, change);
 }
 
 function aboutConfig({ uid }: Change) {
@@ -81,21 +96,21 @@ function logAges({ log }: Context, { before, now }: Change): void {
   }
 }
 
-function recordFreezes({ events, log }: Context, change: Change): void {
-  const { uid, before, now, failed } = change;
+function recordFreezes({ events, log }: Pick<Context, 'events' | 'log'>, change: LaneChange): void {
+  const { uid, before, now, failed, about } = change;
+  const where = fieldsOf(about);
   const [old, current] = [before?.frozenVersions ?? [], now.frozenVersions ?? []];
   const missing = (from: typeof old, other: typeof old): typeof old =>
     from.filter(({ version }) => !other.some((one) => one.version === version));
-  const about = aboutConfig(change);
   for (const { version, since } of missing(current, old)) {
     const message = describeFrozen(version, failed);
     events.record({ reason: FROZEN, warning: true, about, message, key: `${uid}/${version}/${since}` });
-    log.error('version frozen: too many nodes failed with it', { version });
+    log.error('version frozen: too many nodes failed with it', { version, ...where });
   }
   for (const { version, since } of missing(old, current)) {
     const message = `${version} is no longer frozen`;
     events.record({ reason: RESUMED, warning: false, about, message, key: `${uid}/${version}/${since}/resumed` });
-    log.info('version no longer frozen', { version });
+    log.info('version no longer frozen', { version, ...where });
   }
 }
 
@@ -109,14 +124,18 @@ function failureKey({ name, version, code }: FailedNodeStatus): string {
   return `${name}/${version}/${code}`;
 }
 
-function recordCanaries({ events, log }: Context, change: Change): void {
-  const { uid, before, now } = change;
+function fieldsOf({ kind, name }: ObjectReference): { readonly group?: string } {
+  return kind === NODE_GROUP_KIND ? { group: name } : {};
+}
+
+function recordCanaries({ events, log }: Pick<Context, 'events' | 'log'>, change: LaneChange): void {
+  const { uid, before, now, about } = change;
   for (const { version, since } of now.canaries ?? []) {
     if (before?.canaries?.some((one) => one.version === version) === true) continue;
     const message = `As many canaries as spec.rollout.canary asks for run ${version} and are healthy`;
     const key = `${uid}/${version}/${since}/canaries`;
-    events.record({ reason: CANARIES_SUCCEEDED, warning: false, about: aboutConfig(change), message, key });
-    log.info('canaries have succeeded', { version });
+    events.record({ reason: CANARIES_SUCCEEDED, warning: false, about, message, key });
+    log.info('canaries have succeeded', { version, ...fieldsOf(about) });
   }
 }
 
@@ -124,7 +143,9 @@ function recordApproval({ events, log }: Context, change: Change): void {
   if (!isNew(change, 'Progressing', APPROVAL)) return;
   const { uid, now } = change;
   const command = `kubectl patch brc ${CONFIG_NAME} --type merge -p '{"spec":{"rollout":{"approvedVersion":"VERSION"}}}'`;
-  const message = `Nodes wait for an approval of their version; kubectl get brs -A -o wide shows it. To approve: ${command}`;
+  const message =
+    `Nodes wait for an approval of their version; kubectl get brs -A -o wide shows it. To approve: ${command}. ` +
+    'A group with a rollout of its own is approved in its own spec';
   const key = `${uid}/approval/${now.progress?.lastProgressTime ?? ''}`;
   events.record({ reason: APPROVAL, warning: false, about: aboutConfig(change), message, key });
   log.info('nodes wait for an approval of their version');

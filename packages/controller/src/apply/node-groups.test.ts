@@ -5,7 +5,8 @@ import { createLogger } from '@brupop/shared/runtime/log';
 import { createRegistry } from '@brupop/shared/runtime/metrics';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { createMetrics } from '../metrics.ts';
-import { aGroup, MINUTE } from '../testing/objects.ts';
+import { ago, aGroup, aManagedNode, aSnapshot, MINUTE, NEW, NOW, withGroups } from '../testing/objects.ts';
+import { wholePlan } from '../whole-plan.ts';
 import { NodeGroupWriter } from './node-groups.ts';
 import { type ApplyContext, Writer } from './writer.ts';
 
@@ -19,7 +20,8 @@ function leader() {
   const mergePatch = async (path: string): Promise<unknown> => patched.push(path);
   const record: Events['record'] = ({ reason }) => events.push(reason);
   const writer = new Writer({ clock, log, metrics, signal, isLeading: () => true });
-  const client = { mergePatch } as unknown as KubeClient;
+  const apply = async (path: string): Promise<unknown> => patched.push(path);
+  const client = { mergePatch, apply } as unknown as KubeClient;
   const context = { clock, log, writer, client, signal, events: { record } };
   return { clock, patched, events, groups: new NodeGroupWriter(context as unknown as ApplyContext) };
 }
@@ -45,4 +47,23 @@ it('a deleted group of which nothing is left ends at once', async () => {
   const { patched, events, groups } = leader();
   expect(await groups.finalize({ finalizers, leftBehind: new Map() })).toBeUndefined();
   expect([patched.length, events]).toEqual([1, []]);
+});
+
+it('a freeze of a group is told once, and known before the watch shows it', async () => {
+  const { clock, events, groups } = leader();
+  const group = aGroup('gpu', { rollout: { failureBudget: 0 } });
+  const record = { failed: { version: NEW, code: 'RolledBack', at: ago(MINUTE) } };
+  const node = aManagedNode('a', { labels: { pool: 'gpu' } }, { record });
+  const made = wholePlan(withGroups(aSnapshot([node], { rollout: { failureBudget: 5 } }), [group]), NOW);
+  const write = async (): Promise<void> => {
+    await clock.advance(MINUTE / 60);
+    await groups.write([group], made.groups, true);
+  };
+  await write();
+  await write();
+  expect(events).toEqual(['Frozen']);
+  const [seen] = groups.withWritten({ groupObjects: [group] }).groupObjects;
+  expect(seen?.status).toEqual({ frozenVersions: [{ version: NEW, since: expect.any(String) as string }] });
+  await clock.advance(MINUTE);
+  expect(groups.withWritten({ groupObjects: [group] }).groupObjects).toEqual([group]);
 });

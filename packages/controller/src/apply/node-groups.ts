@@ -9,9 +9,11 @@ import {
   NODE_GROUP_VERSION,
   NODE_METADATA_FINALIZER,
 } from '@brupop/shared/api/names';
+import { LANE } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { crPath } from '@brupop/shared/kube/paths';
 import { groupStatusOf } from '../report/group-status.ts';
+import { recordLane } from './config-events.ts';
 import { type GroupFinalizer, type NodeMetadataPlan, REMOVAL_LIMIT_MS } from '../upkeep/node-metadata.ts';
 import type { GroupRollout } from '../report/rollout.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
@@ -49,6 +51,15 @@ export class NodeGroupWriter {
   constructor(context: ApplyContext) {
     this.#context = context;
     this.#startedAt = context.clock.monotonic();
+  }
+
+  /** The watch may not show yet what was written, such as a freeze. */
+  withWritten<T extends { readonly groupObjects: readonly BottlerocketNodeGroup[] }>(snapshot: T): T {
+    const groupObjects = snapshot.groupObjects.map((object) => {
+      const status = this.#statusOf(object);
+      return status === object.status ? object : { ...object, status: withLane(object.status, status) };
+    });
+    return { ...snapshot, groupObjects };
   }
 
   /** Returns after how many milliseconds there is more to write, or undefined. */
@@ -100,29 +111,36 @@ export class NodeGroupWriter {
     await client.mergePatch(path, { metadata: { uid, resourceVersion, finalizers } }, { signal });
   }
 
-  #tellLeftBehind({ metadata: { name, uid } }: BottlerocketNodeGroup, nodes: readonly string[]): void {
+  #tellLeftBehind(object: BottlerocketNodeGroup, nodes: readonly string[]): void {
     const { events, log } = this.#context;
+    const { name, uid } = object.metadata;
     const message =
       `The group was deleted, but its labels, annotations and taints could not be removed within 10 minutes from the Nodes ` +
       `${namesOf(nodes)}. Remove them with kubectl; kubectl get node --show-managed-fields shows which are of the group`;
     log.error('metadata of a deleted group stays on nodes', { group: name, nodes: namesOf(nodes) });
-    const about = { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, name, uid };
-    events.record({ reason: LEFT_BEHIND, warning: true, about, message, key: uid });
+    events.record({ reason: LEFT_BEHIND, warning: true, about: aboutGroup(object), message, key: uid });
   }
 
   async #writeOne(object: BottlerocketNodeGroup, reported: Reported): Promise<number | undefined> {
     const { clock, writer } = this.#context;
     const { name, uid } = object.metadata;
     const written = this.#written.get(uid);
-    const isFresh = written !== undefined && clock.monotonic() - written.at < WATCH_LIMIT_MS;
-    const before = isFresh ? written.status : object.status;
+    const before = this.#statusOf(object);
     const status = groupStatusOf(object, { ...reported, before, now: clock.now() });
     const key = `group/${uid}`;
     if (isDeepStrictEqual(status, before) || !writer.canWrite(key)) return undefined;
     const waitMs = (written?.at ?? -Infinity) + MIN_GAP_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;
-    await writer.attempt('group_status', key, async () => await this.#apply(name, uid, status));
+    const isWritten = await writer.attempt('group_status', key, async () => await this.#apply(name, uid, status));
+    const { failed } = reported.rollout;
+    if (isWritten) recordLane(this.#context, { uid, before, now: status, failed, about: aboutGroup(object) });
     return undefined;
+  }
+
+  #statusOf({ metadata: { uid }, status }: BottlerocketNodeGroup): NodeGroupStatus | undefined {
+    const written = this.#written.get(uid);
+    const isFresh = written !== undefined && this.#context.clock.monotonic() - written.at < WATCH_LIMIT_MS;
+    return isFresh ? written.status : status;
   }
 
   async #apply(name: string, uid: string, status: NodeGroupStatus): Promise<void> {
@@ -132,4 +150,18 @@ export class NodeGroupWriter {
     await client.apply(path, body, { fieldManager: CONTROLLER, signal });
     this.#written.set(uid, { status, at: clock.monotonic() });
   }
+}
+
+function aboutGroup({ metadata: { name, uid } }: BottlerocketNodeGroup) {
+  return { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, name, uid };
+}
+
+/** What is remembered of versions is as in `latest`. */
+function withLane(status: NodeGroupStatus | undefined, latest: NodeGroupStatus | undefined): NodeGroupStatus {
+  const others = Object.entries(status ?? {}).filter((entry) => !isOfLane(entry));
+  return Object.fromEntries([...others, ...Object.entries(latest ?? {}).filter(isOfLane)]);
+}
+
+function isOfLane([name]: [string, unknown]): boolean {
+  return Object.hasOwn(LANE, name);
 }

@@ -17,11 +17,13 @@
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
+import { type NodeGroup, objectOf } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { isOverdue } from './facts/deadlines.ts';
@@ -57,29 +59,28 @@ interface Phase {
 
 export class Canaries {
   readonly #policy: UpdatePolicy;
+  /** The name of the group whose `spec.rollout` counts; undefined: that of the configuration does. */
+  readonly #group: string | undefined;
   readonly #now: number;
   /** By release. */
   readonly #phases: ReadonlyMap<string, Phase>;
 
-  /** @param selected - the nodes that the configuration selects */
-  constructor(
-    selected: readonly NodePair[],
-    snapshot: Pick<Snapshot, 'policy' | 'config' | 'clockSkewMs'> & { readonly checks: Checks },
-    now: number,
-  ) {
-    const { policy, config, checks } = snapshot;
+  /** @param selected - the nodes that the configuration selects: of the group, or of the fleet */
+  constructor(selected: readonly NodePair[], input: CanaryInput, now: number) {
+    const { policy, before, checks, group } = input;
     this.#policy = policy;
+    this.#group = group?.name;
     this.#now = now;
-    const isClockRight = !isClockWrong(snapshot.clockSkewMs);
+    const isClockRight = !isClockWrong(input.clockSkewMs);
     // A time in the future is of a clock that was wrong.
     const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
-    const known = recorded(config?.status?.canaries).filter(isPast);
+    const known = recorded(before).filter(isPast);
     // The others would wait for a skipped node for ever.
     const nodes = selected.filter(({ node }) => skippedBy(node) === undefined);
     const parts = isOff(policy) ? [] : nodes.flatMap((pair) => partsOf(pair, now));
-    const input = { nodes, policy, checks, isClockRight, known, now };
+    const ofPhase = { nodes, policy, checks, isClockRight, known, now };
     const byRelease = [...Map.groupBy(parts, ({ version }) => releaseOf(version))];
-    this.#phases = new Map(byRelease.map(([release, of]) => [release, phaseOf(release, of, input)]));
+    this.#phases = new Map(byRelease.map(([release, of]) => [release, phaseOf(release, of, ofPhase)]));
   }
 
   /** For the status. */
@@ -102,13 +103,12 @@ export class Canaries {
     const { rollout } = this.#policy;
     if (phase.since === undefined) {
       const goesFirst = isCanary(node, this.#policy) && phase.succeeded + phase.updating < phase.needed;
-      return goesFirst
-        ? undefined
-        : { reason: 'WaitingForCanary', message: describe(phase, rollout.canary.nodeSelector !== undefined) };
+      return goesFirst ? undefined : { reason: 'WaitingForCanary', message: this.#describe(phase) };
     }
     const retryAt = phase.since + rollout.soakMs;
     if (this.#now >= retryAt) return this.#approval(version);
-    const message = `The canaries run ${version}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak)`;
+    const whose = this.#group === undefined ? '' : ` of ${objectOf(this.#group)}`;
+    const message = `The canaries run ${version}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak${whose})`;
     return { reason: 'Soaking', message, retryAt };
   }
 
@@ -121,9 +121,22 @@ export class Canaries {
   #approval(version: string): Blocked | undefined {
     const { approval, approvedVersion } = this.#policy.rollout;
     if (approval === 'NotRequired' || sameVersion(approvedVersion, version)) return undefined;
-    const message = `${version} needs an approval: set spec.rollout.approvedVersion of BrupopConfig "cluster" to ${version}`;
+    const message = `${version} needs an approval: set spec.rollout.approvedVersion of ${objectOf(this.#group)} to ${version}`;
     return { reason: 'WaitingForApproval', message };
   }
+
+  #describe(phase: Phase): string {
+    const { nodeSelector } = this.#policy.rollout.canary;
+    return describe(phase, nodeSelector && `spec.rollout.canary.nodeSelector of ${objectOf(this.#group)}`);
+  }
+}
+
+interface CanaryInput extends Pick<Snapshot, 'policy' | 'clockSkewMs'> {
+  /** What was last reported. */
+  readonly before: BrupopConfigStatus['canaries'] | undefined;
+  readonly checks: Checks;
+  /** Undefined: the fleet. */
+  readonly group?: NodeGroup;
 }
 
 function isOff({ rollout: { canary, approval } }: UpdatePolicy): boolean {
@@ -254,14 +267,14 @@ function healthyFrom({ node, policy }: NodePair): number {
 }
 
 /** The message names few nodes, and changes with few updates, since each change is a write for every node that waits. */
-function describe(phase: Phase, hasSelector: boolean): string {
+function describe(phase: Phase, selector: string | undefined): string {
   const { version, needed, succeeded, pending, unhealthy, failedCheck } = phase;
   if (needed === 0)
-    return hasSelector
-      ? `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version}, so no node starts`
+    return selector !== undefined
+      ? `${selector} selects no node that updates to ${version}, so no node starts`
       : `No node can be a canary for ${version}, so no node starts`;
   const canaries = `${needed} ${needed === 1 ? 'canary' : 'canaries'}`;
-  const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : '';
+  const whose = selector === undefined ? '' : ` that ${selector} selects`;
   const first = `${canaries}${whose} must update to ${version} before the other nodes`;
   if (succeeded >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
   if (failedCheck !== undefined) return `${first}; updated, but ${failedCheck}`;

@@ -16,7 +16,6 @@ import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources 
 import { isUnderWay, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
-import { Canaries } from './canaries.ts';
 import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
 import { currentRollback, type Estimate, estimateOf, failures, rollbackPolicy } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
@@ -38,6 +37,7 @@ import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate, GateInput } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
+import { CanaryLanes, type GroupFreeze, groupFreezes } from './lanes.ts';
 import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
 import { type Kept, Moment } from './facts/moment.ts';
@@ -71,6 +71,8 @@ export interface FleetState {
   /** The nodes that failed with a version, the latest first. */
   readonly failed: readonly FailedNode[];
   readonly frozen: readonly FrozenVersion[];
+  /** By the name of the group, of those with a budget of their own. */
+  readonly groupFreezes: ReadonlyMap<string, GroupFreeze>;
   readonly before: BrupopConfigStatus | undefined;
   /** What was last reported of each group, by its name. */
   readonly groupsBefore: ReadonlyMap<string, NodeGroupStatus | undefined>;
@@ -83,7 +85,7 @@ export interface FleetState {
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
   /** Counts the canaries, and then those that start. */
-  readonly canaries: Canaries;
+  readonly canaries: CanaryLanes;
   /** Epoch milliseconds. */
   readonly now: number;
   /** The same, for questions about one node. */
@@ -114,6 +116,8 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
   const stale = staleResources(snapshot.watchLags);
   const asked = askedOf(snapshot, slots.keys(), moment, now);
   const isHealthUnknown = (pair: NodePair): boolean => isUnknown(pair, asked, moment);
+  const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status]));
+  const reported = { before: config?.status, groups: snapshot.groups, groupsBefore };
   const failed = failedNodes(snapshot, { selected, versions, isHealthUnknown, now: moment });
   return {
     policy,
@@ -121,7 +125,6 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     settings,
     settingsRollouts: new SettingsRollouts(snapshot, settings, moment),
     ownNamespace: snapshot.ownNamespace,
-    groups: snapshot.groups,
     stale,
     connectivity: snapshot.connectivity,
     clockSkewMs: snapshot.clockSkewMs,
@@ -134,14 +137,14 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
     failed,
     observation: new Observation(snapshot, asked, now),
-    frozen: frozenVersions(failed, { snapshot, versions, selected, now }),
-    before: config?.status,
-    groupsBefore: new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status])),
+    frozen: frozenVersions(failed, { ...snapshot, before: config?.status?.frozenVersions, versions, selected, now }),
+    groupFreezes: groupFreezes(failed, reported, selected, now),
+    ...reported,
     nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings), limitsOf(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     capacity: limitsOf(slots),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
-    canaries: new Canaries(selected.filter(isPair), { ...snapshot, checks: asked.checks }, now),
+    canaries: new CanaryLanes(selected, { ...snapshot, ...reported, ...asked }, now),
     now,
     moment,
   };
@@ -218,12 +221,22 @@ export function gateInput(
   fleetState: FleetState,
   limits: Pick<GateInput, 'capacity' | 'othersFirst' | 'controlPlane' | 'needMs'>,
 ): GateInput {
-  const { policy: fleet, stale, connectivity, clockSkewMs, frozen, offeredSince } = fleetState;
+  const { policy: fleet, stale, connectivity, clockSkewMs, offeredSince } = fleetState;
+  const frozen = frozenFor(candidate, fleetState);
   const { checks, workloads, quorums, observation, ownNamespace, now, moment } = fleetState;
   const drain = (): Drainable => fleetState.drains.of(candidate.node, candidate.policy);
   const asked = { checks, workloads, quorums, ownNamespace, ...observation.gateInput(candidate) };
   const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen, offeredSince, ...asked };
   return { ...candidate, ...ofFleet, ...limits, drain, now, moment };
+}
+
+/** What is frozen for the fleet, and for the group. */
+export function frozenFor(
+  { group }: Pick<ManagedNode, 'group'>,
+  { frozen, groupFreezes: ofGroups }: Pick<FleetState, 'frozen' | 'groupFreezes'>,
+): readonly FrozenVersion[] {
+  const own = group && ofGroups.get(group.name)?.frozen;
+  return own === undefined || own.length === 0 ? frozen : [...frozen, ...own];
 }
 
 /** The time for which a cordon by another actor counts, which may be the kubelet. */

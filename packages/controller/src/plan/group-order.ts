@@ -17,7 +17,9 @@ import { isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted } from '../policy/policy.ts';
+import { isAccepted } from './facts/deadlines.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
+import { Moment } from './facts/moment.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 interface GroupOrderInput {
@@ -115,7 +117,11 @@ export class GroupOrder {
   #isDone(member: ManagedNode, version: string): boolean {
     if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
     const running = member.shadow.status?.current_version ?? '';
-    const hasFailed = this.#input.failed.some((one) => one.name === member.name && sameVersion(one.version, running));
+    const { failed, now } = this.#input;
+    const isCounted = ({ since }: FailedNode): boolean => !isAccepted(since, member.policy, new Moment(now));
+    const hasFailed = failed.some(
+      (one) => one.name === member.name && sameVersion(one.version, running) && isCounted(one),
+    );
     return !hasFailed && isAtOrBeyond(running, version, member.policy.versions);
   }
 

@@ -74,7 +74,7 @@ export function lookUpsOf(
 
 /** When the plan may change by time alone, epoch milliseconds. */
 export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }: Snapshot): (number | undefined)[] {
-  const { slots, policy, canaries, checks, workloads, quorums, observation, now } = fleetState;
+  const { slots, policy, groups, canaries, checks, workloads, quorums, observation, now } = fleetState;
   return [
     ...decisions.flatMap(({ times, blocked }) => [...times, blocked?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
@@ -84,7 +84,7 @@ export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }:
     ...quorums.times,
     ...canaries.times,
     ...observation.times,
-    policy.rollout.resumeMs,
+    ...[{ policy }, ...groups].flatMap((one) => one.policy.resumes),
     ...staleCheckTimes(watchLags, now),
   ];
 }
@@ -111,11 +111,11 @@ export interface CheckWork {
 }
 
 export function checkWork({ decisions, fleetState }: Decided): CheckWork {
-  const { checks, policy } = fleetState;
-  const shadows = decisions.flatMap(({ managedNode: { shadow } }) => shadow ?? []);
-  const current = shadows.filter(
-    (shadow) => isUnderWay(shadow) || (shadow.record.jobs !== undefined && hasHooksLeft({ shadow, policy })),
-  );
+  const { checks } = fleetState;
+  const current = decisions.flatMap(({ managedNode: { shadow, policy } }) => {
+    const hasLeft = shadow?.record.jobs !== undefined && hasHooksLeft({ shadow, policy });
+    return shadow !== undefined && (isUnderWay(shadow) || hasLeft) ? shadow : [];
+  });
   return {
     evaluate: checks.due,
     read: decisions.flatMap(({ jobs }) => jobs?.read ?? []),

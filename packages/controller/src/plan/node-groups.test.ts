@@ -107,6 +107,27 @@ it('a blackout, a pin and a denied version of one group leave the others alone',
   );
 });
 
+it('a pause of one group leaves the others alone, and its mistakes do not end it', () => {
+  const staging = { spec: underWay('StagedAndPerformedUpdate'), record: { group: 'gpu' }, status: null };
+  const nodes = [inPool('a', 'gpu'), inPool('b', 'web'), inPool('c', 'none'), inPool('d', 'gpu', staging)];
+  const paused = { paused: true, pauseReason: 'month-end' };
+  const made = planOf(nodes, { groups: [aGroup('gpu', paused)] });
+  expect(started(made)).toEqual(['b', 'c']);
+  const message = 'BottlerocketNodeGroup "gpu" pauses its nodes: month-end';
+  expect(waitsFor(made, 'a')).toMatchObject({ reason: 'Paused', message });
+  expect(made.specs.filter(({ outcome }) => outcome === 'Interrupted')).toEqual([]);
+  const interrupting = aGroup('gpu', { ...paused, pauseMode: 'Interrupt' });
+  const interrupted = planOf(nodes, { groups: [interrupting] }).specs.filter(
+    ({ outcome }) => outcome === 'Interrupted',
+  );
+  expect(interrupted.map(({ node }) => node.metadata.name)).toEqual(['d']);
+  const mistaken = planOf(nodes, { groups: [aGroup('gpu', { ...paused, after: ['gone'] })] });
+  expect(waitsFor(mistaken, 'a')).toMatchObject({ reason: 'Paused', message });
+  const ofFleet = planOf(nodes, { groups: [aGroup('gpu', paused)], config: { paused: true } });
+  expect(started(ofFleet)).toEqual([]);
+  expect(waitsFor(ofFleet, 'a')?.message).toBe('BrupopConfig "cluster" pauses all updates');
+});
+
 it('a group with a mistake starts nothing, and the others do', () => {
   const nodes = [inPool('a', 'gpu'), inPool('b', 'web')];
   const made = planOf(nodes, { groups: [aGroup('gpu', { after: ['gone'] }), aGroup('web')] });
@@ -259,6 +280,8 @@ it('a shadow shows the group of its node, and a group its nodes, its plan and wh
   });
   expect(status.conditions?.map(({ type, status: value, reason }) => [type, value, reason])).toEqual([
     ['Ready', 'True', 'InUse'],
+    ['Paused', 'False', 'NotPaused'],
+    ['Frozen', 'False', 'NotFrozen'],
     ['WindowOpen', 'True', 'NoWindows'],
     ['Progressing', 'True', 'Updating'],
     ['SettingsApplied', 'True', 'NoSettings'],

@@ -153,7 +153,7 @@ function othersBefore(candidate: Candidate, fleetState: FleetState): Blocked | u
   if (candidate.isReboot) return settingsRollouts.check(candidate, 'InReboot');
   // Asked in any case, since the status of its group names what it waits for.
   const earlier = groupOrder.check(candidate, candidate.version);
-  return canaries.check(candidate.node, candidate.version) ?? earlier;
+  return canaries.check(candidate, candidate.version) ?? earlier;
 }
 
 function reserve(candidate: Candidate, fleetState: FleetState): void {
@@ -163,7 +163,7 @@ function reserve(candidate: Candidate, fleetState: FleetState): void {
   if (isRollback) return;
   fleetState.capacity.reserve(candidate, true);
   if (isReboot) fleetState.settingsRollouts.reserve(candidate, 'InReboot');
-  else fleetState.canaries.reserve(node, version);
+  else fleetState.canaries.reserve(candidate, version);
 }
 
 /** Most nodes that wait do so for the same reason. */

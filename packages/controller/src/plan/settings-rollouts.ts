@@ -46,7 +46,7 @@ export class SettingsRollouts {
     });
     if (!areConcerned(members)) return;
     for (const nodes of [...Map.groupBy(members, keyOf).values()].filter(areConcerned)) {
-      const rollout = rolloutOf(nodes, policy, now);
+      const rollout = rolloutOf(nodes, nodes[0]?.managedNode.policy ?? policy, now);
       for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
     }
   }

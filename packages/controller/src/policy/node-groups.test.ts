@@ -105,9 +105,37 @@ describe('the policy of a group', () => {
     expect(policy.versions.deny).toEqual(['1.20.0', '1.21.0']);
   });
 
-  it('does not override what concerns the whole fleet', () => {
-    const { policy } = one({ paused: false, rollout: { failureBudget: 9 } }, { paused: true });
-    expect([policy.paused, policy.rollout.failureBudget]).toEqual([true, { nodes: 1 }]);
+  it('has a pause of its own, beside that of the configuration, which goes first', () => {
+    const [own, fleet] = [
+      { paused: true, pauseReason: 'own' },
+      { paused: true, pauseReason: 'fleet' },
+    ];
+    expect(one(own)).toMatchObject({ pauses: true, policy: { ...own, interrupt: false } });
+    expect(one(own, fleet)).toMatchObject({ pauses: false, policy: fleet });
+    expect(one({ paused: false }, fleet)).toMatchObject({ pauses: false, policy: fleet });
+    expect(one({}, { paused: false, pauseReason: 'fleet' }).policy).toMatchObject({ paused: false });
+    expect(one({ paused: true }, { pauseReason: 'fleet', pauseMode: 'Interrupt' }).policy).toMatchObject({
+      paused: true,
+      pauseReason: undefined,
+      interrupt: false,
+    });
+  });
+
+  it('interrupts when the group or the fleet asks for it', () => {
+    const interrupting = { paused: true, pauseMode: 'Interrupt' };
+    expect(one(interrupting).policy.interrupt).toBe(true);
+    expect(one({ paused: true }, interrupting).policy.interrupt).toBe(true);
+    expect(one(interrupting, { paused: true }).policy.interrupt).toBe(true);
+    expect(one({ pauseMode: 'Interrupt' }, { paused: true }).policy.interrupt).toBe(false);
+  });
+
+  it('has hooks of its own', () => {
+    const hook = (name: string): object => ({ before: [{ name, job: { cronJob: name } }] });
+    const { policy } = one({ hooks: hook('own') }, { hooks: hook('fleet') });
+    expect(policy.hooks.before.map(({ name }) => name)).toEqual(['own']);
+    expect(one({}, { hooks: hook('fleet') }).policy.hooks.before).toHaveLength(1);
+    const ofQuorum = { before: [{ name: 'own', job: { cronJob: 'own' }, quorum: 'db' }] } as const;
+    expect(one({ hooks: ofQuorum }).problem).toContain('spec.hooks');
   });
 
   it('limits the group only by what the group itself sets', () => {

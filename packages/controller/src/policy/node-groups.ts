@@ -17,7 +17,7 @@ import {
   NODE_RESTRICTION,
   selects,
 } from '@brupop/shared/api/label-selector';
-import { CONFIG_KIND, NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { CONFIG_KIND, CONFIG_NAME, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { type Rendered, readRendered } from '@brupop/shared/api/node-metadata';
 import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } from '@brupop/shared/api/node-group';
 import { isFields } from '@brupop/shared/api/schema';
@@ -30,6 +30,14 @@ import { requestedSettings } from './settings.ts';
 /** Limits of one group; those that it does not set are those of the fleet alone. */
 export type GroupConcurrency = Partial<Omit<Concurrency, 'maxUpdating'>> & { readonly maxUpdating?: NodeLimit };
 
+/** What a group has of its own, beside the fleet, by the fields of `spec.rollout` that it sets. */
+const LANES = {
+  budget: ['failureBudget'],
+  canaries: ['canary', 'soak', 'approval', 'approvedVersion'],
+  progress: ['progressDeadline'],
+} as const;
+export type Lane = keyof typeof LANES;
+
 export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' | 'soakMs'> {
   readonly name: string;
   readonly uid: string;
@@ -38,6 +46,9 @@ export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' |
   readonly selector: LabelSelector | undefined;
   readonly concurrency: GroupConcurrency;
   readonly policy: UpdatePolicy;
+  /** The group pauses its nodes, and the fleet is not paused. */
+  readonly pauses: boolean;
+  readonly lanes: ReadonlySet<Lane>;
   /** What this release gives to Nodes by the spec. */
   readonly rendering: Rendering;
   /** What Nodes are given. */
@@ -46,6 +57,11 @@ export interface NodeGroup extends Pick<NodeGroupRules, 'precedence' | 'after' |
   readonly pendingChanges: readonly Difference[];
   /** What is wrong with the group itself. */
   readonly problem: string | undefined;
+}
+
+/** @param group - the name of a group; undefined: the configuration is meant */
+export function objectOf(group?: string): string {
+  return group === undefined ? `${CONFIG_KIND} "${CONFIG_NAME}"` : `${NODE_GROUP_KIND} "${group}"`;
 }
 
 /** `config` is the policy of the BrupopConfig. */
@@ -91,6 +107,8 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGro
     soakMs,
     concurrency: own(merged.concurrency, spec?.concurrency),
     policy: withSettings(policy, settings.own),
+    pauses: pausesItself(merged, config),
+    lanes: lanesIn(spec),
     rendering: found.rendering,
     rendered: found.rendered,
     pendingChanges: found.pendingChanges,
@@ -116,16 +134,30 @@ function renderingOf(
 
 /**
  * A drain follows the configuration, as in the API server. What could let a node start or be drained is what is readable of the
- * group: a calendar with a mistake is never open.
+ * group: a calendar with a mistake is never open. A pause interrupts nothing.
  */
-function withoutMistakes(config: UpdatePolicy, { maintenance, calendar, versions }: UpdatePolicy): UpdatePolicy {
-  return { ...config, maintenance, calendar, versions };
+function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy): UpdatePolicy {
+  const { maintenance, calendar, versions, paused, pauseReason, rollout, resumes } = readable;
+  return { ...config, maintenance, calendar, versions, paused, pauseReason, rollout, resumes };
 }
 
 function own(concurrency: Concurrency, given: unknown): GroupConcurrency {
-  const names = Object.entries(isFields(given) ? given : {}).filter(([, value]) => value != null);
-  const isOwn = ([name]: [string, unknown]): boolean => names.some(([one]) => one === name);
-  return Object.fromEntries(Object.entries(concurrency).filter(isOwn));
+  const names = namesSet(given);
+  return Object.fromEntries(Object.entries(concurrency).filter(([name]) => names.includes(name)));
+}
+
+function namesSet(given: unknown): string[] {
+  return Object.entries(isFields(given) ? given : {}).flatMap(([name, value]) => (value == null ? [] : name));
+}
+
+function pausesItself({ paused }: UpdatePolicy, fleet: UpdatePolicy): boolean {
+  return paused && !fleet.paused;
+}
+
+function lanesIn(spec: unknown): ReadonlySet<Lane> {
+  const names = namesSet(isFields(spec) ? spec['rollout'] : undefined);
+  const lanes = Object.entries(LANES) as [Lane, readonly string[]][];
+  return new Set(lanes.flatMap(([lane, fields]) => (fields.some((name) => names.includes(name)) ? lane : [])));
 }
 
 function withProblem(group: NodeGroup, problem: string | undefined): NodeGroup {
@@ -153,7 +185,14 @@ function orderProblem({ name, after }: NodeGroup, groups: ReadonlyMap<string, No
 /** By key of a label: whose selectors read it. */
 function readersOf(groups: readonly NodeGroup[], { nodeSelector, rollout }: UpdatePolicy): ReadonlyMap<string, string> {
   const selectors = [
-    ...groups.map(({ name, selector }) => [selector, `spec.nodeSelector of the ${NODE_GROUP_KIND} "${name}"`] as const),
+    ...groups.flatMap(({ name, selector, policy }) => {
+      const of = `of the ${NODE_GROUP_KIND} "${name}"`;
+      const { nodeSelector: ofCanaries } = policy.rollout.canary;
+      return [
+        [selector, `spec.nodeSelector ${of}`] as const,
+        [ofCanaries, `spec.rollout.canary.nodeSelector ${of}`] as const,
+      ];
+    }),
     [nodeSelector, `spec.nodeSelector of the ${CONFIG_KIND}`] as const,
     [rollout.canary.nodeSelector, `spec.rollout.canary.nodeSelector of the ${CONFIG_KIND}`] as const,
   ];

@@ -36,6 +36,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   /** What the hosts are to be set to; for others they keep what they have. */
   readonly settings: readonly Setting[];
   readonly nodeSelector: LabelSelector | undefined;
+  /** Failures up to these times are accepted, epoch milliseconds: `rollout.resume` of the fleet, and of the group. */
+  readonly resumes: readonly number[];
   /** Time limits after a drain start at this time at the earliest, epoch milliseconds: until then nodes could not report. */
   readonly deadlinesFrom?: number;
   /** Connectivity is lost: no update ends. */
@@ -83,12 +85,19 @@ export function readPolicy(config: BrupopConfig | undefined, before?: UpdatePoli
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good, pendingChanges: [] };
 }
 
-/** The policy by another spec. What users say of the whole fleet, and its mistakes, stay. */
+/** The policy by the spec of a group. A pause of the fleet goes before one of the group, and its mistakes stay. */
 export function policyWith(policy: UpdatePolicy, spec: Fields): UpdatePolicy {
-  const { inForce, pendingChanges, paused, pauseMode, pauseReason, interrupt } = policy;
+  const { inForce, pendingChanges, paused, pauseMode, pauseReason } = policy;
   const changed = read(spec);
-  const ofFleet = { inForce, pendingChanges, paused, pauseMode, pauseReason, interrupt };
-  return { ...changed, ...ofFleet, problem: policy.problem ?? changed.problem };
+  return {
+    ...changed,
+    inForce,
+    pendingChanges,
+    ...(paused && { paused, pauseMode, pauseReason }),
+    interrupt: policy.interrupt || changed.interrupt,
+    resumes: [...policy.resumes, ...changed.resumes],
+    problem: policy.problem ?? changed.problem,
+  };
 }
 
 /** Updating nodes follow the last good one; a pause takes effect, but interrupts nothing. */
@@ -109,7 +118,7 @@ const OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 
 function read(spec: Fields): Read {
   const { value, problems } = readConfigSpec(spec);
-  const { maintenance, nodeSelector, paused, pauseMode, versions } = value;
+  const { maintenance, nodeSelector, paused, pauseMode, rollout, versions } = value;
   const unusable = problemOf(maintenance);
   const isClosed = unusable !== undefined || problems.some((problem) => OF_CALENDAR.test(problem));
   const drain = drainSettingsOf(value);
@@ -122,6 +131,7 @@ function read(spec: Fields): Read {
     calendar: isClosed ? NEVER_OPEN : calendarOf(maintenance),
     settings: settingsOfVersions(versions),
     nodeSelector,
+    resumes: rollout.resumeMs === undefined ? [] : [rollout.resumeMs],
     problem: problems[0] ?? (unusable && `spec.${unusable}`),
   };
 }

@@ -10,8 +10,9 @@ import { namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { lostZones } from '../cluster/connectivity.ts';
 import { describeStuck } from '../plan/capacity.ts';
 import { clockRight, unconfirmed } from '../plan/gates/fleet.ts';
+import { describeFrozen, groupFrozen, groupPaused, NOT_PAUSED } from './freezes.ts';
 import { describeSettings, evaluateSettings, SETTINGS_REASONS } from './group-settings.ts';
-import { describeFrozen, held } from './stopped-versions.ts';
+import { held } from './held-versions.ts';
 import { describeLost } from '../upkeep/lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { WholePlan } from './report.ts';
@@ -61,11 +62,13 @@ const isFalse = (reason: Report['reason'], message: string): Report => ({ status
 /** Those of a group. */
 export const GROUP_CONDITIONS = {
   Ready: groupReady,
+  Paused: groupPaused,
+  Frozen: groupFrozen,
   WindowOpen: windowOpen,
   Progressing: groupProgressing,
   SettingsApplied: ({ settings }) => evaluateSettings(settings),
-  Degraded: ({ metadata, settings, ...rollout }) =>
-    evaluateNodes(rollout, undefined, [...describeMetadata(metadata), ...describeSettings(settings)]),
+  Degraded: ({ metadata, settings, progress, ...rollout }) =>
+    evaluateNodes(rollout, progress, [...describeMetadata(metadata), ...describeSettings(settings)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering,
 } satisfies Record<string, (rollout: GroupRollout) => Report>;
@@ -137,7 +140,7 @@ function ready({ policy: { problem }, unconfirmed }: WholePlan): Report {
 }
 
 function paused({ policy: { paused, pauseReason } }: WholePlan): Report {
-  if (!paused) return isFalse('NotPaused', 'Updates may start');
+  if (!paused) return NOT_PAUSED;
   return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
 }
 

@@ -9,9 +9,11 @@ import type {
   BrupopConfig,
   BrupopConfigStatus,
   DependentStatus,
+  LANE,
   QuorumStatus,
   VersionStatus,
 } from '@brupop/shared/api/brupop-config';
+import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
@@ -23,7 +25,7 @@ import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from '../plan/condition.ts';
 import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
 import { CONDITIONS } from './config-conditions.ts';
-import { describeFrozen } from './stopped-versions.ts';
+import { describeFrozen } from './freezes.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
@@ -84,7 +86,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     nodes: counts,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
-    ...rolloutOf(plan),
+    ...laneOf(plan),
     ...holdsOf(plan),
     ...quorumsOf(plan, before, now),
     ...dependentsOf(dependents, before, now),
@@ -214,21 +216,23 @@ const MAX_FAILED = 50;
 /** Of frozen versions, and of those whose canaries have succeeded. */
 const MAX_RECORDED = 20;
 
-function failuresOf({
-  failed,
-  frozen: versions,
-}: WholePlan): Pick<BrupopConfigStatus, 'failedNodes' | 'frozenVersions'> {
-  const frozenVersions = versions
-    .slice(0, MAX_RECORDED)
-    .map(({ version, since }) => ({ version, since: rfc3339(since) }));
+function failuresOf({ failed }: WholePlan): Pick<BrupopConfigStatus, 'failedNodes'> {
   const failedNodes = failed.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
-  return { ...(versions.length > 0 && { frozenVersions }), ...(failed.length > 0 && { failedNodes }) };
+  return failed.length > 0 ? { failedNodes } : {};
 }
 
-function rolloutOf({ canaries: completed, progress }: WholePlan): Pick<BrupopConfigStatus, 'canaries' | 'progress'> {
-  const canaries = completed.slice(0, MAX_RECORDED).map(({ version, since }) => ({ version, since: rfc3339(since) }));
+/** What is remembered of the versions of the fleet, or of a group. */
+export function laneOf({
+  frozen,
+  canaries: completed,
+  progress,
+}: Pick<WholePlan, 'frozen' | 'canaries' | 'progress'>): Pick<NodeGroupStatus, keyof typeof LANE> {
+  const [frozenVersions, canaries] = [frozen, completed].map((versions) =>
+    versions.slice(0, MAX_RECORDED).map(({ version, since }) => ({ version, since: rfc3339(since) })),
+  );
   return {
-    ...(canaries.length > 0 && { canaries }),
+    ...(frozen.length > 0 && { frozenVersions }),
+    ...(completed.length > 0 && { canaries }),
     ...(progress !== undefined && { progress: statusOfProgress(progress) }),
   };
 }

@@ -175,9 +175,15 @@ function enqueue(
   const isStuck = fleet.ends.every((end) => end === undefined);
   for (const one of fleet.waiting) if (!isOrdered(one)) add(one, openFrom(one.blocked, isStuck, fleetState.now));
   const canaries = latest(endsOf(all, isAwaited, fleetState), fleetState.policy.rollout.soakMs);
+  const canariesOf = (name = ''): End => {
+    const [group, scope] = [fleetState.groups.find((one) => one.name === name), groups.get(name)];
+    if (scope === undefined || group?.lanes.has('canaries') !== true) return canaries;
+    return latest(endsOf([scope], isAwaited, fleetState), group.policy.rollout.soakMs);
+  };
   const left = Map.groupBy(fleet.waiting.filter(isOrdered), ({ candidate }) => candidate.group?.name);
   const addGroup = (name: string | undefined): void => {
     const members = left.get(name) ?? [];
+    if (members.length === 0) return;
     const { after = [], soakMs = 0 } = members[0]?.candidate.group ?? {};
     // This also ends a circle, whose groups have no time.
     left.delete(name);
@@ -185,7 +191,8 @@ function enqueue(
     const earlier = after.flatMap((one) => groups.get(one) ?? []);
     const awaited = endsOf(earlier, isAwaited, fleetState);
     const done = awaited.length === 0 ? [] : [latest(awaited, soakMs)];
-    for (const one of members) add(one, latest([...done, ...ownStart(one.blocked, canaries)]));
+    const first = canariesOf(name);
+    for (const one of members) add(one, latest([...done, ...ownStart(one.blocked, first)]));
   };
   for (const name of left.keys()) addGroup(name);
 }

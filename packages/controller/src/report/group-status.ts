@@ -2,7 +2,7 @@
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { recordOf } from '../policy/rendered.ts';
 import { GROUP_CONDITIONS } from './config-conditions.ts';
-import { awaiting, conditionsOf, expectedOf, isGroupInEffect, isRecorded, windowOf } from './config-status.ts';
+import { awaiting, conditionsOf, expectedOf, isGroupInEffect, isRecorded, laneOf, windowOf } from './config-status.ts';
 import { groupNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout } from './rollout.ts';
 
@@ -24,7 +24,7 @@ export function groupStatusOf(
   const isConfirmed = confirmed === generation;
   const shown = awaiting(withMetadata(rollout), isConfirmed);
   const evaluated = Object.entries(GROUP_CONDITIONS).map(([type, evaluate]) => [type, evaluate(shown)] as const);
-  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown));
+  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown)) ?? groupStalls(rollout);
   const state = reconciliationOf(withMetadata(rollout), { generation, isConfirmed, isWritten }, needsUser);
   return {
     observedGeneration: generation,
@@ -32,10 +32,19 @@ export function groupStatusOf(
     conditions: conditionsOf({ ...Object.fromEntries(evaluated), ...state }, before, { generation, now }),
     ...(rendered !== undefined && { rendered }),
     nodes: rollout.counts,
+    ...laneOf(rollout),
     ...(rollout.settings.left.length > 0 && { settings: rollout.settings.left }),
     ...windowOf(rollout),
     ...expectedOf(rollout.forecast),
   };
+}
+
+/** By a rule of its own. */
+function groupStalls(rollout: GroupRollout): ReturnType<typeof groupNeedsUser> {
+  const { forecast, fleetFrozen, frozen, progress } = rollout;
+  if (progress?.isLate === true) return GROUP_CONDITIONS.Degraded(rollout);
+  const isOwn = frozen.length > 0 && fleetFrozen.length === 0;
+  return isOwn && forecast.reasons.has('Frozen') ? GROUP_CONDITIONS.Frozen(rollout) : undefined;
 }
 
 /** Labels, annotations and taints are written at once, unless one waits. */

@@ -6,13 +6,14 @@
  *     the rollout begins, or a node succeeds       the count begins at zero
  *     paused, outside of windows, frozen, …        the count stands still: `countedFrom` is undefined
  *
- * The record is in the status of the BrupopConfig, and changes only when one of these does.
+ * The record is in the status of the BrupopConfig, or of a group with a deadline of its own, and changes only when one of these does.
  */
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Decision } from '../plan/assess.ts';
 import type { FleetState } from '../plan/fleet.ts';
+import type { NodeGroup } from '../policy/node-groups.ts';
 import { isPrevious } from '../plan/facts/attempts.ts';
 import { isReason, type ReasonTraits, traitsOf } from '../plan/gates/reasons.ts';
 
@@ -26,22 +27,47 @@ export interface Progress {
   readonly isLate: boolean;
 }
 
-/** @param counted - the nodes of the rollout */
-export function progressOf(fleetState: FleetState, counted: readonly Decision[]): Progress | undefined {
-  const { before, policy, groups, now } = fleetState;
+/**
+ * @param all - the nodes of the rollout: of the group, or of the fleet
+ * @param group - one with a deadline of its own; undefined: the fleet, without the nodes of such groups
+ */
+export function progressOf(fleetState: FleetState, all: readonly Decision[], group?: NodeGroup): Progress | undefined {
+  const { now } = fleetState;
+  const { before, policy, groups, counted } =
+    group === undefined ? fleetLane(fleetState, all) : { ...groupLane(fleetState, group), counted: all };
   if (!counted.some(needsUpdate)) return undefined;
   const { lastProgressAt, countedMs, countedFrom } = recordOf(before?.progress, latestSuccess(counted, now), now);
   const soFarMs = countedMs + (countedFrom === undefined ? 0 : Math.max(0, now - countedFrom));
   const { progressDeadlineMs = Infinity, soakMs } = policy.rollout;
-  const longestSoakMs = Math.max(soakMs, ...groups.map((group) => group.soakMs));
+  const longestSoakMs = Math.max(soakMs, ...groups.flatMap((one) => [one.soakMs, one.policy.rollout.soakMs]));
   const limitMs = progressDeadlineMs + longestSoakMs;
   const isLate = soFarMs >= limitMs;
-  if (!mayProgress(fleetState, counted)) {
+  if (!mayProgress({ ...fleetState, policy }, counted, group)) {
     return { lastProgressAt, countedMs: soFarMs, countedFrom: undefined, deadline: undefined, isLate };
   }
   const from = countedFrom ?? now;
   const deadline = isLate || limitMs === Infinity ? undefined : from + limitMs - countedMs;
   return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate };
+}
+
+type Lane = Pick<FleetState, 'policy' | 'groups'> & {
+  readonly before: Pick<BrupopConfigStatus, 'progress'> | undefined;
+};
+
+function groupLane({ groupsBefore }: FleetState, group: NodeGroup): Lane {
+  return { before: groupsBefore.get(group.name), policy: group.policy, groups: [group] };
+}
+
+function fleetLane(
+  { before, policy, groups }: FleetState,
+  all: readonly Decision[],
+): Lane & { readonly counted: readonly Decision[] } {
+  const counted = all.filter(({ managedNode }) => isOfFleet(managedNode.group));
+  return { before, policy, groups: groups.filter(isOfFleet), counted };
+}
+
+function isOfFleet(group: NodeGroup | undefined): boolean {
+  return group?.lanes.has('progress') !== true;
 }
 
 /** Not a node that a user leaves out. */
@@ -77,14 +103,16 @@ function latestSuccess(counted: readonly Decision[], now: number): number {
 function mayProgress(
   { policy, stale, clockSkewMs, connectivity, now }: FleetState,
   counted: readonly Decision[],
+  group: NodeGroup | undefined,
 ): boolean {
   const isUncertain = stale.length > 0 || connectivity.lost || isClockWrong(clockSkewMs);
   const isStopped = policy.paused || policy.problem !== undefined || isUncertain;
   if (isStopped) return false;
   const waiting = counted.filter(needsUpdate);
-  // Those that wait for another group do when that one is stopped.
+  // Those that wait for another group do when that one is stopped. Its time is not that of the group.
   const others = waiting.filter(({ blocked }) => blocked?.reason !== 'WaitingForNodeGroup');
-  const byPolicy = Map.groupBy(others.length > 0 ? others : waiting, ({ managedNode }) => managedNode.policy);
+  const asked = others.length > 0 || group !== undefined ? others : waiting;
+  const byPolicy = Map.groupBy(asked, ({ managedNode }) => managedNode.policy);
   return [...byPolicy].some(([{ calendar }, nodes]) => calendar.at(now).open && areFree(nodes));
 }
 

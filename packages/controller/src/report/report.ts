@@ -66,7 +66,7 @@ export function reportOf(
     counts: countsOf(counted),
     failed,
     frozen,
-    canaries: canaries.completed,
+    canaries: canaries.completed(),
     holds,
     suspects,
     forecast,

@@ -5,7 +5,11 @@ import type { Decision, NodePhase } from '../plan/assess.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { FleetForecast, Forecast } from './forecast.ts';
 import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import type { CompletedCanary } from '../plan/canaries.ts';
+import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
 import type { EarlierGroup } from '../plan/group-order.ts';
+import type { GroupFreeze } from '../plan/lanes.ts';
+import { type Progress, progressOf } from './progress.ts';
 import { type GroupMetadata, NO_METADATA, type NodeMetadataPlan } from '../upkeep/node-metadata.ts';
 import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
@@ -35,6 +39,14 @@ export interface GroupRollout extends Rollout {
   readonly waitsFor: EarlierGroup | undefined;
   readonly metadata: GroupMetadata;
   readonly settings: GroupSettings;
+  /** Frozen for the fleet. */
+  readonly fleetFrozen: readonly FrozenVersion[];
+  /** By its own budget; nothing without one. */
+  readonly failed: readonly FailedNode[];
+  readonly frozen: readonly FrozenVersion[];
+  readonly canaries: readonly CompletedCanary[];
+  /** Undefined without a deadline of its own, and when no node of it needs an update. */
+  readonly progress: Progress | undefined;
 }
 
 export function unconfirmedOf(
@@ -96,6 +108,8 @@ export function countsOf(decisions: readonly Decision[]): NodeCounts {
   return counts;
 }
 
+const NO_FREEZE: GroupFreeze = { failed: [], frozen: [] };
+
 /** @param counted - the nodes of the fleet's rollout */
 export function groupRollouts(
   fleetState: FleetState,
@@ -112,7 +126,7 @@ export function groupRollouts(
     readonly metadata: Pick<NodeMetadataPlan, 'byGroup'>;
   },
 ): GroupRollout[] {
-  const { groups, groupOrder } = fleetState;
+  const { groups, groupOrder, groupFreezes, canaries } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   return groups.flatMap((group) => {
     const { policy } = group;
@@ -128,6 +142,10 @@ export function groupRollouts(
       counts: countsOf(members),
       ...unconfirmedOf(members, grants),
       metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
+      fleetFrozen: fleetState.frozen,
+      ...(groupFreezes.get(group.name) ?? NO_FREEZE),
+      canaries: canaries.completed(group.name),
+      progress: group.lanes.has('progress') ? progressOf(fleetState, members, group) : undefined,
       forecast: own,
       stuckNodes: stuckNodes.filter((name) => names.has(name)),
       lost: lost.filter(({ name }) => names.has(name)),

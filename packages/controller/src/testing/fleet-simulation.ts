@@ -11,9 +11,10 @@ import type { NodeView } from '../cluster/node.ts';
 import { type ShadowView, shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { statusOf } from '../report/config-status.ts';
+import { groupStatusOf } from '../report/group-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
-import { aManagedNode, aShadow, aSnapshot, failure, MINUTE, NOW, withGroups } from './objects.ts';
+import { aGroup, aManagedNode, aShadow, aSnapshot, failure, MINUTE, NOW, withGroups } from './objects.ts';
 import { type Happening, NODES, type Report } from './stories.ts';
 import { isConfirmed, isUnderWay, type World } from './world.ts';
 
@@ -34,6 +35,7 @@ export function newWorld(): World {
     rebooted: new Set(),
     rolledBack: [],
     status: undefined,
+    groups: new Map(),
   };
 }
 
@@ -210,6 +212,13 @@ export function carryOut(world: World, made: Plan): void {
     isWritten: true,
     now: world.now,
   });
+  world.groups = new Map(
+    made.groups.map((rollout) => {
+      const { name } = rollout.group;
+      const before = world.groups.get(name);
+      return [name, groupStatusOf(aGroup(name), { rollout, before, isWritten: true, now: world.now })];
+    }),
+  );
   world.configured = configuredBy(world, specs);
   world.rebooted = rebootedBy(world, specs);
   world.managedNodes = world.managedNodes.map((managedNode) => {
@@ -283,7 +292,11 @@ export function tell(events: readonly Happening[], groups: readonly Bottlerocket
   return events.map((event) => {
     happen(world, event);
     const before = { ...world };
-    const made = plan(withGroups(snapshotOf(world), groups), world.now);
+    const reported = groups.map((group) => {
+      const status = world.groups.get(group.metadata.name);
+      return status === undefined ? group : { ...group, status };
+    });
+    const made = plan(withGroups(snapshotOf(world), reported), world.now);
     carryOut(world, made);
     return { before, made, after: { ...world } };
   });

@@ -1,5 +1,6 @@
 /** The nodes of property tests, and which of them hold a slot, computed without the planner's functions. */
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
@@ -21,6 +22,8 @@ export interface World {
   rolledBack: readonly { readonly name: string; readonly version: string }[];
   /** Of the configuration, as the latest plan set it. */
   status: BrupopConfigStatus | undefined;
+  /** Of the groups, by name. */
+  groups: ReadonlyMap<string, NodeGroupStatus>;
 }
 
 export function isConfirmed({ metadata, status }: ShadowView): boolean {

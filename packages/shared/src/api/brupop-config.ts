@@ -60,6 +60,42 @@ export const ROLLOUT = {
   ),
 };
 
+/** What is remembered of versions, of the fleet and of a BottlerocketNodeGroup that has its own `spec.rollout`. */
+export const LANE = {
+  frozenVersions: optional(
+    v.array(
+      object({
+        version: described(text(128), 'The Bottlerocket version.'),
+        since: described(time(), 'When more nodes had failed with it than spec.rollout.failureBudget allows.'),
+      }),
+    ),
+    'The versions that too many nodes failed with: no update to them or to older versions starts, until spec.rollout.resume ' +
+      'is set to a later time.',
+    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+  ),
+  canaries: optional(
+    v.array(
+      object({
+        version: described(text(128), 'The Bottlerocket version.'),
+        since: described(time(), 'Since when as many canaries as necessary have updated to it and are healthy.'),
+      }),
+    ),
+    'The versions whose canaries have succeeded. spec.rollout.soak counts from here.',
+    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+  ),
+  progress: optional(
+    object({
+      lastProgressTime: described(time(), 'When the rollout began, or a node last succeeded.'),
+      countedSeconds: described(
+        count(),
+        'Seconds since then that count for spec.rollout.progressDeadline, until countedFrom.',
+      ),
+      countedFrom: optional(time(), 'Since when time counts. Absent while the configuration lets no node start.'),
+    }),
+    'How long the rollout has made no progress. Absent when no node needs an update.',
+  ),
+};
+
 const statusSchema = object({
   observedGeneration: optional(
     count64(),
@@ -102,17 +138,7 @@ const statusSchema = object({
     'The versions that managed nodes run or their hosts offer.',
     { maxItems: 50, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['version'] },
   ),
-  frozenVersions: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        since: described(time(), 'When more nodes had failed with it than spec.rollout.failureBudget allows.'),
-      }),
-    ),
-    'The versions that too many nodes failed with: no update to them or to older versions starts, until spec.rollout.resume ' +
-      'is set to a later time.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
-  ),
+  ...LANE,
   heldVersions: optional(
     v.array(
       object({
@@ -125,27 +151,6 @@ const statusSchema = object({
     ),
     'The versions that have been held because workloads fail on them. The condition Held says whether one is held now.',
     { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
-  ),
-  canaries: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        since: described(time(), 'Since when as many canaries as necessary have updated to it and are healthy.'),
-      }),
-    ),
-    'The versions whose canaries have succeeded. spec.rollout.soak counts from here.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
-  ),
-  progress: optional(
-    object({
-      lastProgressTime: described(time(), 'When the rollout began, or a node last succeeded.'),
-      countedSeconds: described(
-        count(),
-        'Seconds since then that count for spec.rollout.progressDeadline, until countedFrom.',
-      ),
-      countedFrom: optional(time(), 'Since when time counts. Absent while the configuration lets no node start.'),
-    }),
-    'How long the rollout has made no progress. Absent when no node needs an update.',
   ),
   failedNodes: optional(
     v.array(
@@ -161,6 +166,10 @@ const statusSchema = object({
           flag(),
           'True when the Node does not exist any more or is not managed. The failure counts until all managed nodes run the ' +
             'version, or spec.rollout.resume accepts it.',
+        ),
+        group: optional(
+          text(63),
+          'Its group, if that has a failureBudget of its own: the failure counts for that, too.',
         ),
       }),
     ),

@@ -188,6 +188,9 @@ const SPEC = {
 
 /** What a BottlerocketNodeGroup may set for its nodes. */
 export const OVERRIDES = {
+  paused: SPEC.paused,
+  pauseMode: SPEC.pauseMode,
+  pauseReason: SPEC.pauseReason,
   maintenance: SPEC.maintenance,
   concurrency: SPEC.concurrency,
   versions: SPEC.versions,
@@ -196,6 +199,8 @@ export const OVERRIDES = {
   retry: SPEC.retry,
   monitoring: SPEC.monitoring,
   health: SPEC.health,
+  hooks: SPEC.hooks,
+  rollout: SPEC.rollout,
   order: SPEC.order,
 };
 
@@ -228,9 +233,10 @@ export const DEFAULT_SPEC = defaultsOf(SPEC);
 
 /**
  * The spec that holds for the nodes of a BottlerocketNodeGroup with the spec `given`. Denied versions and blackouts are
- * added to those of `spec`: what keeps the whole fleet from an update keeps each group from it.
+ * added to those of the fleet: what keeps the whole fleet from an update keeps each group from it.
  */
-export function overridden(spec: Fields, given: unknown): Fields {
+export function overridden(fleet: Fields, given: unknown): Fields {
+  const spec = inherited(fleet);
   const own = Object.fromEntries(
     Object.entries(isFields(given) ? given : {}).filter(([name]) => Object.hasOwn(OVERRIDES, name)),
   );
@@ -243,6 +249,19 @@ export function overridden(spec: Fields, given: unknown): Fields {
     maintenance: { blackouts: both('maintenance', 'blackouts') },
     versions: { deny: both('versions', 'deny') },
   });
+}
+
+/** Not what a person does at one time, and no selector of other nodes. */
+function inherited(fleet: Fields): Fields {
+  const { rollout } = fleet;
+  const spec = without(fleet, ['paused', 'pauseMode', 'pauseReason']);
+  if (!isFields(rollout)) return spec;
+  const canary = isFields(rollout['canary']) ? { canary: without(rollout['canary'], ['nodeSelector']) } : {};
+  return { ...spec, rollout: { ...without(rollout, ['resume', 'approvedVersion']), ...canary } };
+}
+
+function without(from: Fields, names: readonly string[]): Fields {
+  return Object.fromEntries(Object.entries(from).filter(([name]) => !names.includes(name)));
 }
 
 /** The sets, and their checks, are those of the fleet: a group that has other checks makes no mistake by that. */

@@ -4,7 +4,7 @@
  * schema (`OVERRIDES`), and are read after both were merged.
  */
 import * as v from 'valibot';
-import { ROLLOUT } from './brupop-config.ts';
+import { LANE, ROLLOUT } from './brupop-config.ts';
 import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
 import { nodeMetadata, renderedField } from './node-metadata.ts';
@@ -79,12 +79,13 @@ const statusSchema = object({
     'The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window.',
   ),
   conditions: conditions(
-    'The state of the group. Ready: its spec is in use; False while it is being applied to nodes. Reconciling and Stalled, as kstatus reads them: the spec is being applied, and a user is needed. WindowOpen: its maintenance ' +
+    'The state of the group. Ready: its spec is in use; False while it is being applied to nodes. Reconciling and Stalled, as kstatus reads them: the spec is being applied, and a user is needed. Paused: updates of its nodes are paused. Frozen: no update to a version starts that too many nodes failed with. WindowOpen: its maintenance ' +
       'windows allow updates to start. SettingsApplied: the hosts have its settings. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its ' +
       'labels, annotations and taints. PendingChanges: the next change of the spec will also bring what this release renders otherwise.',
   ),
   rendered: renderedField,
   ...ROLLOUT,
+  ...LANE,
   settings: optional(
     list(
       object({
@@ -109,8 +110,9 @@ export const nodeGroupSchema = described(
   object({
     spec: described(
       fields({ ...OWN, ...OVERRIDES }),
-      'What users want. A field that is left out has the value of the BrupopConfig. Percentages are of the nodes of the group. ' +
-        'versions.deny and maintenance.blackouts are added to those of the BrupopConfig.',
+      'What users want. A field that is left out has the value of the BrupopConfig, except for paused, pauseMode, pauseReason, ' +
+        'rollout.resume, rollout.approvedVersion and rollout.canary.nodeSelector. Percentages are of the nodes of the group. ' +
+        'versions.deny and maintenance.blackouts are added to those of the BrupopConfig, and a pause of either holds.',
     ),
     status: optional(statusSchema, 'What the controller reports.', NOT_SEEN),
   }),

@@ -10,7 +10,7 @@ import { corePath } from './paths.ts';
 import type { KubernetesObject } from '../api/meta.ts';
 
 /** core/v1 ObjectReference. */
-interface ObjectReference {
+export interface ObjectReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;

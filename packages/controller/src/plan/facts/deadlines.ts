@@ -155,7 +155,7 @@ function mayReboot(node: NodeView, status: ShadowStatus | undefined): boolean {
  * True when a user has accepted what happened at `time`, epoch milliseconds, with `rollout.resume`. A time
  * in the future is of a clock that was wrong, and counts as accepted.
  */
-export function isAccepted(time: number, { rollout: { resumeMs } }: UpdatePolicy, now: Moment): boolean {
+export function isAccepted(time: number, { resumes }: UpdatePolicy, now: Moment): boolean {
   const isPast = (ms: number): boolean => now.reached(ms - CLOCK_TOLERANCE_MS);
-  return resumeMs !== undefined && isPast(resumeMs) && (time <= resumeMs || !isPast(time));
+  return resumes.some((resumeMs) => isPast(resumeMs) && (time <= resumeMs || !isPast(time)));
 }

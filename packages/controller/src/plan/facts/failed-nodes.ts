@@ -17,6 +17,7 @@
  * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
  * only if a node that did not fail, and more nodes than may conspire, know of the frozen one.
  */
+import type { FrozenVersionStatus } from '@brupop/shared/api/brupop-config';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
@@ -55,6 +56,8 @@ export interface FailedNode {
   readonly since: number;
   /** Its Node does not exist any more, or is not managed. */
   readonly deleted?: boolean;
+  /** Of a node of a group that has a budget of its own. */
+  readonly group?: string;
 }
 
 export interface FrozenVersion {
@@ -66,6 +69,8 @@ export interface FrozenVersion {
   readonly holdsOlder: boolean;
   /** Epoch milliseconds. */
   readonly since: number;
+  /** Whose nodes it is frozen for; undefined: for all. */
+  readonly group?: string;
 }
 
 /** Two nodes may conspire to name a version that does not exist. */
@@ -148,7 +153,7 @@ export function failedNodes(
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
   const input = { view, isHealthUnknown, ownNamespace, now };
-  const current = managedNodes.flatMap((one) => failureOf(one, known, input) ?? []);
+  const current = managedNodes.flatMap((one) => inLane(failureOf(one, known, input), one) ?? []);
   const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
@@ -158,12 +163,23 @@ export function failedNodes(
     return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected));
   });
   const before = kept.map((one) => {
-    const { name, version, code, since } = one;
-    return { name, version, code, since, ...(isDeleted(one) && { deleted: true }) };
+    const { name, version, code, since, group } = one;
+    return {
+      name,
+      version,
+      code,
+      since,
+      ...(isDeleted(one) && { deleted: true }),
+      ...(group !== undefined && { group }),
+    };
   });
   return [...current, ...before]
     .filter(({ since }) => !isAccepted(since, policy, now))
     .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
+}
+
+function inLane(failure: FailedNode | undefined, { group }: ManagedNode): FailedNode | undefined {
+  return failure !== undefined && group?.lanes.has('budget') === true ? { ...failure, group: group.name } : failure;
 }
 
 function isSame(a: FailedNode, b: FailedNode): boolean {
@@ -300,8 +316,10 @@ export function recorded<T extends { readonly since: string }>(
   });
 }
 
-interface FleetFacts {
-  readonly snapshot: Snapshot;
+/** Of the fleet, or of a group. */
+interface FleetFacts extends Pick<Snapshot, 'managedNodes' | 'policy'> {
+  /** What was last reported as frozen. */
+  readonly before: readonly FrozenVersionStatus[] | undefined;
   readonly versions: readonly VersionCount[];
   /** The nodes that the configuration selects. */
   readonly selected: readonly ManagedNode[];
@@ -311,10 +329,10 @@ interface FleetFacts {
 /** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
 export function frozenVersions(
   failed: readonly FailedNode[],
-  { snapshot: { managedNodes, config, policy }, versions, selected, now }: FleetFacts,
+  { managedNodes, policy, before: reported, versions, selected, now }: FleetFacts,
 ): FrozenVersion[] {
   const moment = new Moment(now);
-  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, moment));
+  const before = recorded(reported).filter(({ since }) => !isAccepted(since, policy, moment));
   const budget = nodesAtOnce(policy.rollout.failureBudget, selected.length);
   const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
   const frozen = [...releases.values()].flatMap((version) => {

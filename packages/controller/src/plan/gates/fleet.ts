@@ -7,14 +7,22 @@ import { lossOf } from '../../cluster/connectivity.ts';
 import { zoneOf } from '../../cluster/node.ts';
 import { groupAtStart } from '../../cluster/shadow.ts';
 import type { CalendarState } from '../../policy/calendar.ts';
+import { type NodeGroup, objectOf } from '../../policy/node-groups.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { FrozenVersion } from '../facts/failed-nodes.ts';
 import type { Blocked, Gate, GateInput, Reason } from './reasons.ts';
 
-export const paused = ({ policy }: Pick<GateInput, 'policy'>): Blocked | undefined => {
-  if (!policy.paused) return undefined;
-  const why = policy.pauseReason === undefined ? '' : `: ${policy.pauseReason}`;
-  return { reason: 'Paused', message: `BrupopConfig "cluster" pauses all updates${why}` };
+export const paused = ({ policy, group }: Pick<GateInput, 'policy' | 'group'>): Blocked | undefined => {
+  return policy.paused ? { reason: 'Paused', message: describePause(policy, group) } : undefined;
 };
+
+export function describePause(
+  { pauseReason }: Pick<UpdatePolicy, 'pauseReason'>,
+  group: NodeGroup | undefined,
+): string {
+  const who = group?.pauses === true ? `${objectOf(group.name)} pauses its nodes` : `${objectOf()} pauses all updates`;
+  return pauseReason === undefined ? who : `${who}: ${pauseReason}`;
+}
 
 /** A stale watch may have missed a pause, a cordon or another update. */
 export const watchFresh = ({ stale }: Pick<GateInput, 'stale'>): Blocked | undefined => {
@@ -60,10 +68,12 @@ export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
   const isHeld = (one: FrozenVersion): boolean =>
     sameVersion(version, one.version) || (!isPinned && one.holdsOlder && !isLater(version, one.version));
   const found = frozen.find(isHeld);
-  if (found === undefined) return undefined;
-  const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
-  return { reason: 'Frozen', message };
+  return found && { reason: 'Frozen', message: describeHeld(found) };
 };
+
+export function describeHeld({ version, group }: FrozenVersion): string {
+  return `Too many nodes failed with ${version}; see the condition Frozen of ${objectOf(group)}`;
+}
 
 export const inTurn: Gate = (input) => input.othersFirst;
 

@@ -1,25 +1,9 @@
-/** What users read of a version that no node may start: frozen, or held because workloads fail on nodes that run it. */
-import { sameVersion } from '@brupop/shared/api/version';
+/** What users read of a version that is held because workloads fail on nodes that run it. */
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
 import type { HeldVersion } from '../plan/observation.ts';
 
 const MAX_NAMED = 5;
-
-/** Names at most five of the nodes that are still failed. */
-export function describeFrozen(version: string, failed: readonly FailedNode[]): string {
-  const nodes = failed.filter((one) => sameVersion(one.version, version));
-  const list = nodes
-    .slice(0, MAX_NAMED)
-    .map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ', deleted' : ''})`);
-  const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
-  const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
-  return (
-    `No update to ${version} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
-    `(${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`
-  );
-}
 
 /** The condition Held of the BrupopConfig. */
 export function held({ holds }: { readonly holds: readonly HeldVersion[] }) {

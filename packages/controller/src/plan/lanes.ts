@@ -1,0 +1,118 @@
+/**
+ * Lanes: what the fleet has for each version, once more for a group that sets it itself. `policy/node-groups.ts` says what
+ * begins a lane. Of the same version,
+ *
+ *     a budget of failures      the fleet counts all nodes, and freezes for all; a group its own nodes, and freezes for them
+ *     canaries                  a group has canaries, a soak and an approval of its own; those of the fleet are for the others
+ *     a deadline of progress    so is this (`report/progress.ts`)
+ *
+ * The code is that of the fleet, with the nodes, the policy and the status of the group.
+ */
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
+import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
+import type { Lane, NodeGroup } from '../policy/node-groups.ts';
+import { Canaries, type CompletedCanary } from './canaries.ts';
+import type { Blocked } from './gates/reasons.ts';
+import { isAccepted } from './facts/deadlines.ts';
+import type { Checks } from './facts/evaluations.ts';
+import { type FailedNode, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
+import { Moment } from './facts/moment.ts';
+import { versionsOf } from './facts/versions.ts';
+
+/** What the budget of a group comes to. */
+export interface GroupFreeze {
+  /** Of its nodes, and without those that a user has accepted. */
+  readonly failed: readonly FailedNode[];
+  readonly frozen: readonly FrozenVersion[];
+}
+
+interface Reported {
+  readonly groups: readonly NodeGroup[];
+  /** What was last reported of each, by its name. */
+  readonly groupsBefore: ReadonlyMap<string, NodeGroupStatus | undefined>;
+}
+
+type Member = Pick<ManagedNode, 'group'>;
+
+/** The nodes that are in no group with such a lane. */
+function outside<T extends Member>(nodes: readonly T[], lane: Lane): T[] {
+  return nodes.filter(({ group }) => group?.lanes.has(lane) !== true);
+}
+
+/** The groups with a lane, and their nodes. */
+function lanesOf<T extends Member>(groups: readonly NodeGroup[], nodes: readonly T[], lane: Lane): [NodeGroup, T[]][] {
+  const own = groups.filter(({ lanes }) => lanes.has(lane));
+  if (own.length === 0) return [];
+  const byGroup = Map.groupBy(nodes, ({ group }) => group?.name);
+  return own.map((group) => [group, byGroup.get(group.name) ?? []]);
+}
+
+/**
+ * By the name of the group, of those with a budget of their own.
+ * @param selected - the nodes that the configuration selects
+ */
+export function groupFreezes(
+  failed: readonly FailedNode[],
+  { groups, groupsBefore }: Reported,
+  selected: readonly ManagedNode[],
+  now: number,
+): ReadonlyMap<string, GroupFreeze> {
+  const moment = new Moment(now);
+  const freezes = lanesOf(groups, selected, 'budget').map(([{ name, policy }, nodes]): [string, GroupFreeze] => {
+    const own = failed.filter((one) => one.group === name && !isAccepted(one.since, policy, moment));
+    const before = groupsBefore.get(name)?.frozenVersions;
+    const lane = { managedNodes: nodes, selected: nodes, versions: versionsOf(nodes) };
+    const frozen = frozenVersions(own, { ...lane, policy, before, now });
+    return [name, { failed: own, frozen: frozen.map((one) => ({ ...one, group: name })) }];
+  });
+  return new Map(freezes);
+}
+
+interface FleetOfLanes extends Reported, Pick<Snapshot, 'policy' | 'clockSkewMs'> {
+  readonly before: BrupopConfigStatus | undefined;
+  readonly checks: Checks;
+}
+
+/** The canaries of the fleet, and of each group that has its own. */
+export class CanaryLanes {
+  readonly #fleet: Canaries;
+  readonly #ofGroups: ReadonlyMap<string, Canaries>;
+
+  /** @param selected - the nodes that the configuration selects */
+  constructor(selected: readonly ManagedNode[], fleet: FleetOfLanes, now: number) {
+    const { groups, groupsBefore, before } = fleet;
+    const pairs = selected.filter(isPair);
+    this.#fleet = new Canaries(outside(pairs, 'canaries'), { ...fleet, before: before?.canaries }, now);
+    this.#ofGroups = new Map(
+      lanesOf(groups, pairs, 'canaries').map(([group, nodes]) => {
+        const own = { policy: group.policy, before: groupsBefore.get(group.name)?.canaries, group };
+        return [group.name, new Canaries(nodes, { ...fleet, ...own }, now)];
+      }),
+    );
+  }
+
+  /** For the status of the configuration, or of the group with this name. */
+  completed(group?: string): readonly CompletedCanary[] {
+    return (group === undefined ? this.#fleet : this.#ofGroups.get(group))?.completed ?? [];
+  }
+
+  /** When to check again, epoch milliseconds. */
+  get times(): readonly number[] {
+    return [this.#fleet, ...this.#ofGroups.values()].flatMap(({ times }) => times);
+  }
+
+  /** Returns why a node must not start an update to `version`, or undefined. */
+  check(pair: NodePair, version: string): Blocked | undefined {
+    return this.#of(pair).check(pair.node, version);
+  }
+
+  /** Counts a node that starts. */
+  reserve(pair: NodePair, version: string): void {
+    this.#of(pair).reserve(pair.node, version);
+  }
+
+  #of({ group }: Member): Canaries {
+    return (group && this.#ofGroups.get(group.name)) ?? this.#fleet;
+  }
+}
