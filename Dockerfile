@@ -16,6 +16,7 @@ COPY package.json package-lock.json .npmrc ./
 COPY scripts/node-bin-setup scripts/node-bin-setup/
 COPY packages/agent/package.json packages/agent/
 COPY packages/apiserver/package.json packages/apiserver/
+COPY packages/cli/package.json packages/cli/
 COPY packages/controller/package.json packages/controller/
 COPY packages/shared/package.json packages/shared/
 RUN npm ci

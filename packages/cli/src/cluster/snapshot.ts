@@ -1,0 +1,105 @@
+/** What the planner of the controller decides on, made of lists instead of watches. */
+import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
+import {
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
+import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
+import { indexedBudgets } from '@brupop/shared/drain/budget-index';
+import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
+import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
+import { readList } from '@brupop/shared/kube/list';
+import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import { NO_PODS_LISTED } from '@brupop/controller/cluster/all-pods';
+import { CONNECTED } from '@brupop/controller/cluster/connectivity';
+import { bearsOwnership, isManaged, type NodeView, readNode } from '@brupop/controller/cluster/node';
+import { rulesFor } from '@brupop/controller/cluster/policies';
+import { nodeOf, readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
+import type { ManagedNode, PodsOfNode, Snapshot } from '@brupop/controller/cluster/snapshot';
+import { readNodeGroups } from '@brupop/controller/policy/node-groups';
+import { readPolicy } from '@brupop/controller/policy/policy';
+import type { Client } from './client.ts';
+
+export interface Objects {
+  readonly config: BrupopConfig | undefined;
+  readonly groups: readonly BottlerocketNodeGroup[];
+  readonly nodes: readonly NodeView[];
+  readonly shadows: readonly ShadowView[];
+  readonly budgets: readonly Budget[];
+  /** By the name of the node. */
+  readonly pods: ReadonlyMap<string, PodsOfNode>;
+}
+
+/** Without pods. Throws KubeError. */
+export async function readObjects(client: Client): Promise<Objects> {
+  const list = async <T>(path: string, slim: (raw: unknown) => T): Promise<readonly T[]> =>
+    (await readList(client, { path, slim })).items;
+  const [configs, groups, nodes, shadows, budgets] = await Promise.all([
+    list(crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig),
+    list(crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }), readNodeGroup),
+    list(corePath('nodes'), readNode),
+    list(crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }), readShadow),
+    list(groupPath('policy/v1', 'poddisruptionbudgets'), slimBudget),
+  ]);
+  const config = configs.find(({ metadata }) => metadata.name === CONFIG_NAME);
+  return { config, groups, nodes, shadows, budgets, pods: new Map() };
+}
+
+/** The pods on a node, as the controller lists them. Throws KubeError. */
+export async function readPods(client: Client, { metadata }: NodeView, now: number): Promise<PodsOfNode> {
+  const query = { fieldSelector: `spec.nodeName=${metadata.name}` };
+  const { items: pods } = await readList(client, { path: corePath('pods'), query, slim: withoutClaims });
+  const namespaces = new Set(pods.map((pod) => pod.metadata.namespace ?? ''));
+  return { nodeUID: metadata.uid, pods, namespaces, seenAt: now, problem: undefined, retryAt: 0 };
+}
+
+function withoutClaims(raw: unknown): DrainPod {
+  return { ...slimPod(raw), claims: [] };
+}
+
+/**
+ * What only a controller knows is as if all were well: which Leases have expired, checks, members of quorums, pods of
+ * other nodes, and since when it has seen a state.
+ */
+export function snapshotOf(objects: Objects, now: number): Snapshot {
+  const { config, nodes, pods } = objects;
+  const policy = readPolicy(config);
+  const alive = objects.groups.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const groups = readNodeGroups(alive, policy);
+  return {
+    managedNodes: managedNodes(objects, now).map((one) => ({ ...one, ...rulesFor(one, { fleet: policy, groups }) })),
+    nodes,
+    config,
+    policy,
+    groups,
+    groupObjects: objects.groups,
+    metadataNotes: new Map(),
+    pods,
+    allPods: NO_PODS_LISTED,
+    memberPods: new Map(),
+    budgets: indexedBudgets(objects.budgets),
+    watchLags: [],
+    connectivity: CONNECTED,
+    clockSkewMs: undefined,
+    checks: { namespace: '', evaluations: new Map(), jobs: new Map() },
+    ownNamespace: objects.shadows[0]?.metadata.namespace ?? '',
+    mayForce: true,
+    ownNode: '',
+  };
+}
+
+function managedNodes({ nodes, shadows }: Objects, now: number): Omit<ManagedNode, 'group' | 'policy'>[] {
+  const byNode = new Map(shadows.map((shadow) => [nodeOf(shadow), shadow]));
+  const known = new Map(nodes.map((node) => [node.metadata.name, node]));
+  const names = new Set([...known.keys(), ...byNode.keys()]);
+  return [...names].toSorted().flatMap((name) => {
+    const [node, shadow] = [known.get(name), byNode.get(name)];
+    const counts = shadow !== undefined || (node !== undefined && (isManaged(node) || bearsOwnership(node)));
+    return counts ? [{ name, node, shadow, missingSince: now }] : [];
+  });
+}

@@ -1,0 +1,62 @@
+/** The commands that change something: each is one patch, which changes only what it names. */
+import { RETRY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { UsageError } from '../cluster/errors.ts';
+import { CONFIG_PATH, readFleet, shadowOf } from '../cluster/fleet.ts';
+import type { Context } from './context.ts';
+
+async function patch({ client }: Context, path: string, body: unknown): Promise<void> {
+  await client.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' });
+}
+
+export async function pause(context: Context, { reason }: { readonly reason?: string | undefined }): Promise<void> {
+  await patch(context, CONFIG_PATH, { spec: { paused: true, pauseReason: reason ?? null } });
+  context.print('The fleet is paused: no node starts an update. Updates under way finish.\n');
+}
+
+/** A merge patch: null gives a field its default again. */
+export async function resume(context: Context, { failures }: { readonly failures: boolean }): Promise<void> {
+  if (failures) {
+    const now = rfc3339(context.clock.now());
+    await patch(context, CONFIG_PATH, { spec: { rollout: { resume: now } } });
+    context.print(
+      `Failures up to ${now} are accepted: they freeze no version, and hold no slot. A pause is not ended.\n`,
+    );
+    return;
+  }
+  await patch(context, CONFIG_PATH, { spec: { paused: false, pauseReason: null, pauseMode: null } });
+  context.print('The pause is over.\n');
+}
+
+export async function approve(context: Context, version: string): Promise<void> {
+  await patch(context, CONFIG_PATH, { spec: { rollout: { approvedVersion: version } } });
+  context.print(`${version} is approved.\n`);
+}
+
+/** Throws UsageError when the host offers no other version. */
+export async function retry(context: Context, node: string): Promise<void> {
+  const { metadata, status } = shadowOf(await readFleet(context.client), node);
+  const version = status?.target_version;
+  if (version === undefined || version === status?.current_version)
+    throw new UsageError(`node ${node}: expected an offered version to retry, found ${version ?? 'none'}`);
+  const { name, namespace = '' } = metadata;
+  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
+  await patch(context, path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });
+  context.print(`${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.\n`);
+}
+
+export async function skip(context: Context, node: string, reason = 'true'): Promise<void> {
+  if (reason === 'false' || reason === '') throw new UsageError(`--reason: expected a text, found "${reason}"`);
+  await annotateNode(context, node, reason);
+  context.print(`${node} starts no update until "kubectl brupop unskip ${node}".\n`);
+}
+
+export async function unskip(context: Context, node: string): Promise<void> {
+  await annotateNode(context, node, null);
+  context.print(`${node} may be updated.\n`);
+}
+
+async function annotateNode(context: Context, name: string, value: string | null): Promise<void> {
+  await patch(context, corePath('nodes', { name }), { metadata: { annotations: { [SKIP_ANNOTATION]: value } } });
+}

@@ -1,0 +1,53 @@
+/** `plan --with`: the planner of the controller, run here, on the cluster as it is and as an edit would make it. */
+import { readFileSync } from 'node:fs';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { lookUpsOf } from '@brupop/controller/plan/look-ups';
+import { type Plan, plan } from '@brupop/controller/plan/plan';
+import { Kept } from '@brupop/controller/plan/facts/moment';
+import type { Client } from '../cluster/client.ts';
+import { withEdits } from '../cluster/edit.ts';
+import { UsageError } from '../cluster/errors.ts';
+import { type Objects, readObjects, readPods, snapshotOf } from '../cluster/snapshot.ts';
+import { type Outcome, outcomesOf } from '../render/outcomes.ts';
+import type { Context } from './context.ts';
+
+/** Each plan may ask for the pods of more nodes. */
+const MAX_ROUNDS = 20;
+
+export interface Comparison {
+  readonly before: readonly Outcome[];
+  readonly after: readonly Outcome[];
+}
+
+/** Throws UsageError for a file that cannot be read, and KubeError. */
+export async function compare({ client, clock }: Omit<Context, 'screen' | 'print'>, file: string): Promise<Comparison> {
+  const text = read(file);
+  const objects = await readObjects(client);
+  const now = clock.now();
+  const before = await planned(client, objects, now);
+  const after = await planned(client, withEdits(before.objects, file, text), now);
+  return { before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
+}
+
+/** Plans again with the pods that the plan before asked for. */
+async function planned(client: Client, given: Objects, now: number): Promise<{ plan: Plan; objects: Objects }> {
+  let objects = given;
+  for (let round = 1; ; round += 1) {
+    const snapshot = snapshotOf(objects, now);
+    const made = plan(snapshot, now, { facts: new Kept(), assessments: new Kept() });
+    const unknown = lookUpsOf(made, [], snapshot).lookUps.filter(({ metadata }) => !objects.pods.has(metadata.name));
+    if (unknown.length === 0 || round === MAX_ROUNDS) return { plan: made, objects };
+    const found = await Promise.all(
+      unknown.map(async (node) => [node.metadata.name, await readPods(client, node, now)] as const),
+    );
+    objects = { ...objects, pods: new Map([...objects.pods, ...found]) };
+  }
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--with: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,67 @@
+/** The commands that only read. */
+import { stringify } from 'yaml';
+import { readFleet, shadowOf } from '../cluster/fleet.ts';
+import { explainLines } from '../render/explain.ts';
+import { historyLines, historyOf } from '../render/history.ts';
+import { nodeRow } from '../render/node.ts';
+import { planLines } from '../render/plan.ts';
+import { statusLines } from '../render/status.ts';
+import { differenceLines, differencesOf } from '../render/outcomes.ts';
+import { type Context, printLines } from './context.ts';
+import { compare } from './plan-with.ts';
+
+export type Format = 'table' | 'wide' | 'json' | 'yaml';
+
+interface Output {
+  readonly output: Format;
+}
+
+/** Prints `data` as JSON or YAML, else the lines. */
+function show(context: Context, output: Format, data: unknown, lines: () => readonly string[]): void {
+  if (output === 'json') context.print(`${JSON.stringify(data, undefined, 2)}\n`);
+  else if (output === 'yaml') context.print(stringify(JSON.parse(JSON.stringify(data))));
+  else printLines(context, lines());
+}
+
+const REDRAW_MS = 2000;
+/** Clears the screen and moves to its beginning. */
+const CLEAR = '\u001B[H\u001B[2J';
+
+/** With `watch` until the process is interrupted. */
+export async function status(context: Context, { output, watch }: Output & { readonly watch: boolean }): Promise<void> {
+  for (;;) {
+    const fleet = await readFleet(context.client);
+    const { config, shadows } = fleet;
+    const options = { screen: context.screen, now: context.clock.now(), isWide: output === 'wide' };
+    if (watch && context.screen.hasColors) context.print(CLEAR);
+    show(context, output, { fleet: config?.status, nodes: shadows.map(nodeRow) }, () => statusLines(fleet, options));
+    if (!watch) return;
+    await context.clock.sleep(REDRAW_MS);
+  }
+}
+
+export async function explain(context: Context, node: string, { output }: Output): Promise<void> {
+  const shadow = shadowOf(await readFleet(context.client), node);
+  show(context, output, nodeRow(shadow), () => explainLines(shadow, context.clock.now(), context.screen));
+}
+
+export async function plan(
+  context: Context,
+  { output, with: file }: Output & { readonly with?: string | undefined },
+): Promise<void> {
+  if (file !== undefined) {
+    const { before, after } = await compare(context, file);
+    const differences = differencesOf(before, after).map(([was, is]) => ({ before: was, after: is }));
+    show(context, output, differences, () => differenceLines(before, after, context.screen));
+    return;
+  }
+  const { config } = await readFleet(context.client);
+  show(context, output, config?.status?.plan ?? [], () => planLines(config, context.clock.now(), context.screen));
+}
+
+/** @param node - undefined: all nodes */
+export async function history(context: Context, node: string | undefined, { output }: Output): Promise<void> {
+  const fleet = await readFleet(context.client);
+  const entries = historyOf(node === undefined ? fleet.shadows : [shadowOf(fleet, node)]);
+  show(context, output, entries, () => historyLines(entries, context.screen));
+}

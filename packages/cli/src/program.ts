@@ -1,0 +1,102 @@
+/** The commands and their options. */
+import { Argument, Command, Option } from 'commander';
+import { RELEASE } from '@brupop/shared/runtime/build';
+import { approve, pause, resume, retry, skip, unskip } from './commands/change.ts';
+import { completion, type Shell, SHELLS } from './commands/completion.ts';
+import type { Context } from './commands/context.ts';
+import { explain, type Format, history, plan, status } from './commands/show.ts';
+import type { Kubeconfig } from './cluster/client.ts';
+
+export interface World extends Omit<Context, 'client'> {
+  readonly connect: (options: Kubeconfig) => Context;
+}
+
+const FORMATS: readonly Format[] = ['table', 'wide', 'json', 'yaml'];
+
+export function programOf(world: World): Command {
+  const program = new Command('kubectl-brupop')
+    .description('Shows and steers how Bottlerocket nodes are updated.')
+    .version(RELEASE)
+    .option('--kubeconfig <file>', 'the kubeconfig; by default KUBECONFIG, or else ~/.kube/config')
+    .option('--context <name>', 'the context of the kubeconfig; by default its current one')
+    .exitOverride();
+  const connected = (): Context => world.connect(program.opts<Kubeconfig>());
+  addReads(program, connected);
+  addChanges(program, connected);
+  program
+    .command('completion')
+    .description('print a script that completes commands')
+    .addArgument(new Argument('<shell>').choices(SHELLS))
+    .action((shell: Shell) =>
+      world.print(
+        completion(
+          shell,
+          program.commands.map((one) => one.name()),
+        ),
+      ),
+    );
+  return program;
+}
+
+interface Output {
+  readonly output: Format;
+}
+
+function format(): Option {
+  return new Option('-o, --output <format>', 'the format').choices(FORMATS).default('table');
+}
+
+function addReads(program: Command, connected: () => Context): void {
+  program
+    .command('status')
+    .description('show the fleet and each node')
+    .addOption(format())
+    .option('-w, --watch', 'show it again every 2 seconds', false)
+    .action(async (options: Output & { watch: boolean }) => await status(connected(), options));
+  program
+    .command('explain <node>')
+    .description('show why a node waits, and what happened to it')
+    .addOption(format())
+    .action(async (node: string, options: Output) => await explain(connected(), node, options));
+  program
+    .command('plan')
+    .description('show the nodes that update next')
+    .addOption(format())
+    .option('--with <file>', 'show what an edit of the configuration would change, without applying it; - is stdin')
+    .action(async (options: Output & { with?: string }) => await plan(connected(), options));
+  program
+    .command('history [node]')
+    .description('show the latest success and failure of each node')
+    .addOption(format())
+    .action(async (node: string | undefined, options: Output) => await history(connected(), node, options));
+}
+
+function addChanges(program: Command, connected: () => Context): void {
+  program
+    .command('pause')
+    .description('let no node start an update')
+    .option('--reason <text>', 'shown on every node that waits')
+    .action(async (options: { reason?: string }) => await pause(connected(), options));
+  program
+    .command('resume')
+    .description('end the pause')
+    .option('--failures', 'instead, accept all failures so far, which ends the freeze of versions', false)
+    .action(async (options: { failures: boolean }) => await resume(connected(), options));
+  program
+    .command('approve <version>')
+    .description('approve a version for the nodes that are no canaries')
+    .action(async (version: string) => await approve(connected(), version));
+  program
+    .command('retry <node>')
+    .description('retry the version that the host offers')
+    .action(async (node: string) => await retry(connected(), node));
+  program
+    .command('skip <node>')
+    .description('let a node start no update')
+    .option('--reason <text>', 'shown on the node')
+    .action(async (node: string, { reason }: { reason?: string }) => await skip(connected(), node, reason));
+  program
+    .command('unskip <node>')
+    .description('let a skipped node be updated again')
+    .action(async (node: string) => await unskip(connected(), node));
+}

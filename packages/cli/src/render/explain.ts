@@ -1,0 +1,45 @@
+import type { BottlerocketShadow, DrainBlockStatus } from '@brupop/shared/api/shadow';
+import { type NodeRow, nodeRow } from './node.ts';
+import { type Screen, wrapped } from './screen.ts';
+import { relative } from './times.ts';
+
+/** The lines of `explain NODE`: what the controller and the agent have reported of it. */
+export function explainLines(shadow: BottlerocketShadow, now: number, { width }: Screen): string[] {
+  const row = nodeRow(shadow);
+  const facts: readonly (readonly [string, string])[] = [
+    ['Node', row.node],
+    ['Version', row.version === row.target ? row.version : `${row.version}, offered ${row.target}`],
+    ['Group', row.group],
+    ['Phase', row.phase],
+    ['Reason', row.reason],
+    ['Message', row.message],
+    ['Waiting for', row.waitingFor],
+    ...(shadow.status?.drain?.blockedBy ?? []).map((one) => ['Drain', blockText(one, now)] as const),
+    ['Last step', lastStep(row, now)],
+    ['Failed', failure(row, now)],
+    ['What to do', advice(row)],
+  ];
+  return facts.flatMap(([name, text]) => (text === '' ? [] : wrapped(`${`${name}:`.padEnd(13)}${text}`, width, 13)));
+}
+
+function blockText({ pod, reason, message, since }: DrainBlockStatus, now: number): string {
+  return `waits for the pod ${pod} since ${relative(since, now)}: ${reason}: ${message}`;
+}
+
+function lastStep({ lastOperation }: NodeRow, now: number): string {
+  if (lastOperation === undefined) return '';
+  const { operation, state, version, lastUpdateTime, errorCode, message } = lastOperation;
+  const cause = errorCode === undefined ? '' : `: ${errorCode}${message === undefined ? '' : `: ${message}`}`;
+  return `${operation} for ${version} ${state} at ${relative(lastUpdateTime, now)}${cause}`;
+}
+
+function failure({ record: { failed, unsuccessful } }: NodeRow, now: number): string {
+  if (failed === undefined) return '';
+  const attempts = unsuccessful === undefined ? '' : `; attempts without success: ${unsuccessful}`;
+  return `with ${failed.version} at ${relative(failed.at, now)}: ${failed.code}${attempts}`;
+}
+
+/** The runbook has an entry for each reason. */
+function advice({ phase, reason }: NodeRow): string {
+  return phase === 'UpToDate' || phase === 'Updating' || reason === '' ? '' : `see ${reason} in docs/runbook.md`;
+}

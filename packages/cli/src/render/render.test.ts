@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+import { parseTime } from '@brupop/shared/runtime/clock';
+import { explainLines } from './explain.ts';
+import { historyLines, historyOf } from './history.ts';
+import { planLines } from './plan.ts';
+import { statusLines } from './status.ts';
+
+const now = parseTime('2026-11-28T12:00:00Z') ?? 0;
+
+function shadow(
+  name: string,
+  [status, reason]: readonly ['True' | 'False', string],
+  more: object = {},
+  record: object = {},
+): BottlerocketShadow {
+  return {
+    metadata: {
+      name: `brs-${name}`,
+      uid: name,
+      resourceVersion: '1',
+      annotations: { [RECORD_ANNOTATION]: JSON.stringify(record) },
+    },
+    spec: { state: 'Idle' },
+    status: {
+      current_state: 'Idle',
+      crash_count: 0,
+      observedGeneration: 1,
+      bootID: 'b',
+      current_version: '1.20.3',
+      target_version: '1.21.0',
+      conditions: [
+        {
+          type: 'Progressing',
+          status,
+          reason,
+          message: `The reason is ${reason}`,
+          lastTransitionTime: '2026-11-28T11:00:00Z',
+        },
+      ],
+      ...more,
+    },
+  };
+}
+
+const shadows = [
+  shadow(
+    'ip-10-0-1-17.eu-central-1.compute.internal',
+    ['False', 'UpToDate'],
+    { current_version: '1.21.0' },
+    {
+      succeeded: { version: '1.21.0', at: '2026-11-28T10:00:00Z' },
+    },
+  ),
+  shadow('ip-10-0-1-18.eu-central-1.compute.internal', ['True', 'Updating'], {
+    waitingFor: 'DisruptionBudget of default/web-0 since 11:50Z',
+    drain: {
+      observedGeneration: 1,
+      startTime: '2026-11-28T11:50:00Z',
+      evicted: 3,
+      remaining: 1,
+      blockedBy: [
+        {
+          pod: 'default/web-0',
+          reason: 'DisruptionBudget',
+          message: 'the budget web allows no eviction',
+          since: '2026-11-28T11:50:00Z',
+        },
+      ],
+    },
+  }),
+  shadow(
+    'ip-10-0-1-19.eu-central-1.compute.internal',
+    ['False', 'Backoff'],
+    {
+      crash_count: 2,
+      waitingFor: 'Backoff until 12:30Z',
+      lastOperation: {
+        operation: 'Reboot',
+        state: 'Failed',
+        version: '1.21.0',
+        bootID: 'b',
+        startTime: '2026-11-28T11:20:00Z',
+        lastUpdateTime: '2026-11-28T11:30:00Z',
+        errorCode: 'RolledBack',
+        message: 'the host booted \u001B[31m1.20.3 again',
+      },
+    },
+    { failed: { version: '1.21.0', code: 'RolledBack', at: '2026-11-28T11:30:00Z' }, unsuccessful: 2 },
+  ),
+] as const;
+
+const config: BrupopConfig = {
+  metadata: { name: 'cluster', uid: 'c', resourceVersion: '1' },
+  spec: { paused: true, pauseReason: 'change freeze' },
+  status: {
+    nodes: { managed: 3, upToDate: 1, updating: 1, waiting: 0, failed: 1 },
+    expectedCompletionTime: '2026-11-28T14:05:00Z',
+    frozenVersions: [{ version: '1.21.0', since: '2026-11-28T11:31:00Z' }],
+    plan: [
+      {
+        node: 'ip-10-0-1-19.eu-central-1.compute.internal',
+        version: '1.21.0',
+        reason: 'Backoff',
+        expectedTime: '2026-11-28T14:05:00Z',
+      },
+      { node: 'ip-10-0-1-20.eu-central-1.compute.internal', reason: 'WaitingForCapacity' },
+    ],
+  },
+};
+
+const outputs = {
+  status: (width: number) => statusLines({ config, shadows }, { now, screen: screen(width) }),
+  explain: (width: number) => shadows.flatMap((one) => [...explainLines(one, now, screen(width)), '']),
+  plan: (width: number) => planLines(config, now, screen(width)),
+  history: (width: number) => historyLines(historyOf(shadows), screen(width)),
+} as const;
+
+function screen(width: number) {
+  return { width, hasColors: false };
+}
+
+const cases = Object.keys(outputs).flatMap((name) =>
+  [80, 120].map((width) => [name as keyof typeof outputs, width] as const),
+);
+
+it.each(cases)('%s at %i columns is as in the golden file', (name, width) => {
+  const lines = outputs[name](width);
+  const golden = readFileSync(new URL(`golden/${name}-${width}.txt`, import.meta.url), 'utf8');
+  expect(`${lines.join('\n')}\n`).toBe(golden);
+  expect(lines.filter((line) => line.length > width)).toEqual([]);
+});
+
+it('has colors only where the screen has them', () => {
+  const lines = statusLines({ config, shadows }, { now, screen: { width: 80, hasColors: true } });
+  expect(lines.join('\n')).toContain('\u001B[33mPaused: change freeze\u001B[0m');
+  expect(outputs.status(80).join('\n')).not.toContain('\u001B');
+});
+
+it('prints no characters of objects that steer a terminal', () => {
+  expect(outputs.explain(80).join('\n')).not.toContain('\u001B');
+});
+
+it('shows nodes without a status, and a fleet without a configuration', () => {
+  const bare: BottlerocketShadow = {
+    metadata: { name: 'brs-a', uid: 'a', resourceVersion: '1' },
+    spec: { state: 'Idle' },
+  };
+  const lines = statusLines({ config: undefined, shadows: [bare] }, { now, screen: screen(80) });
+  expect(lines).toContain('a     Unknown');
+  expect(lines).toContain('There is no BrupopConfig named cluster: no node starts an update.');
+});
+
+it('with -o wide nothing is cut', () => {
+  const lines = statusLines({ config, shadows }, { now, screen: screen(80), isWide: true });
+  expect(lines.join('\n')).toContain('DisruptionBudget of default/web-0 since 11:50Z');
+});

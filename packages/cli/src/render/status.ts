@@ -1,0 +1,93 @@
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { Fleet } from '../cluster/fleet.ts';
+import { type NodeRow, nodeRow } from './node.ts';
+import { colored, type Screen, wrapped } from './screen.ts';
+import { table } from './table.ts';
+import { relative } from './times.ts';
+
+export interface StatusOptions {
+  readonly screen: Screen;
+  readonly now: number;
+  readonly isWide?: boolean;
+}
+
+/** The lines of `status`. */
+export function statusLines({ config, shadows }: Fleet, options: StatusOptions): string[] {
+  const rows = shadows.map(nodeRow);
+  return [
+    ...fleetLines(config?.status, rows, options),
+    ...noticeLines({ config, shadows }, options),
+    '',
+    ...nodeLines(rows, options),
+  ];
+}
+
+function fleetLines(
+  status: BrupopConfigStatus | undefined,
+  rows: readonly NodeRow[],
+  { screen, now }: StatusOptions,
+): string[] {
+  const counts = status?.nodes ?? countsOf(rows);
+  const { managed, upToDate, updating, waiting, failed } = counts;
+  const bar = barOf(upToDate, managed, Math.min(40, screen.width - 30));
+  const end = status?.expectedCompletionTime;
+  return [
+    `${colored(bar, 'green', screen)} ${upToDate} of ${managed} up to date`,
+    `${updating} updating, ${waiting} waiting, ${failed} failed`,
+    ...(end === undefined ? [] : wrapped(`Expected end: ${relative(end, now)}`, screen.width, 2)),
+  ];
+}
+
+function countsOf(rows: readonly NodeRow[]) {
+  const count = (...phases: string[]): number => rows.filter(({ phase }) => phases.includes(phase)).length;
+  return {
+    managed: rows.length,
+    upToDate: count('UpToDate'),
+    updating: count('Updating'),
+    waiting: count('Waiting', 'Unknown'),
+    failed: count('Failed'),
+  };
+}
+
+function barOf(part: number, all: number, width: number): string {
+  const full = all === 0 ? 0 : Math.floor((Math.min(part, all) / all) * width);
+  return `[${'#'.repeat(full)}${'-'.repeat(width - full)}]`;
+}
+
+/** What keeps the fleet from updating. */
+function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[] {
+  if (config === undefined) return ['There is no BrupopConfig named cluster: no node starts an update.'];
+  const { spec, status } = config;
+  const opens = status?.window?.nextOpenTime;
+  const notices = [
+    ...(spec.paused === true ? [`Paused: ${spec.pauseReason || 'no reason was given'}`] : []),
+    ...frozen(now, status),
+    ...(opens === undefined ? [] : [`Window opens: ${relative(opens, now)}`]),
+    ...degraded(status),
+  ];
+  return notices.flatMap((text) => wrapped(text, screen.width, 2)).map((line) => colored(line, 'yellow', screen));
+}
+
+function frozen(now: number, { frozenVersions = [] }: BrupopConfigStatus = {}): string[] {
+  return frozenVersions.map(
+    ({ version, since }) => `Frozen: ${version}, ${relative(since, now)}: too many nodes failed with it`,
+  );
+}
+
+function degraded({ conditions = [] }: BrupopConfigStatus = {}): string[] {
+  return conditions
+    .filter(({ type, status }) => type === 'Degraded' && status === 'True')
+    .map(({ message }) => `Degraded: ${message}`);
+}
+
+const NARROW = ['NODE', 'PHASE', 'REASON', 'VERSION', 'WAITING FOR'];
+const WIDE = ['NODE', 'PHASE', 'REASON', 'VERSION', 'TARGET', 'GROUP', 'WAITING FOR'];
+
+/** With `-o wide` nothing is cut. */
+function nodeLines(rows: readonly NodeRow[], { screen, isWide = false }: StatusOptions): string[] {
+  if (rows.length === 0) return ['No node is managed: label the nodes that are to be updated.'];
+  const cells = rows.map(({ node, phase, reason, version, target, group, waitingFor }) =>
+    isWide ? [node, phase, reason, version, target, group, waitingFor] : [node, phase, reason, version, waitingFor],
+  );
+  return table([isWide ? WIDE : NARROW, ...cells], { width: isWide ? Infinity : screen.width });
+}
