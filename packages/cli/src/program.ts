@@ -57,7 +57,8 @@ function addReads(program: Command, connected: () => Context): void {
     .command('explain <node>')
     .description('show why a node waits, and what happened to it')
     .addOption(format())
-    .action(async (node: string, options: Output) => await explain(connected(), node, options));
+    .option('--gates', 'instead, ask each gate that the node must pass to start its update', false)
+    .action(async (node: string, options: Output & { gates: boolean }) => await explain(connected(), node, options));
   program
     .command('plan')
     .description('show the nodes that update next')

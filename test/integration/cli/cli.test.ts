@@ -216,6 +216,10 @@ describe('with the operator', () => {
     expect(stdout).toMatch(/node-b +Started 1\.21\.0 +WaitingForCapacity/u);
     expect(stdout).toContain('Nothing was applied.');
     await cluster.api.patch(`${CONFIG}/cluster`, edit);
+    const gates = (await brupop('explain', 'node-b', '--gates')).stdout;
+    expect(gates).toMatch(/^paused +passes$/mu);
+    expect(gates).toMatch(/^capacity +WaitingForCapacity/mu);
+    expect(gates.indexOf('notSkipped')).toBeLessThan(gates.indexOf('capacity'));
     expect((await brupop('plan', '--with', file)).stdout).toBe('The edit changes nothing for any node now.\n');
   });
 

@@ -2,13 +2,14 @@
 import { stringify } from 'yaml';
 import { readFleet, shadowOf } from '../cluster/fleet.ts';
 import { explainLines } from '../render/explain.ts';
+import { gateLines } from '../render/gates.ts';
 import { historyLines, historyOf } from '../render/history.ts';
 import { nodeRow } from '../render/node.ts';
 import { planLines } from '../render/plan.ts';
 import { statusLines } from '../render/status.ts';
 import { differenceLines, differencesOf } from '../render/outcomes.ts';
 import { type Context, printLines } from './context.ts';
-import { compare } from './plan-with.ts';
+import { compare, gatesOfNode } from './planner.ts';
 
 export type Format = 'table' | 'wide' | 'json' | 'yaml';
 
@@ -40,7 +41,17 @@ export async function status(context: Context, { output, watch }: Output & { rea
   }
 }
 
-export async function explain(context: Context, node: string, { output }: Output): Promise<void> {
+export async function explain(
+  context: Context,
+  node: string,
+  { output, gates }: Output & { readonly gates: boolean },
+): Promise<void> {
+  if (gates) {
+    const answers = await gatesOfNode(context, node);
+    const data = answers?.map(([gate, answer]) => ({ gate, answer: answer ?? null })) ?? null;
+    show(context, output, data, () => gateLines(answers, context.screen));
+    return;
+  }
   const shadow = shadowOf(await readFleet(context.client), node);
   show(context, output, nodeRow(shadow), () => explainLines(shadow, context.clock.now(), context.screen));
 }

@@ -37,7 +37,7 @@ import {
   policyFor,
 } from './fleet.ts';
 import { recordsAtStart } from './facts/jobs.ts';
-import { whyNot } from './gates/index.ts';
+import { answersAtStart, whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';
 import { type Blocked, type Candidate, firstOf, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
@@ -132,6 +132,11 @@ function admit(
       return [candidate, blocked];
     }),
   );
+}
+
+/** For users: what each gate says of a candidate that the plan has not started, after those that it has. */
+export function gatesOf(candidate: Candidate, { fleetState }: Plan): ReturnType<typeof answersAtStart> {
+  return answersAtStart(inputAtStart(candidate, fleetState));
 }
 
 function inputAtStart(candidate: Candidate, fleetState: FleetState): GateInput {

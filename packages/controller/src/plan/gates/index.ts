@@ -107,6 +107,11 @@ export function whyNot(input: GateInput): Blocked | undefined {
   return firstOf(ASKED[input.isRollback ? 'StartOfRollback' : 'Start'], input);
 }
 
+/** What each gate says at a start, in their order, by its name; also those after the first that blocks. */
+export function answersAtStart(input: GateInput): [gate: string, answer: Blocked | undefined][] {
+  return ASKED[input.isRollback ? 'StartOfRollback' : 'Start'].map((gate) => [gate.name, gate(input)]);
+}
+
 export function whyNotDrained(input: GateInput): Blocked | undefined {
   return firstOf(ASKED[input.isRollback ? 'DrainOfRollback' : 'Drain'], input);
 }

@@ -1,8 +1,8 @@
-/** `plan --with`: the planner of the controller, run here, on the cluster as it is and as an edit would make it. */
+/** The planner of the controller, run here: on the cluster as it is, and as an edit would make it. */
 import { readFileSync } from 'node:fs';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
-import { type Plan, plan } from '@brupop/controller/plan/plan';
+import { gatesOf, type Plan, plan } from '@brupop/controller/plan/plan';
 import { Kept } from '@brupop/controller/plan/facts/moment';
 import type { Client } from '../cluster/client.ts';
 import { withEdits } from '../cluster/edit.ts';
@@ -27,6 +27,16 @@ export async function compare({ client, clock }: Omit<Context, 'screen' | 'print
   const before = await planned(client, objects, now);
   const after = await planned(client, withEdits(before.objects, file, text), now);
   return { before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
+}
+
+/** What each gate says of the node, in their order; undefined: it is no candidate, or starts now. Throws KubeError. */
+export async function gatesOfNode(
+  { client, clock }: Omit<Context, 'screen' | 'print'>,
+  node: string,
+): Promise<ReturnType<typeof gatesOf> | undefined> {
+  const { plan: made } = await planned(client, await readObjects(client), clock.now());
+  const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
+  return candidate === undefined || blocked === undefined ? undefined : gatesOf(candidate, made);
 }
 
 /** Plans again with the pods that the plan before asked for. */
