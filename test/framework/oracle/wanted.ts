@@ -13,25 +13,4 @@ export interface Wanted {
 }
 
 /** What has changed on purpose since the planner was frozen. */
-export const WANTED: readonly Wanted[] = [
-  {
-    what: 'groups have the conditions Paused and Frozen',
-    changes: [
-      {
-        find: /Ready: groupReady,\n/u,
-        replace: `Ready: groupReady,
-  Paused: ({ policy: { paused: is, pauseReason: why } }) => is
-    ? isTrue("Paused", 'BrupopConfig "cluster" pauses all updates' + (why === void 0 ? "" : ": " + why))
-    : isFalse("NotPaused", "Updates may start"),
-  Frozen: ({ fleetFrozen: [one] }) => one
-    ? isTrue("FailureBudgetExceeded", "Too many nodes failed with " + one.version + '; see the condition Frozen of BrupopConfig "cluster"')
-    : isFalse("NotFrozen", "No version failed on too many nodes"),
-`,
-      },
-      {
-        find: /group: group2,\n {6}awaits: groupOrder/u,
-        replace: 'group: group2,\n      fleetFrozen: fleetState.frozen,\n      awaits: groupOrder',
-      },
-    ],
-  },
-];
+export const WANTED: readonly Wanted[] = [];
