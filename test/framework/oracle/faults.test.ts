@@ -17,7 +17,7 @@ const FAULTS: readonly (readonly [what: string, theme: Theme, fault: Fault])[] =
   [
     'canaries that start are not counted',
     'canaries',
-    { find: /fleetState\.canaries\.reserve\(node, /u, replace: 'void (' },
+    { find: /fleetState\.canaries\.reserve\(candidate, /u, replace: 'void (' },
   ],
   ['a soak is a minute too short', 'canaries', { find: /(phase\d*\.since \+ rollout\.soakMs)/u, replace: '$1 - 6e4' }],
   [

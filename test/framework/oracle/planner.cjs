@@ -1,4 +1,4 @@
-// The planner of commit 5795e83aead733ee043c92841427582cc730f63b, written by scripts/freeze-planner.ts.
+// The planner of commit ec10eb82fb780c24dc2a5c65dbfdc5078b52fbd6, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -295,8 +295,8 @@ function failed(machine, what, now) {
 function held(machine, now) {
   const time2 = timeOf(now);
   const { generation: observedGeneration } = machine.shadow.metadata;
-  const blockedBy = [{ pod: "apps/held", reason: "DisruptionBudget", message: "refused", since: time2 }];
-  const drain = { observedGeneration, startTime: time2, evicted: 0, remaining: 1, blockedBy };
+  const blockedBy2 = [{ pod: "apps/held", reason: "DisruptionBudget", message: "refused", since: time2 }];
+  const drain = { observedGeneration, startTime: time2, evicted: 0, remaining: 1, blockedBy: blockedBy2 };
   const lastOperation3 = operation(machine, "Drain", "Processing", now);
   const next = reports(machine, { current_state: "StagedAndPerformedUpdate", drain, lastOperation: lastOperation3 });
   return { ...next, node: cordoned(next.node, now) };
@@ -1322,18 +1322,23 @@ var SAFETY = {
     ),
     trustedNamespaces: field(
       listOf(namespaceName, 50, "set"),
-      "Namespaces whose DaemonSets count for daemonSets, at most 50. That of the operator counts as well. Anyone who may create DaemonSets there can stop the updates of the fleet.",
+      "Namespaces whose DaemonSets count for daemonSets, and whose workloads count as failures for pods, at most 50. That of the operator counts as well. Anyone who may create pods there can stop the updates of the fleet.",
       { default: ["kube-system"], absent: ["kube-system"] }
     ),
     pods: field(
-      oneOf(["Required", "Ignored"]),
-      "Required: after its update, a node is healthy when no other pod on it fails to start (crashes again and again, or has no image or configuration) or was restarted within monitoring.healthyFor, except pods of a controller whose pods did so before its drain, and those with health=ignore. Anyone who may create pods can stop the updates of the fleet with pods that crash: use it only where you trust them. Ignored: these pods do not count.",
-      always("Ignored")
+      oneOf(["Required", "Compared", "Ignored"]),
+      "Compared: for watchFor after its update, a node is suspect when pods of a workload cannot start on it, crash, or take much longer to become Ready than before, and pods of the same workload were Ready on a node that was drained within the last hour. When a workload fails so on two nodes, no other node starts for an hour in all, or until rollout.resume. A workload in trustedNamespaces also counts as a failure of the node, for rollout.failureBudget. Required: as Compared, all namespaces are trusted, and after its update a node is healthy only when no pod on it fails to start (crashes again and again, or has no image or configuration) or was restarted within monitoring.healthyFor, except pods of a controller whose pods did so before its drain. With Required, anyone who may create pods can freeze a version with pods that crash: use it only where you trust them. Pods with health=ignore never count. Ignored: these pods do not count.",
+      { default: "Compared", absent: "Ignored" }
+    ),
+    watchFor: field(
+      duration("0s", "24h"),
+      "How long pods are compared after the update of a node, while other nodes start. Its pods are listed once or twice in that time. 0s: they are not compared.",
+      { default: "5m", absent: "0s" }
     ),
     podsBefore: field(
-      oneOf(["Required", "Ignored"]),
-      "Required: a node does not start its update while a pod on it cannot start, or has not been Ready for podGracePeriod. Pods without a controller and pods with health=ignore do not count. With unhealthyNodes First or Last, these pods do not count either. Anyone who may create pods can keep nodes from updating: use it only where you trust them. Ignored: these pods do not count.",
-      always("Ignored")
+      oneOf(["Required", "Prefer", "Ignored"]),
+      "What happens to a node that is about to start while a pod on it cannot start, or has not been Ready for podGracePeriod. Prefer: other nodes go first, and the node starts after an hour even so, or after 30 minutes if no such pod is in trustedNamespaces. Required: it does not start meanwhile. Pods without a controller and pods with health=ignore do not count. With unhealthyNodes First or Last, these pods do not count either. With Required, anyone who may create pods can keep nodes from updating: use it only where you trust them. Ignored: these pods do not count.",
+      { default: "Prefer", absent: "Ignored" }
     ),
     podGracePeriod: field(
       duration("0s", "24h"),
@@ -1566,6 +1571,9 @@ var SPEC = {
   )
 };
 var OVERRIDES = {
+  paused: SPEC.paused,
+  pauseMode: SPEC.pauseMode,
+  pauseReason: SPEC.pauseReason,
   maintenance: SPEC.maintenance,
   concurrency: SPEC.concurrency,
   versions: SPEC.versions,
@@ -1574,6 +1582,8 @@ var OVERRIDES = {
   retry: SPEC.retry,
   monitoring: SPEC.monitoring,
   health: SPEC.health,
+  hooks: SPEC.hooks,
+  rollout: SPEC.rollout,
   order: SPEC.order
 };
 var specSchema = fields(SPEC, ...QUORUM_RULES);
@@ -1590,7 +1600,8 @@ function readDrainSettings(value2) {
 }
 var DRAIN_DEFAULTS = readDrainSettings({}).value;
 var DEFAULT_SPEC = defaultsOf(SPEC);
-function overridden(spec, given) {
+function overridden(fleet, given) {
+  const spec = inherited(fleet);
   const own2 = Object.fromEntries(
     Object.entries(isFields(given) ? given : {}).filter(([name]) => Object.hasOwn(OVERRIDES, name))
   );
@@ -1603,6 +1614,16 @@ function overridden(spec, given) {
     maintenance: { blackouts: both("maintenance", "blackouts") },
     versions: { deny: both("versions", "deny") }
   });
+}
+function inherited(fleet) {
+  const { rollout } = fleet;
+  const spec = without2(fleet, ["paused", "pauseMode", "pauseReason"]);
+  if (!isFields(rollout)) return spec;
+  const canary = isFields(rollout["canary"]) ? { canary: without2(rollout["canary"], ["nodeSelector"]) } : {};
+  return { ...spec, rollout: { ...without2(rollout, ["resume", "approvedVersion"]), ...canary } };
+}
+function without2(from, names) {
+  return Object.fromEntries(Object.entries(from).filter(([name]) => !names.includes(name)));
 }
 function quorumsOf({ quorums: all, health }) {
   if (!Array.isArray(all)) return {};
@@ -1687,42 +1708,7 @@ var ROLLOUT = {
     { maxItems: 20, "x-kubernetes-list-type": "atomic" }
   )
 };
-var statusSchema = object2({
-  observedGeneration: optional(
-    count64(),
-    "The latest metadata.generation that the controller has seen; the conditions are about it."
-  ),
-  confirmedGeneration: optional(
-    count64(),
-    "The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window."
-  ),
-  childrenObservedGeneration: optional(
-    count64(),
-    "The sum of the metadata.generation of all BottlerocketNodeGroups, as of when all of them were completely in effect."
-  ),
-  observedDigest: optional(
-    text(64),
-    "A SHA-256 of the kind, UID and generation of the configuration and of every group, as of when all of them were completely in effect. It changes with every object that is added, removed, replaced or edited."
-  ),
-  conditions: conditions(
-    "The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. WindowOpen: the maintenance windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. RecoveryReady: the recovery that spec.recovery asks for works; absent without it. The reasons of one node are on its BottlerocketShadow."
-  ),
-  nodes: ROLLOUT.nodes,
-  versions: optional(
-    v11.array(
-      object2({
-        version: described(text(128), "The Bottlerocket version."),
-        running: total("Managed nodes that run it."),
-        offered: total("Managed nodes that run another one and whose host offers it."),
-        firstOfferedTime: optional(
-          time(),
-          "When at least two managed nodes, or the only one, began to run it or to be offered it. spec.versions.minimumAge counts from here. Absent while fewer nodes have it."
-        )
-      })
-    ),
-    "The versions that managed nodes run or their hosts offer.",
-    { maxItems: 50, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["version"] }
-  ),
+var LANE = {
   frozenVersions: optional(
     v11.array(
       object2({
@@ -1753,17 +1739,75 @@ var statusSchema = object2({
       countedFrom: optional(time(), "Since when time counts. Absent while the configuration lets no node start.")
     }),
     "How long the rollout has made no progress. Absent when no node needs an update."
+  )
+};
+var statusSchema = object2({
+  observedGeneration: optional(
+    count64(),
+    "The latest metadata.generation that the controller has seen; the conditions are about it."
+  ),
+  confirmedGeneration: optional(
+    count64(),
+    "The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window."
+  ),
+  childrenObservedGeneration: optional(
+    count64(),
+    "The sum of the metadata.generation of all BottlerocketNodeGroups, as of when all of them were completely in effect."
+  ),
+  observedDigest: optional(
+    text(64),
+    "A SHA-256 of the kind, UID and generation of the configuration and of every group, as of when all of them were completely in effect. It changes with every object that is added, removed, replaced or edited."
+  ),
+  conditions: conditions(
+    "The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. WindowOpen: the maintenance windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. RecoveryReady: the recovery that spec.recovery asks for works; absent without it. The reasons of one node are on its BottlerocketShadow."
+  ),
+  nodes: ROLLOUT.nodes,
+  versions: optional(
+    v11.array(
+      object2({
+        version: described(text(128), "The Bottlerocket version."),
+        running: total("Managed nodes that run it."),
+        offered: total("Managed nodes that run another one and whose host offers it."),
+        firstOfferedTime: optional(
+          time(),
+          "When at least two managed nodes, or the only one, began to run it or to be offered it. spec.versions.minimumAge counts from here. Absent while fewer nodes have it."
+        )
+      })
+    ),
+    "The versions that managed nodes run or their hosts offer.",
+    { maxItems: 50, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["version"] }
+  ),
+  ...LANE,
+  heldVersions: optional(
+    v11.array(
+      object2({
+        version: described(text(128), "The Bottlerocket version."),
+        since: described(
+          time(),
+          "When workloads failed on two nodes with it first. It may be held for an hour from here."
+        )
+      })
+    ),
+    "The versions that have been held because workloads fail on them. The condition Held says whether one is held now.",
+    { maxItems: 20, "x-kubernetes-list-type": "atomic" }
   ),
   failedNodes: optional(
     v11.array(
       object2({
         name: described(text(253), "Name of the Node, which may have been deleted since."),
         version: described(text(128), "Version that it failed with."),
-        code: described(text(64), "An error code of its agent, NotReturned, NotHealthy or CheckFailed."),
+        code: described(
+          text(64),
+          "An error code of its agent, NotReturned, NotHealthy, CheckFailed or WorkloadsFailed."
+        ),
         since: described(time(), "When it failed, or when its deadline passed."),
         deleted: optional(
           flag(),
           "True when the Node does not exist any more or is not managed. The failure counts until all managed nodes run the version, or spec.rollout.resume accepts it."
+        ),
+        group: optional(
+          text(63),
+          "Its group, if that has a failureBudget of its own: the failure counts for that, too."
         )
       })
     ),
@@ -2168,10 +2212,11 @@ var statusSchema2 = object2({
     "The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window."
   ),
   conditions: conditions(
-    "The state of the group. Ready: its spec is in use; False while it is being applied to nodes. Reconciling and Stalled, as kstatus reads them: the spec is being applied, and a user is needed. WindowOpen: its maintenance windows allow updates to start. SettingsApplied: the hosts have its settings. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its labels, annotations and taints. PendingChanges: the next change of the spec will also bring what this release renders otherwise."
+    "The state of the group. Ready: its spec is in use; False while it is being applied to nodes. Reconciling and Stalled, as kstatus reads them: the spec is being applied, and a user is needed. Paused: updates of its nodes are paused. Frozen: no update to a version starts that too many nodes failed with. WindowOpen: its maintenance windows allow updates to start. SettingsApplied: the hosts have its settings. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its labels, annotations and taints. PendingChanges: the next change of the spec will also bring what this release renders otherwise."
   ),
   rendered: renderedField,
   ...ROLLOUT,
+  ...LANE,
   settings: optional(
     list(
       object2({
@@ -2193,7 +2238,7 @@ var nodeGroupSchema = described(
   object2({
     spec: described(
       fields({ ...OWN, ...OVERRIDES }),
-      "What users want. A field that is left out has the value of the BrupopConfig. Percentages are of the nodes of the group. versions.deny and maintenance.blackouts are added to those of the BrupopConfig."
+      "What users want. A field that is left out has the value of the BrupopConfig, except for paused, pauseMode, pauseReason, rollout.resume, rollout.approvedVersion and rollout.canary.nodeSelector. Percentages are of the nodes of the group. versions.deny and maintenance.blackouts are added to those of the BrupopConfig, and a pause of either holds."
     ),
     status: optional(statusSchema2, "What the controller reports.", NOT_SEEN)
   }),
@@ -2298,9 +2343,9 @@ function labelsOf2({ key: key2, values: values2 }) {
   return values2?.map((value2) => `${key2}=${value2}`) ?? [key2];
 }
 function countOf(texts2) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const text6 of texts2) counts.set(text6, (counts.get(text6) ?? 0) + 1);
-  return counts;
+  const counts2 = /* @__PURE__ */ new Map();
+  for (const text6 of texts2) counts2.set(text6, (counts2.get(text6) ?? 0) + 1);
+  return counts2;
 }
 
 // packages/shared/src/api/names.ts
@@ -2308,6 +2353,7 @@ var GROUP = "brupop.bottlerocket.aws";
 var SHADOW_VERSION = "v2";
 var SHADOW_KIND = "BottlerocketShadow";
 var CONFIG_KIND = "BrupopConfig";
+var CONFIG_NAME = "cluster";
 var NODE_GROUP_KIND = "BottlerocketNodeGroup";
 var MANAGED_LABEL = "bottlerocket.aws/updater-interface-version";
 var MANAGED_LABEL_VALUE = "2.0.0";
@@ -2491,8 +2537,8 @@ function slimBudget(raw) {
   const { metadata: metadata12, spec = {}, status = {} } = raw;
   const { isLarge, weight } = sizeOf(spec.selector);
   const { name, namespace = "", uid, resourceVersion, generation = 0 } = metadata12;
-  const { observedGeneration = -1, ...counts } = { ...NOTHING_COUNTED, ...status };
-  const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts;
+  const { observedGeneration = -1, ...counts2 } = { ...NOTHING_COUNTED, ...status };
+  const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts2;
   return {
     metadata: { name, namespace, uid, resourceVersion, generation },
     selector: isLarge ? {} : spec.selector ?? null,
@@ -2901,15 +2947,21 @@ function sightingsOf({ ready: ready3, isUnreachable, readySince, clearedAt }, be
 }
 function asSighted(node, sightings) {
   if (sightings === void 0) return node;
-  const cleared = Object.entries(node.clearedAt).map(([type, reported2]) => [
-    type,
-    sightings.get(type)?.since ?? reported2
-  ]);
-  return {
-    ...node,
-    readySince: sightings.get(READY)?.since,
-    clearedAt: Object.fromEntries(cleared)
-  };
+  const readySince = sightings.get(READY)?.since;
+  const cleared = Object.entries(node.clearedAt);
+  const seen = cleared.map(([type, reported2]) => [type, sightings.get(type)?.since ?? reported2]);
+  if (readySince === node.readySince && seen.every(([, since], i) => since === cleared[i]?.[1])) return node;
+  return { ...node, readySince, clearedAt: Object.fromEntries(seen) };
+}
+
+// packages/controller/src/cluster/pods.ts
+var MAX_TIMES = 3;
+function observedPods({ nodeUID, pods, seenAt = 0 }, before) {
+  const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
+  return { nodeUID, pods: pods.filter(isTroubled), listedAt: [...earlier, seenAt] };
+}
+function isTroubled({ finished, ready: ready3, failing, restarts }) {
+  return !finished && (!ready3 || failing || restarts > 0);
 }
 
 // packages/controller/src/cluster/node-memory.ts
@@ -3310,10 +3362,17 @@ function readPolicy(config, before) {
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good, pendingChanges: [] };
 }
 function policyWith(policy, spec) {
-  const { inForce, pendingChanges: pendingChanges2, paused: paused3, pauseMode, pauseReason, interrupt: interrupt2 } = policy;
+  const { inForce, pendingChanges: pendingChanges2, paused: paused3, pauseMode, pauseReason } = policy;
   const changed3 = read(spec);
-  const ofFleet = { inForce, pendingChanges: pendingChanges2, paused: paused3, pauseMode, pauseReason, interrupt: interrupt2 };
-  return { ...changed3, ...ofFleet, problem: policy.problem ?? changed3.problem };
+  return {
+    ...changed3,
+    inForce,
+    pendingChanges: pendingChanges2,
+    ...paused3 && { paused: paused3, pauseMode, pauseReason },
+    interrupt: policy.interrupt || changed3.interrupt,
+    resumes: [...policy.resumes, ...changed3.resumes],
+    problem: policy.problem ?? changed3.problem
+  };
 }
 function lastGood(good, own2) {
   const { paused: paused3, pauseReason } = own2;
@@ -3329,7 +3388,7 @@ var NEVER_OPEN = {
 var OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 function read(spec) {
   const { value: value2, problems } = readConfigSpec(spec);
-  const { maintenance, nodeSelector: nodeSelector2, paused: paused3, pauseMode, versions } = value2;
+  const { maintenance, nodeSelector: nodeSelector2, paused: paused3, pauseMode, rollout, versions } = value2;
   const unusable = problemOf(maintenance);
   const isClosed = unusable !== void 0 || problems.some((problem) => OF_CALENDAR.test(problem));
   const drain = drainSettingsOf(value2);
@@ -3342,6 +3401,7 @@ function read(spec) {
     calendar: isClosed ? NEVER_OPEN : calendarOf(maintenance),
     settings: settingsOfVersions(versions),
     nodeSelector: nodeSelector2,
+    resumes: rollout.resumeMs === void 0 ? [] : [rollout.resumeMs],
     problem: problems[0] ?? (unusable && `spec.${unusable}`)
   };
 }
@@ -3408,9 +3468,9 @@ function knownKeys(rendered) {
   const both = (field2) => /* @__PURE__ */ new Set([...kept[field2], ...rendered?.dropped[field2] ?? []]);
   return { labels: both("labels"), annotations: both("annotations"), taints: both("taints") };
 }
-function isEmpty(rendered, isObserved) {
+function isEmpty(rendered, isObserved2) {
   const kept = keysIn(rendered);
-  const lists = [kept, ...isObserved || rendered?.dropped === void 0 ? [] : [rendered.dropped]];
+  const lists = [kept, ...isObserved2 || rendered?.dropped === void 0 ? [] : [rendered.dropped]];
   return lists.every(({ labels, annotations, taints }) => labels.length + annotations.length + taints.length === 0);
 }
 function pendingRendering(recorded2, rendering) {
@@ -3455,6 +3515,14 @@ function problemOfLength(leaves2) {
 }
 
 // packages/controller/src/policy/node-groups.ts
+var LANES = {
+  budget: ["failureBudget"],
+  canaries: ["canary", "soak", "approval", "approvedVersion"],
+  progress: ["progressDeadline"]
+};
+function objectOf(group2) {
+  return group2 === void 0 ? `${CONFIG_KIND} "${CONFIG_NAME}"` : `${NODE_GROUP_KIND} "${group2}"`;
+}
 function readNodeGroups(groups, config) {
   const read2 = groups.map((group2) => readGroup(group2, config));
   const byName4 = new Map(read2.map((group2) => [group2.name, group2]));
@@ -3486,6 +3554,8 @@ function readGroup(object3, config) {
     soakMs,
     concurrency: own(merged3.concurrency, spec?.concurrency),
     policy: withSettings2(policy, settings2.own),
+    pauses: pausesItself(merged3, config),
+    lanes: lanesIn(spec),
     rendering: found.rendering,
     rendered: found.rendered,
     pendingChanges: found.pendingChanges,
@@ -3502,13 +3572,24 @@ function renderingOf({ metadata: metadata12, status }, rendering) {
   const recorded2 = rendered?.generation === metadata12.generation ? rendered : void 0;
   return { rendering, rendered, inForce: recorded2 ?? rendering, pendingChanges: pendingRendering(recorded2, rendering) };
 }
-function withoutMistakes(config, { maintenance, calendar, versions }) {
-  return { ...config, maintenance, calendar, versions };
+function withoutMistakes(config, readable2) {
+  const { maintenance, calendar, versions, paused: paused3, pauseReason, rollout, resumes } = readable2;
+  return { ...config, maintenance, calendar, versions, paused: paused3, pauseReason, rollout, resumes };
 }
 function own(concurrency, given) {
-  const names = Object.entries(isFields(given) ? given : {}).filter(([, value2]) => value2 != null);
-  const isOwn = ([name]) => names.some(([one]) => one === name);
-  return Object.fromEntries(Object.entries(concurrency).filter(isOwn));
+  const names = namesSet(given);
+  return Object.fromEntries(Object.entries(concurrency).filter(([name]) => names.includes(name)));
+}
+function namesSet(given) {
+  return Object.entries(isFields(given) ? given : {}).flatMap(([name, value2]) => value2 == null ? [] : name);
+}
+function pausesItself({ paused: paused3 }, fleet) {
+  return paused3 && !fleet.paused;
+}
+function lanesIn(spec) {
+  const names = namesSet(isFields(spec) ? spec["rollout"] : void 0);
+  const lanes = Object.entries(LANES);
+  return new Set(lanes.flatMap(([lane, fields2]) => fields2.some((name) => names.includes(name)) ? lane : []));
 }
 function withProblem(group2, problem) {
   if (problem === void 0 || group2.problem !== void 0) return group2;
@@ -3531,7 +3612,14 @@ function orderProblem({ name, after }, groups) {
 }
 function readersOf(groups, { nodeSelector: nodeSelector2, rollout }) {
   const selectors = [
-    ...groups.map(({ name, selector }) => [selector, `spec.nodeSelector of the ${NODE_GROUP_KIND} "${name}"`]),
+    ...groups.flatMap(({ name, selector, policy }) => {
+      const of = `of the ${NODE_GROUP_KIND} "${name}"`;
+      const { nodeSelector: ofCanaries } = policy.rollout.canary;
+      return [
+        [selector, `spec.nodeSelector ${of}`],
+        [ofCanaries, `spec.rollout.canary.nodeSelector ${of}`]
+      ];
+    }),
     [nodeSelector2, `spec.nodeSelector of the ${CONFIG_KIND}`],
     [rollout.canary.nodeSelector, `spec.rollout.canary.nodeSelector of the ${CONFIG_KIND}`]
   ];
@@ -3556,6 +3644,7 @@ var v15 = __toESM(require("valibot"), 1);
 // packages/shared/src/api/record.ts
 var v14 = __toESM(require("valibot"), 1);
 var MAX_NAMES2 = 200;
+var MAX_NAME3 = 700;
 var version2 = text(100);
 var settingsAt = object2({ hash: text(100), at: time() });
 var entries = {
@@ -3572,9 +3661,18 @@ var entries = {
   /** The boot ID of the Node at that time. */
   bootBefore: text(100),
   /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
-  unreadyBefore: list(text(400), MAX_NAMES2),
+  unreadyBefore: list(text(MAX_NAME3), MAX_NAMES2),
   /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
-  evictedWorkloads: list(text(400), MAX_NAMES2),
+  evictedWorkloads: list(text(MAX_NAME3), MAX_NAMES2),
+  /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
+  readyBefore: object2({ at: time(), workloads: v14.record(text(MAX_NAME3), count(9999999)) }),
+  /** Since when the update waits for unhealthy pods on the node. */
+  podsWaitSince: time(),
+  /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */
+  suspects: list(
+    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v14.exactOptional(text(253)) }),
+    MAX_NAMES2
+  ),
   /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
   members: list(object2({ quorum: text(253), pod: text(253) }), MAX_NAMES2),
   /**
@@ -3844,7 +3942,8 @@ var agentStatus = closedObject(AGENT_STATUS);
 
 // packages/controller/src/cluster/shadow.ts
 var PROGRESSING = "Progressing";
-var HEALTH = ["Ready", "Reconciling", "Stalled"];
+var SUSPECT = "Suspect";
+var HEALTH = ["Ready", "Reconciling", "Stalled", SUSPECT];
 function typesOf(entries2) {
   return Object.fromEntries(Object.entries(entries2).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
 }
@@ -3981,9 +4080,9 @@ function blockOf({
   spec,
   status
 }) {
-  const { observedGeneration, endTime, blockedBy = [] } = status?.drain ?? {};
+  const { observedGeneration, endTime, blockedBy: blockedBy2 = [] } = status?.drain ?? {};
   const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
-  return isDraining && endTime === void 0 ? blockedBy[0] : void 0;
+  return isDraining && endTime === void 0 ? blockedBy2[0] : void 0;
 }
 function groupAtStart({ record: record7 }) {
   return record7.group ?? "";
@@ -4046,14 +4145,12 @@ var SuspendedPolicies = class {
   /** @param fleet - the policy of the configuration */
   of(managedNodes, fleet, connectivity) {
     const used = /* @__PURE__ */ new Map();
-    if (connectivity.lostUntil === 0 && connectivity.zones.size === 0) {
-      this.#known = used;
-      return { managedNodes, policy: fleet };
-    }
-    const found = managedNodes.map((one) => {
+    const wasNeverLost = connectivity.lostUntil === 0 && connectivity.zones.size === 0;
+    const withPolicy = (one) => {
       const policy2 = this.#suspended(one.policy, lossOf(connectivity, one.node), used);
       return policy2 === one.policy ? one : { ...one, policy: policy2 };
-    });
+    };
+    const found = wasNeverLost ? managedNodes : managedNodes.map(withPolicy);
     const policy = this.#suspended(fleet, connectivity, used);
     this.#known = used;
     return { managedNodes: found, policy };
@@ -4110,6 +4207,195 @@ function staleResources(watchLags) {
 }
 function staleCheckTimes(watchLags, now) {
   return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
+}
+
+// packages/controller/src/plan/capacity.ts
+var Capacity = class {
+  #concurrency;
+  /** Percentages are of this number of nodes. */
+  #managed;
+  #stuck;
+  #fleet = { updating: 0, unavailable: 0 };
+  #zones = /* @__PURE__ */ new Map();
+  /** @param stuck - the nodes that hold a slot past a deadline */
+  constructor(concurrency, managed, stuck) {
+    this.#concurrency = concurrency;
+    this.#managed = managed;
+    this.#stuck = stuck;
+  }
+  reserve(node, updating2) {
+    this.#count(node, 1, updating2);
+  }
+  /** No longer counts an updating node, which remains available. */
+  release(node) {
+    this.#count(node, -1, true);
+  }
+  /**
+   * Returns why this node must not start, or undefined. The messages contain no counts, so that a
+   * step of one node does not rewrite the conditions of all that wait; nodes that are stuck are named.
+   */
+  check(node) {
+    const zone = this.#zone(node);
+    if (this.#free <= 0) return naming(FULL, this.#stuck);
+    if (this.#fleet.unavailable >= this.#maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
+    if (zone.unavailable >= (this.#concurrency.maxPerZone ?? Infinity)) {
+      return naming(
+        ZONE_FULL,
+        this.#stuck.filter((other) => zoneOf(other) === zoneOf(node))
+      );
+    }
+    const isFull = this.#zonesWith(zone) > (this.#concurrency.maxZones ?? Infinity);
+    return isFull ? naming(OTHER_ZONES, this.#stuck) : void 0;
+  }
+  /** True when a limit is exceeded, and releasing this node would help. */
+  isOverLimit(node) {
+    const { maxPerZone = Infinity } = this.#concurrency;
+    return this.#free < 0 || this.#fleet.unavailable > this.#maxUnavailable || this.#zone(node).unavailable > maxPerZone;
+  }
+  #count(node, by, updating2) {
+    const zone = this.#zone(node);
+    this.#zones.set(zoneOf(node), zone);
+    for (const count2 of [this.#fleet, zone]) {
+      count2.unavailable += by;
+      if (updating2) count2.updating += by;
+    }
+  }
+  /** Slots left under maxUpdating; negative if there are too many nodes. */
+  get #free() {
+    const { maxUpdating } = this.#concurrency;
+    return (maxUpdating === void 0 ? Infinity : nodesAtOnce(maxUpdating, this.#managed)) - this.#fleet.updating;
+  }
+  get #maxUnavailable() {
+    const { maxUnavailable } = this.#concurrency;
+    return maxUnavailable === void 0 ? Infinity : nodesAtOnce(maxUnavailable, this.#managed);
+  }
+  #zonesWith({ updating: updating2 }) {
+    const others = [...this.#zones.values()].filter((zone) => zone.updating > 0).length;
+    return updating2 > 0 ? others : others + 1;
+  }
+  #zone(node) {
+    return this.#zones.get(zoneOf(node)) ?? { updating: 0, unavailable: 0 };
+  }
+};
+var Limits = class {
+  #fleet;
+  #groups;
+  /** @param groups - those with limits of their own, by name */
+  constructor(fleet, groups) {
+    this.#fleet = fleet;
+    this.#groups = groups;
+  }
+  reserve(member, updating2) {
+    for (const capacity2 of this.#of(member)) capacity2.reserve(member.node, updating2);
+  }
+  release(member) {
+    for (const capacity2 of this.#of(member)) capacity2.release(member.node);
+  }
+  /** As {@link Capacity.check}, of the fleet first. */
+  check({ node, group: group2 }) {
+    const ofFleet = this.#fleet.check(node);
+    if (ofFleet !== void 0) return ofFleet;
+    const ofGroup = this.#groupOf(group2)?.check(node);
+    return ofGroup && { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group2?.name}": ${ofGroup.message}` };
+  }
+  isOverLimit(member) {
+    return this.#of(member).some((capacity2) => capacity2.isOverLimit(member.node));
+  }
+  #of({ group: group2 }) {
+    return [this.#fleet, this.#groupOf(group2)].filter((capacity2) => capacity2 !== void 0);
+  }
+  #groupOf(group2) {
+    return group2 && this.#groups.get(group2.name);
+  }
+};
+var FULL = {
+  reason: "WaitingForCapacity",
+  message: "As many nodes are updating as concurrency.maxUpdating allows"
+};
+var UNAVAILABLE = {
+  reason: "MaxUnavailableReached",
+  message: "As many nodes are updating or unavailable for other reasons as concurrency.maxUnavailable allows"
+};
+var ZONE_FULL = {
+  reason: "WaitingForZone",
+  message: "As many nodes of its zone are updating or unavailable as concurrency.maxPerZone allows"
+};
+var OTHER_ZONES = {
+  reason: "WaitingForZone",
+  message: "Nodes are updating in as many other zones as concurrency.maxZones allows"
+};
+function naming(blocked3, stuck) {
+  if (stuck.length === 0) return blocked3;
+  return { ...blocked3, message: `${blocked3.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
+}
+function describeStuck(nodes) {
+  const slots = nodes.length === 1 ? "holds its update slot" : "hold their update slots";
+  return `${namesOf(nodes)} missed a deadline or failed a check, and still ${slots}`;
+}
+function isUnavailable(node) {
+  return node.unschedulable || isDown(node);
+}
+function nodesOverLimit(updating2, limits) {
+  const names = /* @__PURE__ */ new Set();
+  for (const pair of updating2.filter(isPair).filter(canStay).toSorted(byProgress)) {
+    if (!limits.isOverLimit(pair)) continue;
+    limits.release(pair);
+    names.add(pair.name);
+  }
+  return names;
+}
+function canStay({ node, shadow: shadow2 }) {
+  return isStaging(shadow2) && !isUnavailable(node);
+}
+function byProgress(a, b) {
+  return Number(hasReached(a.shadow)) - Number(hasReached(b.shadow)) || (a.name < b.name ? 1 : -1);
+}
+var ControlPlane = class {
+  #nodes;
+  /** Names of those that hold an update slot, those that start in this plan included. */
+  #updating;
+  /** Names of those whose drain has begun, those that begin it in this plan included. */
+  #drained;
+  /**
+   * @param nodes - all nodes of the cluster
+   * @param slots - the nodes that hold an update slot
+   */
+  constructor(nodes, slots) {
+    const holders = [...slots];
+    this.#nodes = nodes.filter(isControlPlane);
+    const cordoned2 = this.#nodes.filter(ownedByUs).map(({ metadata: { name } }) => name);
+    this.#updating = /* @__PURE__ */ new Set([...holders.map(({ name }) => name), ...cordoned2]);
+    this.#drained = /* @__PURE__ */ new Set([...holders.filter(isDisrupted).map(({ name }) => name), ...cordoned2]);
+  }
+  /** Returns why this node must not start its update, or restart its services. */
+  whyNotStarted(asked) {
+    return this.#check(asked, this.#updating);
+  }
+  /** Returns why this node, which is staged, must not be drained. */
+  whyNotDrained(asked) {
+    return this.#check(asked, this.#drained);
+  }
+  starts({ metadata: { name } }) {
+    this.#updating.add(name);
+  }
+  drains({ metadata: { name } }) {
+    this.#drained.add(name);
+  }
+  #check({ node, policy }, busy) {
+    if (policy.concurrency.controlPlane === "Ignored" || !isControlPlane(node)) return void 0;
+    const others = this.#nodes.filter(({ metadata: { name } }) => name !== node.metadata.name);
+    const down = namesOf(others.filter(isDown).map(({ metadata: { name } }) => name));
+    if (down !== "") return blocked(`not Ready or being deleted: ${down}`);
+    const updating2 = namesOf(others.map(({ metadata: { name } }) => name).filter((name) => busy.has(name)));
+    return updating2 === "" ? void 0 : blocked(`updating: ${updating2}`);
+  }
+};
+function blocked(why) {
+  const message = `Nodes of the control plane update one at a time, and only while all others are Ready (spec.concurrency.controlPlane). Others of them are ${why}`;
+  return { reason: "WaitingForControlPlane", message };
+}
+function isDisrupted({ shadow: shadow2 }) {
+  return shadow2 !== void 0 && STATES[shadow2.state].isDisrupted;
 }
 
 // packages/controller/src/plan/facts/jobs.ts
@@ -4408,17 +4694,17 @@ function progressOf(groups, input) {
   const failing = group2.find((run) => isFailure(run, state2(run)));
   const current = failing === void 0 ? group2.filter((run) => !isPassed(run, state2(run))) : [];
   const { namespace, jobs: jobs2 } = input.checks.view;
-  const isStarted = current.filter((run) => state2(run) === "Started");
+  const started2 = current.filter((run) => state2(run) === "Started");
   const found = runs2.filter((run) => isResult(state2(run))).map((run) => [run.key, state2(run) ?? ""]);
-  const running = isStarted.filter((run) => jobs2.get(run.jobName)?.state !== "Creating");
+  const running = started2.filter((run) => jobs2.get(run.jobName)?.state !== "Creating");
   const readAt = (run) => (jobs2.get(run.jobName)?.seenAt ?? -Infinity) + READ_EVERY_MS;
   return {
     isDone: current.length === 0,
-    isBegun: runs2.some((run) => (state2(run) ?? "Due") !== "Due"),
+    isStarted: runs2.some((run) => (state2(run) ?? "Due") !== "Due"),
     failed: failing && { run: failing, message: describe3(failing, state2(failing), input) },
     waitsFor: current[0] && waiting(current[0], input),
-    start: namespace === "" ? [] : current.filter((run) => !isStarted.includes(run)),
-    create: isStarted.filter((run) => !running.includes(run)),
+    start: namespace === "" ? [] : current.filter((run) => !started2.includes(run)),
+    create: started2.filter((run) => !running.includes(run)),
     read: running.filter((run) => input.now.reached(readAt(run))),
     records: new Map([...recordsOf(input.shadow), ...found]),
     times: running.map(readAt)
@@ -4588,434 +4874,9 @@ function mayReboot(node, status) {
   if (last?.operation !== "Reboot" || last.state !== "Processing") return false;
   return node.bootID === "" || node.bootID === last.bootID;
 }
-function isAccepted(time2, { rollout: { resumeMs } }, now) {
+function isAccepted(time2, { resumes }, now) {
   const isPast = (ms) => now.reached(ms - CLOCK_TOLERANCE_MS);
-  return resumeMs !== void 0 && isPast(resumeMs) && (time2 <= resumeMs || !isPast(time2));
-}
-
-// packages/controller/src/plan/facts/evaluations.ts
-var EVERY_MS = 15e3;
-function failedOf(answers2) {
-  const failed2 = answers2.find(({ latest: latest3 }) => latest3?.passed === false);
-  return failed2?.latest && { probe: failed2.probe, found: failed2.latest.found };
-}
-function problemIn(answers2) {
-  const failed2 = failedOf(answers2);
-  return failed2 && `the check ${failed2.probe.check} does not pass: ${failed2.found}`;
-}
-var Checks = class {
-  view;
-  #requested = /* @__PURE__ */ new Map();
-  #now;
-  constructor(view, now) {
-    this.view = view;
-    this.#now = now;
-  }
-  /** The latest evaluation, if it counts. Of one that has not passed, also an older one. */
-  of(probe) {
-    const key2 = keyOf3(probe);
-    this.#requested.set(key2, probe);
-    const latest3 = this.view.evaluations.get(key2);
-    return latest3 === void 0 || latest3.passed && this.#isOld(latest3) ? void 0 : latest3;
-  }
-  /** The probes, each with {@link of}. */
-  all(probes) {
-    return probes.map((probe) => ({ probe, latest: this.of(probe) }));
-  }
-  /** What must be evaluated now. */
-  get due() {
-    return [...this.#requested].flatMap(([key2, probe]) => {
-      const latest3 = this.view.evaluations.get(key2);
-      return latest3 === void 0 || this.#isOld(latest3) ? [probe] : [];
-    });
-  }
-  /** When the others must be evaluated again, epoch milliseconds. */
-  get times() {
-    return [...this.#requested.keys()].flatMap((key2) => {
-      const latest3 = this.view.evaluations.get(key2);
-      return latest3 === void 0 ? [] : [latest3.at + EVERY_MS];
-    });
-  }
-  /** The clock may have been set back. */
-  #isOld({ at: at2 }) {
-    return this.#now - at2 >= EVERY_MS || at2 > this.#now;
-  }
-};
-function probesOf({ health }, phase2) {
-  return health.checks.filter(({ when: when2 }) => when2.includes(phase2)).flatMap((check8) => probeOf(check8) ?? []);
-}
-function probesNamed({ health }, names) {
-  return health.checks.filter(({ name }) => names.includes(name)).flatMap((check8) => probeOf(check8) ?? []);
-}
-function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
-  if (prometheus2 !== void 0) return { check: name, kind: "prometheus", query: prometheus2.query };
-  return alerts2 && { check: name, kind: "alerts", filter: alerts2.filter };
-}
-function templatesOf({ health, hooks }, quorums2) {
-  const before = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
-  const named3 = [...health.checks, ...before, ...hooks.after];
-  return named3.flatMap(
-    ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
-  );
-}
-
-// packages/controller/src/plan/facts/moment.ts
-var Moment = class {
-  #ms;
-  #until = Infinity;
-  /** @param ms - epoch milliseconds */
-  constructor(ms) {
-    this.#ms = ms;
-  }
-  get ms() {
-    this.#until = this.#ms;
-    return this.#ms;
-  }
-  /** Until when all that was asked is answered as now, epoch milliseconds. */
-  get until() {
-    return this.#until;
-  }
-  /** The answer depends on other nodes: it holds for this plan only. */
-  holdsOnce() {
-    this.#until = this.#ms;
-  }
-  /** @param time - epoch milliseconds */
-  reached(time2) {
-    if (this.#ms >= time2) return true;
-    if (time2 < this.#until) this.#until = time2;
-    return false;
-  }
-};
-var Kept = class {
-  #found = /* @__PURE__ */ new WeakMap();
-  /**
-   * @param of - what the value is made of, besides the time
-   * @param now - epoch milliseconds
-   */
-  of(of, now, find) {
-    const known = this.#found.get(of);
-    if (known !== void 0 && known.from <= now && now < known.until) return known.value;
-    const moment = new Moment(now);
-    const value2 = find(moment);
-    this.#found.set(of, { value: value2, from: now, until: moment.until });
-    return value2;
-  }
-};
-
-// packages/controller/src/plan/facts/failed-nodes.ts
-var WITNESSES = 3;
-var CODES2 = [
-  "RolledBack",
-  "WrongVersionBooted",
-  "RebootTimedOut",
-  "ActivateFailed",
-  "RebootRefused"
-];
-var AFTER_DRAIN = ["Reboot", "Restore"];
-var WITHOUT_BOOT = [
-  "NotReturned",
-  "RebootTimedOut",
-  "ActivateFailed",
-  "RebootRefused",
-  "StepTimedOut"
-];
-var SUCCESSES = ["Drained", "Forced"];
-function isDrained({ spec, status, metadata: { generation = 0 } }) {
-  if (spec.state !== "RebootedIntoUpdate" && spec.state !== "MonitoringUpdate") return false;
-  const { observedGeneration = -Infinity, result } = status?.drain ?? {};
-  return SUCCESSES.includes(result) && generation - observedGeneration <= 2;
-}
-function hasNotRebooted({ record: { bootBefore: bootBefore2 } }, { bootID: bootID2 }) {
-  return bootBefore2 !== void 0 && bootBefore2 === bootID2;
-}
-function isBootUnconfirmed(shadow2, node) {
-  const code = codeOf(shadow2);
-  return code !== void 0 && !WITHOUT_BOOT.includes(code) && isDrained(shadow2) && hasNotRebooted(shadow2, node);
-}
-function witnessed(code, shadow2, node) {
-  const hasBooted = WITHOUT_BOOT.includes(code) || !hasNotRebooted(shadow2, node);
-  return isDrained(shadow2) && hasBooted ? code : void 0;
-}
-function codeOf(shadow2) {
-  const { errorCode, operation: operation2 } = shadow2.status?.lastOperation ?? {};
-  const counts = CODES2.includes(errorCode) || errorCode === "StepTimedOut" && AFTER_DRAIN.includes(operation2);
-  return counts ? errorCode : void 0;
-}
-function reportedFailure(shadow2, node) {
-  return witnessed(codeOf(shadow2), shadow2, node);
-}
-function missedDeadline(shadow2, node) {
-  const state2 = shadow2.state;
-  if (state2 === "Proving") return witnessed("NotHealthy", shadow2, node);
-  const isActivating = shadow2.status?.lastOperation?.operation === "Activate";
-  return state2 === "Away" && !isActivating ? witnessed("NotReturned", shadow2, node) : void 0;
-}
-function failureAtEnd(shadow2, node, reason2) {
-  return reason2 === "CheckFailed" ? witnessed(reason2, shadow2, node) : missedDeadline(shadow2, node);
-}
-function failedNodes({ managedNodes, policy, config, checks: view }, { selected: selected2, versions, isHealthUnknown, now }) {
-  const known = recorded(config?.status?.failedNodes);
-  const input = { view, isHealthUnknown, now };
-  const current = managedNodes.flatMap((one) => failureOf2(one, known, input) ?? []);
-  const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
-  const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
-  const kept = known.filter((one) => {
-    const isCounted = current.some((other) => isSame3(one, other));
-    if (isCounted || hasSucceeded(one, present.get(one.name)?.shadow)) return false;
-    return !isLeftBehind(one, versions, selected2) && !(isDeleted(one) && runsEverywhere(one, selected2));
-  });
-  const before = kept.map((one) => {
-    const { name, version: version3, code, since } = one;
-    return { name, version: version3, code, since, ...isDeleted(one) && { deleted: true } };
-  });
-  return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
-}
-function isSame3(a, b) {
-  return a.name === b.name && sameVersion(a.version, b.version);
-}
-function hasSucceeded({ since }, shadow2) {
-  return shadow2 !== void 0 && (shadow2.updated?.at ?? 0) >= since;
-}
-function wasReplaced({ since }, node) {
-  const createdAt = node?.createdAt;
-  return createdAt !== void 0 && createdAt > since + CLOCK_TOLERANCE_MS;
-}
-function runsEverywhere({ version: version3 }, selected2) {
-  const running = selected2.flatMap(({ shadow: shadow2, policy: { versions } }) => {
-    const { current_version: current = "" } = shadow2?.status ?? {};
-    return current === "" ? [] : [{ current, versions }];
-  });
-  return running.length > 0 && running.every(({ current, versions }) => isAtOrBeyond(current, version3, versions));
-}
-function isLeftBehind({ version: version3 }, versions, selected2) {
-  if (versions.length === 0 || !versions.every((one) => isLater(one.version, version3))) return false;
-  return !selected2.some(({ policy }) => sameVersion(policy.versions.pin, version3));
-}
-function failureOf2(managedNode, known, input) {
-  const { name, shadow: shadow2 } = managedNode;
-  if (shadow2 === void 0) return void 0;
-  const isCounted = shadow2.purpose === "Update";
-  const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : void 0;
-  if (current === void 0) return recordedFailure(name, shadow2);
-  const found = { name, version: shadow2.spec.version ?? "", ...current };
-  const since = known.find((one) => isSame3(one, found) && one.code === found.code)?.since ?? found.since;
-  return { ...found, since };
-}
-function currentFailure(pair, input) {
-  const { shadow: shadow2, node, policy } = pair;
-  const { view, now } = input;
-  const isReported = answers(shadow2) && shadow2.status?.current_state === "ErrorReset";
-  const reported2 = isReported ? reportedFailure(shadow2, node) : void 0;
-  if (reported2 !== void 0) return { code: reported2, since: now.ms };
-  const isFailed = hasFailedCheck({ shadow: shadow2, policy, checks: { view }, now });
-  const checked = isFailed ? witnessed("CheckFailed", shadow2, node) : void 0;
-  if (checked !== void 0) return { code: checked, since: now.ms };
-  return isReported ? void 0 : lateFailure(pair, input);
-}
-function lateFailure(pair, { isHealthUnknown, now }) {
-  const { shadow: shadow2, node, policy } = pair;
-  if (policy.isZoneOff === true || !isOverdue(shadow2, policy, now) || isHealthUnknown(pair)) return void 0;
-  const code = missedDeadline(shadow2, node);
-  return code && { code, since: deadlineOf(shadow2, policy, now) };
-}
-function hasFailedCheck(input) {
-  const { shadow: shadow2, policy } = input;
-  if (shadow2.spec.state !== "MonitoringUpdate" || policy.isSuspended === true) return false;
-  return progressOf(jobsAfter(input), input).failed !== void 0;
-}
-function recordedFailure(name, { record: { failed: failed2 } }) {
-  if (failed2 === void 0) return void 0;
-  const since = parseTime(failed2.at);
-  return since === void 0 ? void 0 : { name, version: failed2.version, code: failed2.code, since };
-}
-function failedCheckAt({ name, shadow: shadow2, policy, now }) {
-  const { version: version3, code, since } = recordedFailure(name, shadow2) ?? {};
-  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
-  if (code !== "CheckFailed" || since === void 0 || !sameVersion(running, version3)) return void 0;
-  const isCurrent = sameVersion(wantedVersion(offered, policy.versions), running);
-  return isCurrent && !isAccepted(since, policy, now) ? since : void 0;
-}
-function recorded(entries2 = []) {
-  return entries2.flatMap(({ since, ...one }) => {
-    const time2 = parseTime(since);
-    return time2 === void 0 ? [] : [{ ...one, since: time2 }];
-  });
-}
-function frozenVersions(failed2, { snapshot: { managedNodes, config, policy }, versions, selected: selected2, now }) {
-  const moment = new Moment(now);
-  const before = recorded(config?.status?.frozenVersions).filter(({ since }) => !isAccepted(since, policy, moment));
-  const budget = nodesAtOnce(policy.rollout.failureBudget, selected2.length);
-  const releases = new Map([...failed2, ...before].map(({ version: version3 }) => [releaseOf(version3), version3]));
-  const frozen2 = [...releases.values()].flatMap((version3) => {
-    const known = before.find((one) => sameVersion(one.version, version3));
-    if (known !== void 0) return isLeftBehind(known, versions, selected2) ? [] : [known];
-    const count2 = failed2.filter((one) => sameVersion(one.version, version3)).length;
-    return selected2.length > 0 && count2 > budget ? [{ version: version3, since: now }] : [];
-  });
-  const enough = Math.min(WITNESSES, managedNodes.length);
-  return frozen2.map(({ version: version3, since }) => {
-    const failedOnes = new Set(failed2.filter((one) => sameVersion(one.version, version3)).map(({ name }) => name));
-    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version3));
-    return { version: version3, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
-  });
-}
-function hasSeen({ shadow: shadow2 }, version3) {
-  const { current_version: running, target_version: offered } = shadow2?.status ?? {};
-  return sameVersion(running, version3) || sameVersion(offered, version3);
-}
-
-// packages/controller/src/plan/facts/health.ts
-var RECHECK_MS = 5e3;
-var MAX_NAMED3 = 3;
-function problemCondition({ conditions: conditions2 }, { health }, before = []) {
-  const found = conditions2.find((type) => health.conditions.includes(type) && !before.includes(recordOf2(type)));
-  return found && `the Node has the condition ${found}`;
-}
-function problemBefore({ failing, notReadySince }, { health: { podGracePeriodMs } }, now) {
-  const overdue2 = [...notReadySince].filter(([, since]) => now.reached(since + podGracePeriodMs)).map(([name]) => name);
-  const unready = overdue2.filter((name) => !failing.includes(name)).toSorted();
-  const found = [
-    ...failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : [],
-    ...unready.length > 0 ? [
-      `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`
-    ] : []
-  ];
-  return found.length === 0 ? void 0 : found.join("; ");
-}
-function typeOf2(condition2) {
-  return condition2.split("=", 1)[0] ?? condition2;
-}
-function recordOf2(condition2) {
-  return `condition ${condition2}`;
-}
-function beforeDrainOf(input) {
-  const isWatched = input.policy.health.workloads === "Required";
-  return { unreadyBefore: unhealthyNow(input), evictedWorkloads: isWatched ? input.drain().podHealth().evicted : [] };
-}
-function unhealthyNow({ node, policy, drain }) {
-  const { unready, failing } = drain().podHealth();
-  const conditions2 = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf2);
-  return [...conditions2, ...unready, ...failing];
-}
-function monitoringOf(input) {
-  const { shadow: shadow2, node, policy } = input;
-  if (shadow2.spec.state !== "MonitoringUpdate") return {};
-  const temporary = temporaryProblem(shadow2, node);
-  if (temporary !== void 0) return { problem: temporary };
-  const lasting = lastingProblem(shadow2, node);
-  if (lasting !== void 0) return { problem: lasting, lasting: true };
-  const problem = problemCondition(node, policy, unreadyBefore(shadow2));
-  if (problem !== void 0) return { problem };
-  return policy.isSuspended === true ? {} : checksOf(input);
-}
-function checksOf(input) {
-  const jobs2 = progressOf(jobsAfter(input), input);
-  if (jobs2.failed !== void 0) return { problem: jobs2.failed.message, jobs: jobs2 };
-  if (jobs2.isBegun && !jobs2.isDone) return { problem: jobs2.waitsFor, jobs: jobs2 };
-  const end = endOf(input);
-  if (end.healthyAt === void 0) return end;
-  const away = workloadsOf(input) ?? membersAway(input);
-  if (away !== void 0) return away;
-  return jobs2.isDone ? { ...queriesOf(input, end.healthyAt), jobs: jobs2 } : { problem: jobs2.waitsFor, jobs: jobs2 };
-}
-function areDaemonSetsReady(input) {
-  const { shadow: shadow2, node, policy, drain, now } = input;
-  if (temporaryProblem(shadow2, node) !== void 0) return false;
-  if (policy.health.daemonSets === "Ignored") return true;
-  const { seenAt, podHealth } = drain();
-  const before = unreadyBefore(shadow2);
-  const isCurrent = seenAt !== void 0 && seenAt >= (stateSince(shadow2, now) ?? now.ms);
-  return isCurrent && podHealth().unready.every((name) => before.includes(name));
-}
-function workloadsOf({ shadow: shadow2, policy, workloads, now }) {
-  const evicted = policy.health.workloads === "Required" ? shadow2.record.evictedWorkloads ?? [] : [];
-  if (evicted.length === 0) return void 0;
-  const found = workloads.notReadyOf(evicted);
-  const isCurrent = found !== void 0 && workloads.asOf >= (stateSince(shadow2, now) ?? now.ms) + 1e3;
-  if (!isCurrent) {
-    const { problem } = workloads;
-    return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
-  }
-  if (found.length === 0) return workloads.counts ? void 0 : { isUnknown: true };
-  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
-}
-function membersAway({ shadow: shadow2, quorums: quorums2, now }) {
-  return quorums2.records.whyNotBack(shadow2, (stateSince(shadow2, now) ?? now.ms) + 1e3);
-}
-function queriesOf({ shadow: shadow2, policy, checks: checks3, now }, healthyAt) {
-  const { healthyForMs } = policy.monitoring;
-  const since = stateSince(shadow2, now) ?? now.ms;
-  const found = checks3.all(probesOf(policy, "After"));
-  const problem = problemIn(found);
-  if (problem !== void 0) return { problem };
-  const passed = found.flatMap(
-    ({ latest: latest3 }) => latest3 === void 0 || latest3.at < since + 1e3 ? [] : [latest3.since]
-  );
-  if (passed.length < found.length) return {};
-  return { healthyAt: Math.max(healthyAt, ...passed.map((time2) => time2 + healthyForMs)) };
-}
-function endOf(input) {
-  const { shadow: shadow2, node, policy, now } = input;
-  const { deadlinesFrom = 0, health, monitoring } = policy;
-  const start = Math.max(stateSince(shadow2, now) ?? now.ms, deadlinesFrom);
-  const cleared = health.conditions.map((condition2) => node.clearedAt[typeOf2(condition2)] ?? 0);
-  const since = Math.max(start, node.readySince ?? start, ...cleared);
-  const isWithoutPods = health.daemonSets === "Ignored" && health.pods === "Ignored";
-  return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
-}
-function podsOf({ shadow: shadow2, policy, drain, now }, start, since) {
-  const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
-  const from = problem === void 0 ? start : Infinity;
-  const isListed = seenAt !== void 0 && (seenAt >= from || isRecent(seenAt, now));
-  if (!isListed) return notListed2(problem);
-  const health = podHealth();
-  const readySince = policy.health.daemonSets === "Required" ? health.readySince : 0;
-  const broken = problemOfPods(health, { shadow: shadow2, policy, now });
-  const recheckAt = isOverdue(shadow2, policy, now) ? laterAt : seenAt + RECHECK_MS;
-  if (broken !== void 0) return { problem: broken, lookUp: now.reached(recheckAt), recheckAt };
-  const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
-  return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
-}
-function notListed2(problem) {
-  return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
-}
-function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy: { health, monitoring }, now }) {
-  const before = unreadyBefore(shadow2);
-  const isNew = (name) => !before.includes(name);
-  const daemonSets = health.daemonSets === "Required" ? unready.filter(isNew) : [];
-  const controllers = health.pods === "Required" ? failing.filter(isNew) : [];
-  const isRecentlyRestarted = (at2) => !now.reached(at2 + Math.max(monitoring.healthyForMs, RECHECK_MS));
-  const restarted = health.pods === "Ignored" ? [] : [...restarts].filter(([, at2]) => isRecentlyRestarted(at2));
-  const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
-  const found = [
-    ...daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : [],
-    ...controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : [],
-    ...crashing.length > 0 ? [`pods of these controllers were restarted just now: ${named(crashing)}`] : []
-  ];
-  return found.length === 0 ? void 0 : `on it, ${found.join("; ")}`;
-}
-function unreadyBefore({ record: record7 }) {
-  return record7.unreadyBefore ?? [];
-}
-function isRecent(seenAt, now) {
-  return !now.reached(seenAt + RECHECK_MS);
-}
-function named(names) {
-  const more = names.length > MAX_NAMED3 ? ` and ${names.length - MAX_NAMED3} more` : "";
-  return `${names.slice(0, MAX_NAMED3).join(", ")}${more}`;
-}
-function temporaryProblem({ status }, node) {
-  if (!node.ready) return "the Node is not Ready";
-  if (status === void 0 || node.bootID !== "" && status.bootID !== "" && status.bootID !== node.bootID) {
-    return "the agent has not reported since the latest boot";
-  }
-  return void 0;
-}
-function lastingProblem({ spec, status }, node) {
-  if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
-  const running = status?.current_version ?? "";
-  if (sameVersion(running, spec.version ?? "")) return void 0;
-  return `the node runs ${running} instead of ${spec.version ?? "the new version"}`;
+  return resumes.some((resumeMs) => isPast(resumeMs) && (time2 <= resumeMs || !isPast(time2)));
 }
 
 // packages/controller/src/plan/facts/settings.ts
@@ -5087,7 +4948,7 @@ function changeOf(input, isWanted2) {
   const { shadow: shadow2, now } = input;
   const grantedAt = idleSince(shadow2, now);
   const [provedAt, failsAt] = [provesAt(input), grantedAt + CHANGE_LIMIT_MS];
-  const failure = isWanted2 ? failureOf3(input, grantedAt) : void 0;
+  const failure = isWanted2 ? failureOf2(input, grantedAt) : void 0;
   if (failure !== void 0) return { state: "changing", failure };
   if (isProved(input)) return { state: "inForce" };
   const state2 = isOpen(shadow2) ? "changing" : "proving";
@@ -5103,7 +4964,7 @@ function provesAt({ node, shadow: shadow2, settingsSince = 0, now }) {
   return Math.max(idleSince(shadow2, now), settingsSince, node.readySince ?? 0) + PROVING_MS;
 }
 var CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 6e4} min`;
-function failureOf3({ node, shadow: shadow2, now }, grantedAt) {
+function failureOf2({ node, shadow: shadow2, now }, grantedAt) {
   const message = rejectionOf(shadow2);
   if (message !== void 0) return message;
   if (hasRebooted(shadow2)) return "the host has rebooted since they were set";
@@ -5305,343 +5166,6 @@ function rollbackPolicy(policy, previous) {
   return { ...policy, versions, health, settings: [...updater, ...ownSettings(policy.settings)] };
 }
 
-// packages/controller/src/plan/canaries.ts
-var Canaries = class {
-  #policy;
-  #now;
-  /** By release. */
-  #phases;
-  /** @param selected - the nodes that the configuration selects */
-  constructor(selected2, snapshot, now) {
-    const { policy, config, checks: checks3 } = snapshot;
-    this.#policy = policy;
-    this.#now = now;
-    const isClockRight = !isClockWrong(snapshot.clockSkewMs);
-    const isPast = ({ since }) => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
-    const known = recorded(config?.status?.canaries).filter(isPast);
-    const nodes = selected2.filter(({ node }) => skippedBy(node) === void 0);
-    const parts = isOff(policy) ? [] : nodes.flatMap((pair) => partsOf2(pair, now));
-    const input = { nodes, policy, checks: checks3, isClockRight, known, now };
-    const byRelease = [...Map.groupBy(parts, ({ version: version3 }) => releaseOf(version3))];
-    this.#phases = new Map(byRelease.map(([release3, of]) => [release3, phaseOf(release3, of, input)]));
-  }
-  /** For the status. */
-  get completed() {
-    return [...this.#phases.values()].flatMap(
-      ({ version: version3, since }) => since === void 0 ? [] : [{ version: version3, since }]
-    );
-  }
-  /** When to check again, epoch milliseconds. */
-  get times() {
-    return [...this.#phases.values()].flatMap(({ healthyTimes }) => healthyTimes);
-  }
-  /** Returns why a node must not start an update to `version`, or undefined. */
-  check(node, version3) {
-    const phase2 = this.#phases.get(releaseOf(version3));
-    if (phase2 === void 0) return void 0;
-    if (phase2.includesAll) return this.#approval(version3);
-    const { rollout } = this.#policy;
-    if (phase2.since === void 0) {
-      const goesFirst = isCanary(node, this.#policy) && phase2.succeeded + phase2.updating < phase2.needed;
-      return goesFirst ? void 0 : { reason: "WaitingForCanary", message: describe4(phase2, rollout.canary.nodeSelector !== void 0) };
-    }
-    const retryAt = phase2.since + rollout.soakMs;
-    if (this.#now >= retryAt) return this.#approval(version3);
-    const message = `The canaries run ${version3}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak)`;
-    return { reason: "Soaking", message, retryAt };
-  }
-  /** Counts a node that starts. */
-  reserve(node, version3) {
-    const phase2 = this.#phases.get(releaseOf(version3));
-    if (phase2 !== void 0 && isCanary(node, this.#policy)) phase2.updating += 1;
-  }
-  #approval(version3) {
-    const { approval, approvedVersion } = this.#policy.rollout;
-    if (approval === "NotRequired" || sameVersion(approvedVersion, version3)) return void 0;
-    const message = `${version3} needs an approval: set spec.rollout.approvedVersion of BrupopConfig "cluster" to ${version3}`;
-    return { reason: "WaitingForApproval", message };
-  }
-};
-function isOff({ rollout: { canary, approval } }) {
-  const { nodes, nodeSelector: nodeSelector2 } = canary;
-  return nodeSelector2 === void 0 && "percent" in nodes && nodes.percent === 100 && approval === "NotRequired";
-}
-function isCanary({ metadata: { labels = {} } }, { rollout: { canary } }) {
-  return canary.nodeSelector === void 0 || selects(canary.nodeSelector, labels);
-}
-function partsOf2(pair, now) {
-  const { status, updated: updated2 } = pair.shadow;
-  if (status === void 0) return [];
-  const { current_version: version3 } = status;
-  const hasSucceeded2 = sameVersion(updated2?.version, version3) && !isPrevious(pair.shadow, version3);
-  return [...hasSucceeded2 ? [{ pair, version: version3, role: "succeeded" }] : [], ...nextPartOf(pair, status, now)];
-}
-function nextPartOf(pair, { current_version, target_version }, now) {
-  const { shadow: shadow2, policy } = pair;
-  if (shadow2.purpose === "Update") {
-    const role = isOverdue(shadow2, policy, new Moment(now)) ? "late" : "updating";
-    return [{ pair, version: shadow2.spec.version ?? "", role }];
-  }
-  if (shadow2.purpose !== void 0) return [];
-  const version3 = wantedVersion(target_version, policy.versions);
-  return version3 === "" || sameVersion(version3, current_version) ? [] : [{ pair, version: version3, role: "waiting" }];
-}
-function phaseOf(version3, parts, input) {
-  const { nodes, policy, now } = input;
-  const canaries = parts.filter(({ pair }) => isCanary(pair.node, policy));
-  const ofRole = (role) => canaries.flatMap((one) => one.role === role ? one.pair : []);
-  const [succeeded2, updating2] = [ofRole("succeeded"), ofRole("updating")];
-  const updated2 = new Set(succeeded2);
-  const mayUpdate = (pair) => !runs(pair, version3) && isWanted(version3, pair.policy.versions);
-  const usable = nodes.filter((pair) => updated2.has(pair) || mayUpdate(pair));
-  const eligible = usable.filter(({ node }) => isCanary(node, policy));
-  const needed = Math.min(eligible.length, nodesAtOnce(policy.rollout.canary.nodes, eligible.length));
-  const unhealthy = succeeded2.filter((pair) => healthyFrom(pair) > now);
-  const isProved2 = needed > 0 && succeeded2.length >= needed && unhealthy.length === 0;
-  const isAwaited2 = parts.some(({ role }) => role !== "succeeded");
-  const before = input.known.find((one) => sameVersion(one.version, version3))?.since;
-  const needsEach = needed >= eligible.length;
-  const known = new Set(canaries.map(({ pair }) => pair));
-  const others = eligible.filter((pair) => !known.has(pair));
-  return {
-    version: version3,
-    needed,
-    succeeded: succeeded2.length,
-    updating: updating2.length,
-    pending: [...ofRole("late"), ...needsEach ? [...updating2, ...ofRole("waiting"), ...others] : []].map(nameOf),
-    unhealthy: unhealthy.map(({ name }) => name),
-    includesAll: needed > 0 && needed >= usable.length,
-    ...soakOf(before, isProved2 ? succeeded2 : void 0, isAwaited2, input),
-    healthyTimes: unhealthy.map(healthyFrom).filter((from) => from < Infinity)
-  };
-}
-function nameOf({ name, node, shadow: shadow2, policy }) {
-  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
-  const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
-  if (shadow2.purpose !== void 0 || isOffered) return name;
-  return `${name} ${isDown(node) ? "(not Ready)" : "(not offered it)"}`;
-}
-function soakOf(before, proved, isAwaited2, { policy, checks: checks3, isClockRight, now }) {
-  const none = { since: void 0, failedCheck: void 0 };
-  if (before !== void 0 && now >= before + policy.rollout.soakMs) return { ...none, since: before };
-  if (proved === void 0 || before === void 0 && !isAwaited2) return none;
-  const policies = new Set(proved.map((one) => one.policy));
-  const found = checks3.all([...policies].flatMap((one) => probesOf(one, "After")));
-  const failedCheck = problemIn(found);
-  if (failedCheck !== void 0) return { ...none, failedCheck };
-  const isKnown2 = found.every(({ latest: latest3 }) => latest3 !== void 0);
-  return { ...none, since: before ?? (isKnown2 && isClockRight ? now : void 0) };
-}
-function runs({ shadow: shadow2, policy }, version3) {
-  const running = shadow2.status?.current_version;
-  return running === void 0 || isAtOrBeyond(running, version3, policy.versions);
-}
-function healthyFrom({ node, policy }) {
-  const hasProblem = policy.health.unhealthyNodes === "Wait" && problemCondition(node, policy) !== void 0;
-  if (isDown(node) || hasProblem) return Infinity;
-  return (node.readySince ?? 0) + policy.monitoring.healthyForMs;
-}
-function describe4(phase2, hasSelector) {
-  const { version: version3, needed, succeeded: succeeded2, pending: pending2, unhealthy, failedCheck } = phase2;
-  if (needed === 0)
-    return hasSelector ? `spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects no node that updates to ${version3}, so no node starts` : `No node can be a canary for ${version3}, so no node starts`;
-  const canaries = `${needed} ${needed === 1 ? "canary" : "canaries"}`;
-  const whose = hasSelector ? ' that spec.rollout.canary.nodeSelector of BrupopConfig "cluster" selects' : "";
-  const first = `${canaries}${whose} must update to ${version3} before the other nodes`;
-  if (succeeded2 >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
-  if (failedCheck !== void 0) return `${first}; updated, but ${failedCheck}`;
-  return pending2.length > 0 ? `${first}; not updated: ${namesOf(pending2)}` : first;
-}
-
-// packages/controller/src/plan/capacity.ts
-var Capacity = class {
-  #concurrency;
-  /** Percentages are of this number of nodes. */
-  #managed;
-  #stuck;
-  #fleet = { updating: 0, unavailable: 0 };
-  #zones = /* @__PURE__ */ new Map();
-  /** @param stuck - the nodes that hold a slot past a deadline */
-  constructor(concurrency, managed, stuck) {
-    this.#concurrency = concurrency;
-    this.#managed = managed;
-    this.#stuck = stuck;
-  }
-  reserve(node, updating2) {
-    this.#count(node, 1, updating2);
-  }
-  /** No longer counts an updating node, which remains available. */
-  release(node) {
-    this.#count(node, -1, true);
-  }
-  /**
-   * Returns why this node must not start, or undefined. The messages contain no counts, so that a
-   * step of one node does not rewrite the conditions of all that wait; nodes that are stuck are named.
-   */
-  check(node) {
-    const zone = this.#zone(node);
-    if (this.#free <= 0) return naming(FULL, this.#stuck);
-    if (this.#fleet.unavailable >= this.#maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
-    if (zone.unavailable >= (this.#concurrency.maxPerZone ?? Infinity)) {
-      return naming(
-        ZONE_FULL,
-        this.#stuck.filter((other) => zoneOf(other) === zoneOf(node))
-      );
-    }
-    const isFull = this.#zonesWith(zone) > (this.#concurrency.maxZones ?? Infinity);
-    return isFull ? naming(OTHER_ZONES, this.#stuck) : void 0;
-  }
-  /** True when a limit is exceeded, and releasing this node would help. */
-  isOverLimit(node) {
-    const { maxPerZone = Infinity } = this.#concurrency;
-    return this.#free < 0 || this.#fleet.unavailable > this.#maxUnavailable || this.#zone(node).unavailable > maxPerZone;
-  }
-  #count(node, by, updating2) {
-    const zone = this.#zone(node);
-    this.#zones.set(zoneOf(node), zone);
-    for (const count2 of [this.#fleet, zone]) {
-      count2.unavailable += by;
-      if (updating2) count2.updating += by;
-    }
-  }
-  /** Slots left under maxUpdating; negative if there are too many nodes. */
-  get #free() {
-    const { maxUpdating } = this.#concurrency;
-    return (maxUpdating === void 0 ? Infinity : nodesAtOnce(maxUpdating, this.#managed)) - this.#fleet.updating;
-  }
-  get #maxUnavailable() {
-    const { maxUnavailable } = this.#concurrency;
-    return maxUnavailable === void 0 ? Infinity : nodesAtOnce(maxUnavailable, this.#managed);
-  }
-  #zonesWith({ updating: updating2 }) {
-    const others = [...this.#zones.values()].filter((zone) => zone.updating > 0).length;
-    return updating2 > 0 ? others : others + 1;
-  }
-  #zone(node) {
-    return this.#zones.get(zoneOf(node)) ?? { updating: 0, unavailable: 0 };
-  }
-};
-var Limits = class {
-  #fleet;
-  #groups;
-  /** @param groups - those with limits of their own, by name */
-  constructor(fleet, groups) {
-    this.#fleet = fleet;
-    this.#groups = groups;
-  }
-  reserve(member, updating2) {
-    for (const capacity2 of this.#of(member)) capacity2.reserve(member.node, updating2);
-  }
-  release(member) {
-    for (const capacity2 of this.#of(member)) capacity2.release(member.node);
-  }
-  /** As {@link Capacity.check}, of the fleet first. */
-  check({ node, group: group2 }) {
-    const ofFleet = this.#fleet.check(node);
-    if (ofFleet !== void 0) return ofFleet;
-    const ofGroup = this.#groupOf(group2)?.check(node);
-    return ofGroup && { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group2?.name}": ${ofGroup.message}` };
-  }
-  isOverLimit(member) {
-    return this.#of(member).some((capacity2) => capacity2.isOverLimit(member.node));
-  }
-  #of({ group: group2 }) {
-    return [this.#fleet, this.#groupOf(group2)].filter((capacity2) => capacity2 !== void 0);
-  }
-  #groupOf(group2) {
-    return group2 && this.#groups.get(group2.name);
-  }
-};
-var FULL = {
-  reason: "WaitingForCapacity",
-  message: "As many nodes are updating as concurrency.maxUpdating allows"
-};
-var UNAVAILABLE = {
-  reason: "MaxUnavailableReached",
-  message: "As many nodes are updating or unavailable for other reasons as concurrency.maxUnavailable allows"
-};
-var ZONE_FULL = {
-  reason: "WaitingForZone",
-  message: "As many nodes of its zone are updating or unavailable as concurrency.maxPerZone allows"
-};
-var OTHER_ZONES = {
-  reason: "WaitingForZone",
-  message: "Nodes are updating in as many other zones as concurrency.maxZones allows"
-};
-function naming(blocked3, stuck) {
-  if (stuck.length === 0) return blocked3;
-  return { ...blocked3, message: `${blocked3.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
-}
-function describeStuck(nodes) {
-  const slots = nodes.length === 1 ? "holds its update slot" : "hold their update slots";
-  return `${namesOf(nodes)} missed a deadline or failed a check, and still ${slots}`;
-}
-function isUnavailable(node) {
-  return node.unschedulable || isDown(node);
-}
-function nodesOverLimit(updating2, limits) {
-  const names = /* @__PURE__ */ new Set();
-  for (const pair of updating2.filter(isPair).filter(canStay).toSorted(byProgress)) {
-    if (!limits.isOverLimit(pair)) continue;
-    limits.release(pair);
-    names.add(pair.name);
-  }
-  return names;
-}
-function canStay({ node, shadow: shadow2 }) {
-  return isStaging(shadow2) && !isUnavailable(node);
-}
-function byProgress(a, b) {
-  return Number(hasReached(a.shadow)) - Number(hasReached(b.shadow)) || (a.name < b.name ? 1 : -1);
-}
-var ControlPlane = class {
-  #nodes;
-  /** Names of those that hold an update slot, those that start in this plan included. */
-  #updating;
-  /** Names of those whose drain has begun, those that begin it in this plan included. */
-  #drained;
-  /**
-   * @param nodes - all nodes of the cluster
-   * @param slots - the nodes that hold an update slot
-   */
-  constructor(nodes, slots) {
-    const holders = [...slots];
-    this.#nodes = nodes.filter(isControlPlane);
-    const cordoned2 = this.#nodes.filter(ownedByUs).map(({ metadata: { name } }) => name);
-    this.#updating = /* @__PURE__ */ new Set([...holders.map(({ name }) => name), ...cordoned2]);
-    this.#drained = /* @__PURE__ */ new Set([...holders.filter(isDisrupted).map(({ name }) => name), ...cordoned2]);
-  }
-  /** Returns why this node must not start its update, or restart its services. */
-  whyNotStarted(asked) {
-    return this.#check(asked, this.#updating);
-  }
-  /** Returns why this node, which is staged, must not be drained. */
-  whyNotDrained(asked) {
-    return this.#check(asked, this.#drained);
-  }
-  starts({ metadata: { name } }) {
-    this.#updating.add(name);
-  }
-  drains({ metadata: { name } }) {
-    this.#drained.add(name);
-  }
-  #check({ node, policy }, busy) {
-    if (policy.concurrency.controlPlane === "Ignored" || !isControlPlane(node)) return void 0;
-    const others = this.#nodes.filter(({ metadata: { name } }) => name !== node.metadata.name);
-    const down = namesOf(others.filter(isDown).map(({ metadata: { name } }) => name));
-    if (down !== "") return blocked(`not Ready or being deleted: ${down}`);
-    const updating2 = namesOf(others.map(({ metadata: { name } }) => name).filter((name) => busy.has(name)));
-    return updating2 === "" ? void 0 : blocked(`updating: ${updating2}`);
-  }
-};
-function blocked(why) {
-  const message = `Nodes of the control plane update one at a time, and only while all others are Ready (spec.concurrency.controlPlane). Others of them are ${why}`;
-  return { reason: "WaitingForControlPlane", message };
-}
-function isDisrupted({ shadow: shadow2 }) {
-  return shadow2 !== void 0 && STATES[shadow2.state].isDisrupted;
-}
-
 // packages/shared/src/drain/preflight.ts
 function policyBlock(pod, { emptyDirPods, unmanagedPods }) {
   if (pod.finished || isTerminating(pod)) return void 0;
@@ -5697,7 +5221,7 @@ function budgetBlock(pod, budgets, rules) {
   const exhausted = exhaustedBudgets(pod, budgetsOf(pod, budgets), rules.now - rules.podGracePeriodMs);
   const [budget] = exhausted;
   if (budget === void 0) return void 0;
-  const podDisruptionBudgets = exhausted.slice(0, MAX_NAMED4).map(({ metadata: metadata12 }) => metadata12.name);
+  const podDisruptionBudgets = exhausted.slice(0, MAX_NAMED3).map(({ metadata: metadata12 }) => metadata12.name);
   const found = { pod: podKey(pod), podDisruptionBudgets };
   const unforced = rules.onTimeout === "Force" ? `; ${MAY_NOT_FORCE}` : "";
   if (exhausted.length > 1) {
@@ -5712,7 +5236,7 @@ function budgetBlock(pod, budgets, rules) {
   const mayOpen2 = rules.blockedBudgets === "TryLast" && rules.onTimeout !== "Force" && mayBeOpened(budget);
   return { ...found, reason: "DisruptionBudget", message, mayOpen: mayOpen2 };
 }
-var MAX_NAMED4 = 10;
+var MAX_NAMED3 = 10;
 var MAY_NOT_FORCE = "spec.drain.onTimeout is Force, but the API server may not delete pods: set drain.allowForce=true in the values of the chart, or spec.drain.onTimeout to Abort";
 function whyClosed(pod, budget) {
   const { failure, expectedPods, currentHealthy, desiredHealthy, closedSince: closedSince2 } = budget;
@@ -5732,6 +5256,7 @@ var Workloads = class {
   #now;
   #draining;
   #isRequested = false;
+  #isKept = false;
   /** @param draining - names of the nodes that are being drained */
   constructor(known, draining, now) {
     this.#known = known;
@@ -5751,6 +5276,14 @@ var Workloads = class {
     this.#isRequested = true;
     return this.#known.seenAt === void 0 ? void 0 : this.#known.pods;
   }
+  /** All pods as of `time` or later, epoch milliseconds; undefined: there is no such list. Asks for one then. */
+  podsSince(time2) {
+    const { pods, asOf, seenAt } = this.#known;
+    const isKnown2 = seenAt !== void 0 && asOf >= time2 && asOf <= this.#now;
+    if (isKnown2) this.#isKept = true;
+    else this.#isRequested = true;
+    return isKnown2 ? pods : void 0;
+  }
   /** True when the list is recent enough to let a node start. The clock may have been set back. */
   get counts() {
     const { seenAt } = this.#known;
@@ -5762,6 +5295,10 @@ var Workloads = class {
   }
   get isRequested() {
     return this.#isRequested;
+  }
+  /** The list that is known is still needed. */
+  get isKept() {
+    return this.#isKept;
   }
   /** True when the pods must be listed now. */
   get isDue() {
@@ -5829,9 +5366,10 @@ function leaves({ mirror, daemonSet, drainPolicy }) {
 }
 
 // packages/controller/src/plan/facts/drainability.ts
-var MAX_LOOK_UPS = 10;
+var MAX_LOOK_UPS = 30;
+var MAX_FAILING_LISTS = 10;
 var FRESH_MS = 1e4;
-var RECHECK_MS2 = 6e4;
+var RECHECK_MS = 6e4;
 var RECHECK_EACH_MS = 100;
 var Drains = class {
   /** The names of these nodes; the pods of other nodes are not needed. */
@@ -5856,7 +5394,7 @@ var Drains = class {
     return {
       ...check7(known, budgets, { drain, podGracePeriodMs: health.podGracePeriodMs, mayForce, now: seenAt }),
       fresh: this.#now - seenAt <= FRESH_MS,
-      recheckAt: seenAt + RECHECK_MS2 + RECHECK_EACH_MS * pods.size,
+      recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
       podHealth: () => healthOf(known.pods, { ...health, ownNamespace }),
@@ -5870,7 +5408,8 @@ var NO_PODS = {
   failing: [],
   restarts: /* @__PURE__ */ new Map(),
   notReadySince: /* @__PURE__ */ new Map(),
-  evicted: []
+  evicted: [],
+  ready: /* @__PURE__ */ new Map()
 };
 var UNKNOWN = {
   block: void 0,
@@ -5904,8 +5443,27 @@ function healthOf(pods, { ignoredNamespaces, trustedNamespaces, ownNamespace }) 
     failing: inOrder(failing.map(({ controller }) => controller)),
     restarts: latest(others.map(({ controller, restartedAt }) => [controller, restartedAt])),
     notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
-    evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload))
+    evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
+    ready: readyIn(counted)
   };
+}
+function readyIn(pods) {
+  const compared = pods.filter((pod) => isCompared(pod) && !pod.finished);
+  const ready3 = latest(compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]));
+  for (const pod of compared) if (!pod.ready) ready3.delete(comparedAs(pod));
+  return ready3;
+}
+function isCompared({ controller, mirror }) {
+  return !mirror && (isWorkload(controller) || controller.startsWith("DaemonSet "));
+}
+function comparedAs({ controller, metadata: { labels = {} } }) {
+  const revision = labels[REVISION_LABEL];
+  return revision === void 0 ? controller : `${controller} ${revision}`;
+}
+var REVISION_LABEL = "controller-revision-hash";
+function secondsToReady({ readyChanged = 0, metadata: { creationTimestamp } }) {
+  const ms = readyChanged - (parseTime(creationTimestamp) ?? readyChanged);
+  return Math.max(0, Math.ceil(ms / 1e3));
 }
 function unreadyOf(pods) {
   return pods.filter(({ ready: ready3, finished, mirror, controller }) => !ready3 && !finished && !mirror && controller !== "");
@@ -5958,10 +5516,10 @@ function isDrainBlocked({ block: block2, recheckAt }, now) {
 function isDrainable({ block: block2, fresh }) {
   return fresh && block2 === void 0;
 }
-var MAX_NAMED5 = 3;
+var MAX_NAMED4 = 3;
 function describeBlocks(blocks) {
-  const named3 = blocks.slice(0, MAX_NAMED5).map(({ pod, message }) => `${pod} ${message}`);
-  const more = blocks.length > MAX_NAMED5 ? [`${blocks.length - MAX_NAMED5} more`] : [];
+  const named3 = blocks.slice(0, MAX_NAMED4).map(({ pod, message }) => `${pod} ${message}`);
+  const more = blocks.length > MAX_NAMED4 ? [`${blocks.length - MAX_NAMED4} more`] : [];
   return [...named3, ...more].join("; ");
 }
 var WAITS = { baseMs: 60 * 6e4, capMs: 24 * 60 * 6e4 };
@@ -5982,6 +5540,564 @@ function mayBeDrained(drainable, shadow2) {
   return isDrainable(drainable) || drainable.fresh && drainable.mayOpen && isTrying(shadow2);
 }
 
+// packages/controller/src/plan/facts/evaluations.ts
+var EVERY_MS = 15e3;
+function failedOf(answers2) {
+  const failed2 = answers2.find(({ latest: latest3 }) => latest3?.passed === false);
+  return failed2?.latest && { probe: failed2.probe, found: failed2.latest.found };
+}
+function problemIn(answers2) {
+  const failed2 = failedOf(answers2);
+  return failed2 && `the check ${failed2.probe.check} does not pass: ${failed2.found}`;
+}
+var Checks = class {
+  view;
+  #requested = /* @__PURE__ */ new Map();
+  #now;
+  constructor(view, now) {
+    this.view = view;
+    this.#now = now;
+  }
+  /** The latest evaluation, if it counts. Of one that has not passed, also an older one. */
+  of(probe) {
+    const key2 = keyOf3(probe);
+    this.#requested.set(key2, probe);
+    const latest3 = this.view.evaluations.get(key2);
+    return latest3 === void 0 || latest3.passed && this.#isOld(latest3) ? void 0 : latest3;
+  }
+  /** The probes, each with {@link of}. */
+  all(probes) {
+    return probes.map((probe) => ({ probe, latest: this.of(probe) }));
+  }
+  /** What must be evaluated now. */
+  get due() {
+    return [...this.#requested].flatMap(([key2, probe]) => {
+      const latest3 = this.view.evaluations.get(key2);
+      return latest3 === void 0 || this.#isOld(latest3) ? [probe] : [];
+    });
+  }
+  /** When the others must be evaluated again, epoch milliseconds. */
+  get times() {
+    return [...this.#requested.keys()].flatMap((key2) => {
+      const latest3 = this.view.evaluations.get(key2);
+      return latest3 === void 0 ? [] : [latest3.at + EVERY_MS];
+    });
+  }
+  /** The clock may have been set back. */
+  #isOld({ at: at2 }) {
+    return this.#now - at2 >= EVERY_MS || at2 > this.#now;
+  }
+};
+function probesOf({ health }, phase2) {
+  return health.checks.filter(({ when: when2 }) => when2.includes(phase2)).flatMap((check8) => probeOf(check8) ?? []);
+}
+function probesNamed({ health }, names) {
+  return health.checks.filter(({ name }) => names.includes(name)).flatMap((check8) => probeOf(check8) ?? []);
+}
+function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
+  if (prometheus2 !== void 0) return { check: name, kind: "prometheus", query: prometheus2.query };
+  return alerts2 && { check: name, kind: "alerts", filter: alerts2.filter };
+}
+function templatesOf({ health, hooks }, quorums2) {
+  const before = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
+  const named3 = [...health.checks, ...before, ...hooks.after];
+  return named3.flatMap(
+    ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
+  );
+}
+
+// packages/controller/src/plan/facts/suspects.ts
+var COUNTS_MS3 = 36e5;
+var LEAST_MS = 6e4;
+var MOST_MS = 6e5;
+var MOVES_MS = 18e5;
+var TOLERANCE_MS = 2e3;
+var ReadyBefore = class {
+  #pairs;
+  #now;
+  #found;
+  constructor(pairs, now) {
+    this.#pairs = pairs;
+    this.#now = now;
+  }
+  /** How long a pod may be not Ready on `version`, milliseconds; undefined: no node of another version shows it. */
+  limitMs(workload, version3) {
+    const seconds = this.#drains.flatMap(
+      (drain) => sameVersion(drain.version, version3) ? [] : drain.workloads[workload] ?? []
+    );
+    if (seconds.length === 0) return void 0;
+    return Math.min(MOST_MS, Math.max(LEAST_MS, 2e3 * Math.max(...seconds)));
+  }
+  /** The node whose drain moved a pod that was created at `createdAt`, if it is another one. */
+  originOf(workload, createdAt, node) {
+    const before = this.#drains.filter(
+      ({ at: at2, workloads }) => workloads[workload] !== void 0 && at2 <= createdAt + TOLERANCE_MS && createdAt <= at2 + MOVES_MS
+    );
+    const latest3 = before.toSorted((a, b) => b.at - a.at)[0]?.name;
+    return latest3 === node ? void 0 : latest3;
+  }
+  get #drains() {
+    this.#found ??= this.#pairs.flatMap((pair) => drainOf(pair, this.#now) ?? []);
+    return this.#found;
+  }
+};
+function drainOf({ name, shadow: { record: record7 } }, now) {
+  const { readyBefore, from: version3 } = record7;
+  if (readyBefore === void 0 || version3 === void 0) return void 0;
+  const at2 = parseTime(readyBefore.at) ?? 0;
+  return now - at2 > COUNTS_MS3 || at2 > now ? void 0 : { name, at: at2, version: version3, workloads: readyBefore.workloads };
+}
+function isObserved({ health: { pods, watchForMs } }) {
+  return pods !== "Ignored" && watchForMs > 0;
+}
+function suspectsOf({ name, shadow: shadow2, policy }, now) {
+  const { record: record7, updated: updated2, status } = shadow2;
+  if (record7.suspects === void 0 || updated2 === void 0 || !isObserved(policy)) return [];
+  if (!sameVersion(updated2.version, status?.current_version)) return [];
+  return record7.suspects.flatMap(({ at: time2, ...suspect }) => {
+    const at2 = parseTime(time2) ?? now.ms;
+    return isAccepted(at2, policy, now) ? [] : [{ ...suspect, at: at2, node: name, version: updated2.version }];
+  });
+}
+function suspectsAmong(listed, before) {
+  const { node, version: version3, listedAt, known } = listed;
+  const suspects = /* @__PURE__ */ new Map();
+  let nextAt = Infinity;
+  for (const pod of listed.pods.filter((one) => counts(one, listed.health))) {
+    const workload = comparedAs(pod);
+    const limitMs2 = before.limitMs(workload, version3) ?? (known.has(workload) ? LEAST_MS : void 0);
+    if (limitMs2 === void 0 || suspects.has(workload)) continue;
+    const createdAt = parseTime(pod.metadata.creationTimestamp) ?? listedAt;
+    const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs2;
+    const problem = problemOf3(pod, listedAt, lateAt);
+    if (problem !== void 0) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
+    else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
+  }
+  return { suspects: [...suspects.values()].toSorted((a, b) => a.workload < b.workload ? -1 : 1), nextAt };
+}
+function movedBy(pod, createdAt, node, before) {
+  const from = pod.daemonSet === void 0 ? before.originOf(comparedAs(pod), createdAt, node) : void 0;
+  return from === void 0 ? {} : { from };
+}
+function counts(pod, { ignoredNamespaces }) {
+  const { namespace = "" } = pod.metadata;
+  return isCompared(pod) && !pod.healthIgnored && !isTerminating(pod) && !ignoredNamespaces.includes(namespace);
+}
+function problemOf3(pod, listedAt, lateAt) {
+  if (pod.failing) return "cannot start";
+  const { restarts, restartedAt = 0 } = pod;
+  if (restarts > 1 && listedAt - restartedAt < LEAST_MS) return "is restarted again and again";
+  return !pod.ready && listedAt >= lateAt ? "does not become Ready" : void 0;
+}
+function controllerOf2({ workload }) {
+  return workload.split(" ", 2).join(" ");
+}
+function isTrusted(workload, { health }, ownNamespace) {
+  if (health.pods === "Required") return true;
+  const [namespace = ""] = workload.slice(workload.indexOf(" ") + 1).split("/");
+  return namespace === ownNamespace || health.trustedNamespaces.includes(namespace);
+}
+var MAX_NAMED5 = 3;
+function describeSuspects(suspects) {
+  const list2 = suspects.slice(0, MAX_NAMED5).map(({ workload, problem, from }) => {
+    const moved = from === void 0 ? "" : ` (its pod was moved there by the drain of ${from})`;
+    return `${workload} ${problem}${moved}`;
+  });
+  const more = suspects.length > MAX_NAMED5 ? ` and ${suspects.length - MAX_NAMED5} more` : "";
+  return `these workloads fail on the node: ${list2.join(", ")}${more}`;
+}
+
+// packages/controller/src/plan/facts/moment.ts
+var Moment = class {
+  #ms;
+  #until = Infinity;
+  /** @param ms - epoch milliseconds */
+  constructor(ms) {
+    this.#ms = ms;
+  }
+  get ms() {
+    this.#until = this.#ms;
+    return this.#ms;
+  }
+  /** Until when all that was asked is answered as now, epoch milliseconds. */
+  get until() {
+    return this.#until;
+  }
+  /** The answer depends on other nodes: it holds for this plan only. */
+  holdsOnce() {
+    this.#until = this.#ms;
+  }
+  /** @param time - epoch milliseconds */
+  reached(time2) {
+    if (this.#ms >= time2) return true;
+    if (time2 < this.#until) this.#until = time2;
+    return false;
+  }
+};
+var Kept = class {
+  #found = /* @__PURE__ */ new WeakMap();
+  /**
+   * @param of - what the value is made of, besides the time
+   * @param now - epoch milliseconds
+   */
+  of(of, now, find) {
+    const known = this.#found.get(of);
+    if (known !== void 0 && known.from <= now && now < known.until) return known.value;
+    const moment = new Moment(now);
+    const value2 = find(moment);
+    this.#found.set(of, { value: value2, from: now, until: moment.until });
+    return value2;
+  }
+};
+
+// packages/controller/src/plan/facts/failed-nodes.ts
+var WITNESSES = 3;
+var CODES2 = [
+  "RolledBack",
+  "WrongVersionBooted",
+  "RebootTimedOut",
+  "ActivateFailed",
+  "RebootRefused"
+];
+var AFTER_DRAIN = ["Reboot", "Restore"];
+var WITHOUT_BOOT = [
+  "NotReturned",
+  "RebootTimedOut",
+  "ActivateFailed",
+  "RebootRefused",
+  "StepTimedOut"
+];
+var SUCCESSES = ["Drained", "Forced"];
+function isDrained({ spec, status, metadata: { generation = 0 } }) {
+  if (spec.state !== "RebootedIntoUpdate" && spec.state !== "MonitoringUpdate") return false;
+  const { observedGeneration = -Infinity, result } = status?.drain ?? {};
+  return SUCCESSES.includes(result) && generation - observedGeneration <= 2;
+}
+function hasNotRebooted({ record: { bootBefore: bootBefore2 } }, { bootID: bootID2 }) {
+  return bootBefore2 !== void 0 && bootBefore2 === bootID2;
+}
+function isBootUnconfirmed(shadow2, node) {
+  const code = codeOf(shadow2);
+  return code !== void 0 && !WITHOUT_BOOT.includes(code) && isDrained(shadow2) && hasNotRebooted(shadow2, node);
+}
+function witnessed(code, shadow2, node) {
+  const hasBooted = WITHOUT_BOOT.includes(code) || !hasNotRebooted(shadow2, node);
+  return isDrained(shadow2) && hasBooted ? code : void 0;
+}
+function codeOf(shadow2) {
+  const { errorCode, operation: operation2 } = shadow2.status?.lastOperation ?? {};
+  const counts2 = CODES2.includes(errorCode) || errorCode === "StepTimedOut" && AFTER_DRAIN.includes(operation2);
+  return counts2 ? errorCode : void 0;
+}
+function reportedFailure(shadow2, node) {
+  return witnessed(codeOf(shadow2), shadow2, node);
+}
+function missedDeadline(shadow2, node) {
+  const state2 = shadow2.state;
+  if (state2 === "Proving") return witnessed("NotHealthy", shadow2, node);
+  const isActivating = shadow2.status?.lastOperation?.operation === "Activate";
+  return state2 === "Away" && !isActivating ? witnessed("NotReturned", shadow2, node) : void 0;
+}
+function failureAtEnd(shadow2, node, reason2) {
+  return reason2 === "CheckFailed" ? witnessed(reason2, shadow2, node) : missedDeadline(shadow2, node);
+}
+function failedNodes({ managedNodes, policy, config, checks: view, ownNamespace }, { selected: selected2, versions, isHealthUnknown, now }) {
+  const known = recorded(config?.status?.failedNodes);
+  const input = { view, isHealthUnknown, ownNamespace, now };
+  const current = managedNodes.flatMap((one) => inLane(failureOf3(one, known, input), one) ?? []);
+  const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
+  const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
+  const kept = known.filter((one) => {
+    const isCounted = current.some((other) => isSame3(one, other));
+    if (isCounted || hasRecovered(one, present.get(one.name)?.shadow)) return false;
+    return !isLeftBehind(one, versions, selected2) && !(isDeleted(one) && runsEverywhere(one, selected2));
+  });
+  const before = kept.map((one) => {
+    const { name, version: version3, code, since, group: group2 } = one;
+    return {
+      name,
+      version: version3,
+      code,
+      since,
+      ...isDeleted(one) && { deleted: true },
+      ...group2 !== void 0 && { group: group2 }
+    };
+  });
+  return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
+}
+function inLane(failure, { group: group2 }) {
+  return failure !== void 0 && group2?.lanes.has("budget") === true ? { ...failure, group: group2.name } : failure;
+}
+function isSame3(a, b) {
+  return a.name === b.name && sameVersion(a.version, b.version);
+}
+function hasRecovered({ code, since }, shadow2) {
+  return shadow2 !== void 0 && (code === "WorkloadsFailed" || (shadow2.updated?.at ?? 0) >= since);
+}
+function wasReplaced({ since }, node) {
+  const createdAt = node?.createdAt;
+  return createdAt !== void 0 && createdAt > since + CLOCK_TOLERANCE_MS;
+}
+function runsEverywhere({ version: version3 }, selected2) {
+  const running = selected2.flatMap(({ shadow: shadow2, policy: { versions } }) => {
+    const { current_version: current = "" } = shadow2?.status ?? {};
+    return current === "" ? [] : [{ current, versions }];
+  });
+  return running.length > 0 && running.every(({ current, versions }) => isAtOrBeyond(current, version3, versions));
+}
+function isLeftBehind({ version: version3 }, versions, selected2) {
+  if (versions.length === 0 || !versions.every((one) => isLater(one.version, version3))) return false;
+  return !selected2.some(({ policy }) => sameVersion(policy.versions.pin, version3));
+}
+function failureOf3(managedNode, known, input) {
+  const { name, shadow: shadow2 } = managedNode;
+  if (shadow2 === void 0) return void 0;
+  const isCounted = shadow2.purpose === "Update";
+  const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : void 0;
+  if (current === void 0) return recordedFailure(name, shadow2) ?? failureOfWorkloads(managedNode, input);
+  const found = { name, version: shadow2.spec.version ?? "", ...current };
+  const since = known.find((one) => isSame3(one, found) && one.code === found.code)?.since ?? found.since;
+  return { ...found, since };
+}
+function failureOfWorkloads(managedNode, { ownNamespace, now }) {
+  if (!isPair(managedNode) || managedNode.shadow.record.suspects === void 0) return void 0;
+  const { name, policy } = managedNode;
+  const found = suspectsOf(managedNode, now).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
+  return found && { name, version: found.version, code: "WorkloadsFailed", since: found.at };
+}
+function currentFailure(pair, input) {
+  const { shadow: shadow2, node, policy } = pair;
+  const { view, now } = input;
+  const isReported2 = answers(shadow2) && shadow2.status?.current_state === "ErrorReset";
+  const reported2 = isReported2 ? reportedFailure(shadow2, node) : void 0;
+  if (reported2 !== void 0) return { code: reported2, since: now.ms };
+  const isFailed = hasFailedCheck({ shadow: shadow2, policy, checks: { view }, now });
+  const checked = isFailed ? witnessed("CheckFailed", shadow2, node) : void 0;
+  if (checked !== void 0) return { code: checked, since: now.ms };
+  return isReported2 ? void 0 : lateFailure(pair, input);
+}
+function lateFailure(pair, { isHealthUnknown, now }) {
+  const { shadow: shadow2, node, policy } = pair;
+  if (policy.isZoneOff === true || !isOverdue(shadow2, policy, now) || isHealthUnknown(pair)) return void 0;
+  const code = missedDeadline(shadow2, node);
+  return code && { code, since: deadlineOf(shadow2, policy, now) };
+}
+function hasFailedCheck(input) {
+  const { shadow: shadow2, policy } = input;
+  if (shadow2.spec.state !== "MonitoringUpdate" || policy.isSuspended === true) return false;
+  return progressOf(jobsAfter(input), input).failed !== void 0;
+}
+function recordedFailure(name, { record: { failed: failed2 } }) {
+  if (failed2 === void 0) return void 0;
+  const since = parseTime(failed2.at);
+  return since === void 0 ? void 0 : { name, version: failed2.version, code: failed2.code, since };
+}
+function failedCheckAt({ name, shadow: shadow2, policy, now }) {
+  const { version: version3, code, since } = recordedFailure(name, shadow2) ?? {};
+  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
+  if (code !== "CheckFailed" || since === void 0 || !sameVersion(running, version3)) return void 0;
+  const isCurrent = sameVersion(wantedVersion(offered, policy.versions), running);
+  return isCurrent && !isAccepted(since, policy, now) ? since : void 0;
+}
+function recorded(entries2 = []) {
+  return entries2.flatMap(({ since, ...one }) => {
+    const time2 = parseTime(since);
+    return time2 === void 0 ? [] : [{ ...one, since: time2 }];
+  });
+}
+function frozenVersions(failed2, { managedNodes, policy, before: reported2, versions, selected: selected2, now }) {
+  const moment = new Moment(now);
+  const before = recorded(reported2).filter(({ since }) => !isAccepted(since, policy, moment));
+  const budget = nodesAtOnce(policy.rollout.failureBudget, selected2.length);
+  const releases = new Map([...failed2, ...before].map(({ version: version3 }) => [releaseOf(version3), version3]));
+  const frozen2 = [...releases.values()].flatMap((version3) => {
+    const known = before.find((one) => sameVersion(one.version, version3));
+    if (known !== void 0) return isLeftBehind(known, versions, selected2) ? [] : [known];
+    const count2 = failed2.filter((one) => sameVersion(one.version, version3)).length;
+    return selected2.length > 0 && count2 > budget ? [{ version: version3, since: now }] : [];
+  });
+  const enough = Math.min(WITNESSES, managedNodes.length);
+  return frozen2.map(({ version: version3, since }) => {
+    const failedOnes = new Set(failed2.filter((one) => sameVersion(one.version, version3)).map(({ name }) => name));
+    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version3));
+    return { version: version3, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
+  });
+}
+function hasSeen({ shadow: shadow2 }, version3) {
+  const { current_version: running, target_version: offered } = shadow2?.status ?? {};
+  return sameVersion(running, version3) || sameVersion(offered, version3);
+}
+
+// packages/controller/src/plan/facts/health.ts
+var RECHECK_MS2 = 5e3;
+var MAX_NAMED6 = 3;
+function problemCondition({ conditions: conditions2 }, { health }, before = []) {
+  const found = conditions2.find((type) => health.conditions.includes(type) && !before.includes(recordOf2(type)));
+  return found && `the Node has the condition ${found}`;
+}
+function unhealthyPods({ failing, notReadySince }, { health: { podGracePeriodMs } }, now) {
+  const overdue2 = [...notReadySince].filter(([, since]) => now.reached(since + podGracePeriodMs)).map(([name]) => name);
+  return { failing, unready: overdue2.filter((name) => !failing.includes(name)).toSorted() };
+}
+var WAIT_MS = 60 * 6e4;
+var SHORT_WAIT_MS = 30 * 6e4;
+function waitsForPodsUntil({ shadow: shadow2, policy, drain }, ownNamespace, now) {
+  const { failing, unready } = unhealthyPods(drain().podHealth(), policy, now);
+  const isAnyTrusted = [...failing, ...unready].some((name) => isTrusted(name, policy, ownNamespace));
+  return (parseTime(shadow2.record.podsWaitSince) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
+}
+function problemBefore(health, policy, now) {
+  const { podGracePeriodMs } = policy.health;
+  const { failing, unready } = unhealthyPods(health, policy, now);
+  const found = [
+    ...failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : [],
+    ...unready.length > 0 ? [
+      `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`
+    ] : []
+  ];
+  return found.length === 0 ? void 0 : found.join("; ");
+}
+function typeOf2(condition2) {
+  return condition2.split("=", 1)[0] ?? condition2;
+}
+function recordOf2(condition2) {
+  return `condition ${condition2}`;
+}
+function beforeDrainOf(input) {
+  const { policy, drain } = input;
+  const { evicted, ready: ready3 } = drain().podHealth();
+  return {
+    unreadyBefore: unhealthyNow(input),
+    evictedWorkloads: policy.health.workloads === "Required" ? evicted : [],
+    readyBefore: isObserved(policy) ? ready3 : /* @__PURE__ */ new Map()
+  };
+}
+function unhealthyNow({ node, policy, drain }) {
+  const { unready, failing } = drain().podHealth();
+  const conditions2 = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf2);
+  return [...conditions2, ...unready, ...failing];
+}
+function monitoringOf(input) {
+  const { shadow: shadow2, node, policy } = input;
+  if (shadow2.spec.state !== "MonitoringUpdate") return {};
+  const temporary = temporaryProblem(shadow2, node);
+  if (temporary !== void 0) return { problem: temporary };
+  const lasting = lastingProblem(shadow2, node);
+  if (lasting !== void 0) return { problem: lasting, lasting: true };
+  const problem = problemCondition(node, policy, unreadyBefore(shadow2));
+  if (problem !== void 0) return { problem };
+  return policy.isSuspended === true ? {} : checksOf(input);
+}
+function checksOf(input) {
+  const jobs2 = progressOf(jobsAfter(input), input);
+  if (jobs2.failed !== void 0) return { problem: jobs2.failed.message, jobs: jobs2 };
+  if (jobs2.isStarted && !jobs2.isDone) return { problem: jobs2.waitsFor, jobs: jobs2 };
+  const end = endOf(input);
+  if (end.healthyAt === void 0) return end;
+  const away = workloadsOf(input) ?? membersAway(input);
+  if (away !== void 0) return away;
+  return jobs2.isDone ? { ...queriesOf(input, end.healthyAt), jobs: jobs2 } : { problem: jobs2.waitsFor, jobs: jobs2 };
+}
+function areDaemonSetsReady(input) {
+  const { shadow: shadow2, node, policy, drain, now } = input;
+  if (temporaryProblem(shadow2, node) !== void 0) return false;
+  if (policy.health.daemonSets === "Ignored") return true;
+  const { seenAt, podHealth } = drain();
+  const before = unreadyBefore(shadow2);
+  const isCurrent = seenAt !== void 0 && seenAt >= (stateSince(shadow2, now) ?? now.ms);
+  return isCurrent && podHealth().unready.every((name) => before.includes(name));
+}
+function workloadsOf({ shadow: shadow2, policy, workloads, now }) {
+  const evicted = policy.health.workloads === "Required" ? shadow2.record.evictedWorkloads ?? [] : [];
+  if (evicted.length === 0) return void 0;
+  const found = workloads.notReadyOf(evicted);
+  const isCurrent = found !== void 0 && workloads.asOf >= (stateSince(shadow2, now) ?? now.ms) + 1e3;
+  if (!isCurrent) {
+    const { problem } = workloads;
+    return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
+  }
+  if (found.length === 0) return workloads.counts ? void 0 : { isUnknown: true };
+  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
+}
+function membersAway({ shadow: shadow2, quorums: quorums2, now }) {
+  return quorums2.records.whyNotBack(shadow2, (stateSince(shadow2, now) ?? now.ms) + 1e3);
+}
+function queriesOf({ shadow: shadow2, policy, checks: checks3, now }, healthyAt) {
+  const { healthyForMs } = policy.monitoring;
+  const since = stateSince(shadow2, now) ?? now.ms;
+  const found = checks3.all(probesOf(policy, "After"));
+  const problem = problemIn(found);
+  if (problem !== void 0) return { problem };
+  const passed = found.flatMap(
+    ({ latest: latest3 }) => latest3 === void 0 || latest3.at < since + 1e3 ? [] : [latest3.since]
+  );
+  if (passed.length < found.length) return {};
+  return { healthyAt: Math.max(healthyAt, ...passed.map((time2) => time2 + healthyForMs)) };
+}
+function endOf(input) {
+  const { shadow: shadow2, node, policy, now } = input;
+  const { deadlinesFrom = 0, health, monitoring } = policy;
+  const start = Math.max(stateSince(shadow2, now) ?? now.ms, deadlinesFrom);
+  const cleared = health.conditions.map((condition2) => node.clearedAt[typeOf2(condition2)] ?? 0);
+  const since = Math.max(start, node.readySince ?? start, ...cleared);
+  const isWithoutPods = health.daemonSets === "Ignored" && health.pods !== "Required";
+  return isWithoutPods ? { healthyAt: since + monitoring.healthyForMs } : podsOf(input, start, since);
+}
+function podsOf({ shadow: shadow2, policy, drain, now }, start, since) {
+  const { seenAt, problem, podHealth, recheckAt: laterAt } = drain();
+  const from = problem === void 0 ? start : Infinity;
+  const isListed = seenAt !== void 0 && (seenAt >= from || isRecent(seenAt, now));
+  if (!isListed) return notListed2(problem);
+  const health = podHealth();
+  const readySince = policy.health.daemonSets === "Required" ? health.readySince : 0;
+  const broken = problemOfPods(health, { shadow: shadow2, policy, now });
+  const recheckAt = isOverdue(shadow2, policy, now) ? laterAt : seenAt + RECHECK_MS2;
+  if (broken !== void 0) return { problem: broken, lookUp: now.reached(recheckAt), recheckAt };
+  const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
+  return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+}
+function notListed2(problem) {
+  return { lookUp: true, isUnknown: true, problem: problem && `the pods on the node cannot be listed: ${problem}` };
+}
+function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy: { health, monitoring }, now }) {
+  const before = unreadyBefore(shadow2);
+  const isNew = (name) => !before.includes(name);
+  const daemonSets = health.daemonSets === "Required" ? unready.filter(isNew) : [];
+  const controllers = health.pods === "Required" ? failing.filter(isNew) : [];
+  const isRecentlyRestarted = (at2) => !now.reached(at2 + Math.max(monitoring.healthyForMs, RECHECK_MS2));
+  const restarted = health.pods !== "Required" ? [] : [...restarts].filter(([, at2]) => isRecentlyRestarted(at2));
+  const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
+  const found = [
+    ...daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : [],
+    ...controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : [],
+    ...crashing.length > 0 ? [`pods of these controllers were restarted just now: ${named(crashing)}`] : []
+  ];
+  return found.length === 0 ? void 0 : `on it, ${found.join("; ")}`;
+}
+function unreadyBefore({ record: record7 }) {
+  return record7.unreadyBefore ?? [];
+}
+function isRecent(seenAt, now) {
+  return !now.reached(seenAt + RECHECK_MS2);
+}
+function named(names) {
+  const more = names.length > MAX_NAMED6 ? ` and ${names.length - MAX_NAMED6} more` : "";
+  return `${names.slice(0, MAX_NAMED6).join(", ")}${more}`;
+}
+function temporaryProblem({ status }, node) {
+  if (!node.ready) return "the Node is not Ready";
+  if (status === void 0 || node.bootID !== "" && status.bootID !== "" && status.bootID !== node.bootID) {
+    return "the agent has not reported since the latest boot";
+  }
+  return void 0;
+}
+function lastingProblem({ spec, status }, node) {
+  if (cordonedByUs(node)) return `the Node still has the annotation ${CORDONED_ANNOTATION}`;
+  const running = status?.current_version ?? "";
+  if (sameVersion(running, spec.version ?? "")) return void 0;
+  return `the node runs ${running} instead of ${spec.version ?? "the new version"}`;
+}
+
 // packages/controller/src/plan/facts/quorums.ts
 function shownCount({ name, members: members2, ready: ready3, message }) {
   return {
@@ -5992,8 +6108,8 @@ function shownCount({ name, members: members2, ready: ready3, message }) {
   };
 }
 function isSameCount(found, last) {
-  const isSame4 = last.name === found.name && last.members === found.members && last.ready === found.ready;
-  return isSame4 && last.message === found.message;
+  const isSame5 = last.name === found.name && last.members === found.members && last.ready === found.ready;
+  return isSame5 && last.message === found.message;
 }
 var Quorums = class {
   #quorums;
@@ -6094,9 +6210,9 @@ var Quorums = class {
   get wanted() {
     const { list: list2, keep } = this.#lists.wanted;
     const isAway2 = ({ node }) => this.#updating.has(node);
-    const counts = new Map(this.counts.map((count2) => [count2.name, count2]));
+    const counts2 = new Map(this.counts.map((count2) => [count2.name, count2]));
     const kept = this.#quorums.filter(
-      (quorum2) => this.#lists.membersOf(quorum2).some(isAway2) || !this.#isShown(counts.get(quorum2.name))
+      (quorum2) => this.#lists.membersOf(quorum2).some(isAway2) || !this.#isShown(counts2.get(quorum2.name))
     );
     return { list: list2, keep: /* @__PURE__ */ new Set([...keep, ...kept.map(membersKey)]) };
   }
@@ -6230,9 +6346,9 @@ function awaitsAgent({ status }) {
 
 // packages/controller/src/plan/facts/versions.ts
 var MIN_NODES = 2;
-function countOf3(counts, version3) {
-  const known = counts.get(version3) ?? { running: 0, offered: 0 };
-  counts.set(version3, known);
+function countOf3(counts2, version3) {
+  const known = counts2.get(version3) ?? { running: 0, offered: 0 };
+  counts2.set(version3, known);
   return known;
 }
 function versionsOf(nodes) {
@@ -6255,8 +6371,8 @@ function versionsOf(nodes) {
   }
   return [...releases.values()];
 }
-function agesSince(version3, counts, known, now) {
-  if (!counts.some((one) => one.hasAge && sameVersion(one.version, version3))) return void 0;
+function agesSince(version3, counts2, known, now) {
+  if (!counts2.some((one) => one.hasAge && sameVersion(one.version, version3))) return void 0;
   return parseTime(known.find((one) => sameVersion(one.version, version3))?.firstOfferedTime) ?? now;
 }
 
@@ -6265,8 +6381,8 @@ var GroupOrder = class {
   #input;
   #groups;
   #members;
-  #standings = /* @__PURE__ */ new Map();
-  #awaitedBy = /* @__PURE__ */ new Map();
+  #progressByKey = /* @__PURE__ */ new Map();
+  #waitsFor = /* @__PURE__ */ new Map();
   constructor(input) {
     this.#input = input;
     this.#groups = new Map(input.groups.map((group2) => [group2.name, group2]));
@@ -6274,53 +6390,57 @@ var GroupOrder = class {
   }
   /**
    * Why the node must not start its update to `version`, or undefined. The messages name no nodes, so that a step of one node
-   * does not rewrite the conditions of all that wait; {@link awaitedBy} has them.
+   * does not rewrite the conditions of all that wait; {@link waitsFor} has them.
    */
   check({ group: group2 }, version3) {
     if (group2 === void 0 || group2.after.length === 0) return void 0;
     const earlier = group2.after.filter((name) => this.#updatesTo(name, version3));
-    const behind = earlier.find((name) => this.#standing(name, version3).isBehind);
+    const outdated = earlier.find((name) => this.#progress(name, version3).isOutdated);
     const own2 = `spec.after of ${NODE_GROUP_KIND} "${group2.name}"`;
-    if (behind !== void 0) {
-      const nodes = this.#standing(behind, version3).behind;
-      this.#awaitedBy.set(group2.name, { name: behind, version: version3, nodes });
-      const which = `${NODE_GROUP_KIND} "${behind}"`;
+    if (outdated !== void 0) {
+      const nodes = this.#progress(outdated, version3).outdated;
+      this.#waitsFor.set(group2.name, { name: outdated, version: version3, nodes });
+      const which = `${NODE_GROUP_KIND} "${outdated}"`;
       const message2 = nodes.length === 0 ? `${which} has no nodes, and is to go first (${own2})` : `Nodes of ${which} must run ${version3} or a later version first, and be Ready (${own2}). The condition Progressing of "${group2.name}" names them`;
       return { reason: "WaitingForNodeGroup", message: message2 };
     }
-    const retryAt = Math.max(0, ...earlier.map((name) => this.#standing(name, version3).since)) + group2.soakMs;
+    const retryAt = Math.max(0, ...earlier.map((name) => this.#progress(name, version3).since)) + group2.soakMs;
     if (earlier.length === 0 || retryAt <= this.#input.now) return void 0;
     const message = `The groups that go first (${own2}) have updated; spec.soak of the group ends at ${rfc3339(retryAt)}`;
     return { reason: "Soaking", message, retryAt };
   }
   /** The group for which nodes of the group `name` wait, after {@link check}. */
-  awaitedBy(name) {
-    return this.#awaitedBy.get(name);
+  waitsFor(name) {
+    return this.#waitsFor.get(name);
   }
   #updatesTo(name, version3) {
     const group2 = this.#groups.get(name);
     return group2 !== void 0 && isWanted(version3, group2.policy.versions);
   }
-  #standing(name, version3) {
+  #progress(name, version3) {
     const key2 = `${name} ${version3}`;
-    const standing = this.#standings.get(key2) ?? this.#standingOf(this.#members.get(name) ?? [], version3);
-    this.#standings.set(key2, standing);
-    return standing;
+    const progress = this.#progressByKey.get(key2) ?? this.#progressOf(this.#members.get(name) ?? [], version3);
+    this.#progressByKey.set(key2, progress);
+    return progress;
   }
-  #standingOf(members2, version3) {
+  #progressOf(members2, version3) {
     const counted = members2.filter(({ node }) => node !== void 0 && skippedBy(node) === void 0);
-    const behind = counted.filter((member) => !this.#isDone(member, version3)).map(({ name }) => name);
-    const isBehind = members2.length === 0 || behind.length > 0;
+    const outdated = counted.filter((member) => !this.#isDone(member, version3)).map(({ name }) => name);
+    const isOutdated2 = members2.length === 0 || outdated.length > 0;
     return {
-      isBehind,
-      behind,
+      isOutdated: isOutdated2,
+      outdated,
       since: Math.max(this.#input.offeredSince(version3) ?? 0, this.#doneSince(counted, version3))
     };
   }
   #isDone(member, version3) {
     if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
     const running = member.shadow.status?.current_version ?? "";
-    const hasFailed = this.#input.failed.some((one) => one.name === member.name && sameVersion(one.version, running));
+    const { failed: failed2, now } = this.#input;
+    const isCounted = ({ since }) => !isAccepted(since, member.policy, new Moment(now));
+    const hasFailed = failed2.some(
+      (one) => one.name === member.name && sameVersion(one.version, running) && isCounted(one)
+    );
     return !hasFailed && isAtOrBeyond(running, version3, member.policy.versions);
   }
   /** A time in the future is of a clock that was wrong. */
@@ -6336,6 +6456,415 @@ var GroupOrder = class {
   }
 };
 
+// packages/controller/src/plan/canaries.ts
+var Canaries = class {
+  #policy;
+  /** The name of the group whose `spec.rollout` counts; undefined: that of the configuration does. */
+  #group;
+  #now;
+  /** By release. */
+  #phases;
+  /** @param selected - the nodes that the configuration selects: of the group, or of the fleet */
+  constructor(selected2, input, now) {
+    const { policy, before, checks: checks3, group: group2 } = input;
+    this.#policy = policy;
+    this.#group = group2?.name;
+    this.#now = now;
+    const isClockRight = !isClockWrong(input.clockSkewMs);
+    const isPast = ({ since }) => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
+    const known = recorded(before).filter(isPast);
+    const nodes = selected2.filter(({ node }) => skippedBy(node) === void 0);
+    const parts = isOff(policy) ? [] : nodes.flatMap((pair) => partsOf2(pair, now));
+    const ofPhase = { nodes, policy, checks: checks3, isClockRight, known, now };
+    const byRelease = [...Map.groupBy(parts, ({ version: version3 }) => releaseOf(version3))];
+    this.#phases = new Map(byRelease.map(([release3, of]) => [release3, phaseOf(release3, of, ofPhase)]));
+  }
+  /** For the status. */
+  get completed() {
+    return [...this.#phases.values()].flatMap(
+      ({ version: version3, since }) => since === void 0 ? [] : [{ version: version3, since }]
+    );
+  }
+  /** When to check again, epoch milliseconds. */
+  get times() {
+    return [...this.#phases.values()].flatMap(({ healthyTimes }) => healthyTimes);
+  }
+  /** Returns why a node must not start an update to `version`, or undefined. */
+  check(node, version3) {
+    const phase2 = this.#phases.get(releaseOf(version3));
+    if (phase2 === void 0) return void 0;
+    if (phase2.includesAll) return this.#approval(version3);
+    const { rollout } = this.#policy;
+    if (phase2.since === void 0) {
+      const goesFirst = isCanary(node, this.#policy) && phase2.succeeded + phase2.updating < phase2.needed;
+      return goesFirst ? void 0 : { reason: "WaitingForCanary", message: this.#describe(phase2) };
+    }
+    const retryAt = phase2.since + rollout.soakMs;
+    if (this.#now >= retryAt) return this.#approval(version3);
+    const whose = this.#group === void 0 ? "" : ` of ${objectOf(this.#group)}`;
+    const message = `The canaries run ${version3}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak${whose})`;
+    return { reason: "Soaking", message, retryAt };
+  }
+  /** Counts a node that starts. */
+  reserve(node, version3) {
+    const phase2 = this.#phases.get(releaseOf(version3));
+    if (phase2 !== void 0 && isCanary(node, this.#policy)) phase2.updating += 1;
+  }
+  #approval(version3) {
+    const { approval, approvedVersion } = this.#policy.rollout;
+    if (approval === "NotRequired" || sameVersion(approvedVersion, version3)) return void 0;
+    const message = `${version3} needs an approval: set spec.rollout.approvedVersion of ${objectOf(this.#group)} to ${version3}`;
+    return { reason: "WaitingForApproval", message };
+  }
+  #describe(phase2) {
+    const { nodeSelector: nodeSelector2 } = this.#policy.rollout.canary;
+    return describe4(phase2, nodeSelector2 && `spec.rollout.canary.nodeSelector of ${objectOf(this.#group)}`);
+  }
+};
+function isOff({ rollout: { canary, approval } }) {
+  const { nodes, nodeSelector: nodeSelector2 } = canary;
+  return nodeSelector2 === void 0 && "percent" in nodes && nodes.percent === 100 && approval === "NotRequired";
+}
+function isCanary({ metadata: { labels = {} } }, { rollout: { canary } }) {
+  return canary.nodeSelector === void 0 || selects(canary.nodeSelector, labels);
+}
+function partsOf2(pair, now) {
+  const { status, updated: updated2 } = pair.shadow;
+  if (status === void 0) return [];
+  const { current_version: version3 } = status;
+  const hasSucceeded = sameVersion(updated2?.version, version3) && !isPrevious(pair.shadow, version3);
+  return [...hasSucceeded ? [{ pair, version: version3, role: "succeeded" }] : [], ...nextPartOf(pair, status, now)];
+}
+function nextPartOf(pair, { current_version, target_version }, now) {
+  const { shadow: shadow2, policy } = pair;
+  if (shadow2.purpose === "Update") {
+    const role = isOverdue(shadow2, policy, new Moment(now)) ? "late" : "updating";
+    return [{ pair, version: shadow2.spec.version ?? "", role }];
+  }
+  if (shadow2.purpose !== void 0) return [];
+  const version3 = wantedVersion(target_version, policy.versions);
+  return version3 === "" || sameVersion(version3, current_version) ? [] : [{ pair, version: version3, role: "waiting" }];
+}
+function phaseOf(version3, parts, input) {
+  const { nodes, policy, now } = input;
+  const canaries = parts.filter(({ pair }) => isCanary(pair.node, policy));
+  const ofRole = (role) => canaries.flatMap((one) => one.role === role ? one.pair : []);
+  const [succeeded2, updating2] = [ofRole("succeeded"), ofRole("updating")];
+  const updated2 = new Set(succeeded2);
+  const mayUpdate = (pair) => !runs(pair, version3) && isWanted(version3, pair.policy.versions);
+  const usable = nodes.filter((pair) => updated2.has(pair) || mayUpdate(pair));
+  const eligible = usable.filter(({ node }) => isCanary(node, policy));
+  const needed = Math.min(eligible.length, nodesAtOnce(policy.rollout.canary.nodes, eligible.length));
+  const unhealthy = succeeded2.filter((pair) => healthyFrom(pair) > now);
+  const isProved2 = needed > 0 && succeeded2.length >= needed && unhealthy.length === 0;
+  const isAwaited2 = parts.some(({ role }) => role !== "succeeded");
+  const before = input.known.find((one) => sameVersion(one.version, version3))?.since;
+  const needsEach = needed >= eligible.length;
+  const known = new Set(canaries.map(({ pair }) => pair));
+  const others = eligible.filter((pair) => !known.has(pair));
+  return {
+    version: version3,
+    needed,
+    succeeded: succeeded2.length,
+    updating: updating2.length,
+    pending: [...ofRole("late"), ...needsEach ? [...updating2, ...ofRole("waiting"), ...others] : []].map(nameOf),
+    unhealthy: unhealthy.map(({ name }) => name),
+    includesAll: needed > 0 && needed >= usable.length,
+    ...soakOf(before, isProved2 ? succeeded2 : void 0, isAwaited2, input),
+    healthyTimes: unhealthy.map(healthyFrom).filter((from) => from < Infinity)
+  };
+}
+function nameOf({ name, node, shadow: shadow2, policy }) {
+  const { current_version: running, target_version: offered = "" } = shadow2.status ?? {};
+  const isOffered = !sameVersion(wantedVersion(offered, policy.versions), running);
+  if (shadow2.purpose !== void 0 || isOffered) return name;
+  return `${name} ${isDown(node) ? "(not Ready)" : "(not offered it)"}`;
+}
+function soakOf(before, proved, isAwaited2, { policy, checks: checks3, isClockRight, now }) {
+  const none = { since: void 0, failedCheck: void 0 };
+  if (before !== void 0 && now >= before + policy.rollout.soakMs) return { ...none, since: before };
+  if (proved === void 0 || before === void 0 && !isAwaited2) return none;
+  const policies = new Set(proved.map((one) => one.policy));
+  const found = checks3.all([...policies].flatMap((one) => probesOf(one, "After")));
+  const failedCheck = problemIn(found);
+  if (failedCheck !== void 0) return { ...none, failedCheck };
+  const isKnown2 = found.every(({ latest: latest3 }) => latest3 !== void 0);
+  return { ...none, since: before ?? (isKnown2 && isClockRight ? now : void 0) };
+}
+function runs({ shadow: shadow2, policy }, version3) {
+  const running = shadow2.status?.current_version;
+  return running === void 0 || isAtOrBeyond(running, version3, policy.versions);
+}
+function healthyFrom({ node, policy }) {
+  const hasProblem = policy.health.unhealthyNodes === "Wait" && problemCondition(node, policy) !== void 0;
+  if (isDown(node) || hasProblem) return Infinity;
+  return (node.readySince ?? 0) + policy.monitoring.healthyForMs;
+}
+function describe4(phase2, selector) {
+  const { version: version3, needed, succeeded: succeeded2, pending: pending2, unhealthy, failedCheck } = phase2;
+  if (needed === 0)
+    return selector !== void 0 ? `${selector} selects no node that updates to ${version3}, so no node starts` : `No node can be a canary for ${version3}, so no node starts`;
+  const canaries = `${needed} ${needed === 1 ? "canary" : "canaries"}`;
+  const whose = selector === void 0 ? "" : ` that ${selector} selects`;
+  const first = `${canaries}${whose} must update to ${version3} before the other nodes`;
+  if (succeeded2 >= needed && unhealthy.length > 0) return `${first}; updated, but not healthy: ${namesOf(unhealthy)}`;
+  if (failedCheck !== void 0) return `${first}; updated, but ${failedCheck}`;
+  return pending2.length > 0 ? `${first}; not updated: ${namesOf(pending2)}` : first;
+}
+
+// packages/controller/src/plan/lanes.ts
+function outside(nodes, lane) {
+  return nodes.filter(({ group: group2 }) => group2?.lanes.has(lane) !== true);
+}
+function lanesOf(groups, nodes, lane) {
+  const own2 = groups.filter(({ lanes }) => lanes.has(lane));
+  if (own2.length === 0) return [];
+  const byGroup = Map.groupBy(nodes, ({ group: group2 }) => group2?.name);
+  return own2.map((group2) => [group2, byGroup.get(group2.name) ?? []]);
+}
+function groupFreezes(failed2, { groups, groupsBefore }, selected2, now) {
+  const moment = new Moment(now);
+  const freezes = lanesOf(groups, selected2, "budget").map(([{ name, policy }, nodes]) => {
+    const own2 = failed2.filter((one) => one.group === name && !isAccepted(one.since, policy, moment));
+    const before = groupsBefore.get(name)?.frozenVersions;
+    const lane = { managedNodes: nodes, selected: nodes, versions: versionsOf(nodes) };
+    const frozen2 = frozenVersions(own2, { ...lane, policy, before, now });
+    return [name, { failed: own2, frozen: frozen2.map((one) => ({ ...one, group: name })) }];
+  });
+  return new Map(freezes);
+}
+var CanaryLanes = class {
+  #fleet;
+  #ofGroups;
+  /** @param selected - the nodes that the configuration selects */
+  constructor(selected2, fleet, now) {
+    const { groups, groupsBefore, before } = fleet;
+    const pairs = selected2.filter(isPair);
+    this.#fleet = new Canaries(outside(pairs, "canaries"), { ...fleet, before: before?.canaries }, now);
+    this.#ofGroups = new Map(
+      lanesOf(groups, pairs, "canaries").map(([group2, nodes]) => {
+        const own2 = { policy: group2.policy, before: groupsBefore.get(group2.name)?.canaries, group: group2 };
+        return [group2.name, new Canaries(nodes, { ...fleet, ...own2 }, now)];
+      })
+    );
+  }
+  /** For the status of the configuration, or of the group with this name. */
+  completed(group2) {
+    return (group2 === void 0 ? this.#fleet : this.#ofGroups.get(group2))?.completed ?? [];
+  }
+  /** When to check again, epoch milliseconds. */
+  get times() {
+    return [this.#fleet, ...this.#ofGroups.values()].flatMap(({ times }) => times);
+  }
+  /** Returns why a node must not start an update to `version`, or undefined. */
+  check(pair, version3) {
+    return this.#of(pair).check(pair.node, version3);
+  }
+  /** Counts a node that starts. */
+  reserve(pair, version3) {
+    this.#of(pair).reserve(pair.node, version3);
+  }
+  #of({ group: group2 }) {
+    return (group2 && this.#ofGroups.get(group2.name)) ?? this.#fleet;
+  }
+};
+
+// packages/controller/src/plan/observation.ts
+var HOLD_MS = 36e5;
+var FIRST_NODES = 10;
+var GRACE_MS = 6e4;
+var RECHECK_MS3 = 6e4;
+var MAX_RECHECK_MS = 6e5;
+var MAX_SUSPECTS = 10;
+var Observation = class {
+  #now;
+  #drains;
+  #workloads;
+  #pairs;
+  #observed;
+  holds;
+  /** The workloads that fail, without those that a user has accepted. */
+  suspects;
+  /** By release, as all that follow. */
+  #held;
+  /** How many nodes have updated to it, and when the latest one did, epoch milliseconds. */
+  #successes;
+  /** What was answered to nodes that are to start. */
+  #unknown = /* @__PURE__ */ new Map();
+  constructor(known, { drains, workloads }, now) {
+    this.#now = now;
+    this.#drains = drains;
+    this.#workloads = workloads;
+    this.#pairs = known.managedNodes.filter(isPair);
+    const before = new ReadyBefore(this.#pairs, now);
+    this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
+    const moment = new Moment(now);
+    this.suspects = this.#pairs.flatMap(
+      (one) => one.shadow.record.suspects === void 0 ? [] : suspectsOf(one, moment)
+    );
+    this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
+    this.#held = new Map(this.holds.flatMap((one) => one.suspects.length > 0 ? [blockedBy(one)] : []));
+    this.#successes = successesOf(this.#pairs, new Set(this.#observed.map(({ version: version3 }) => releaseOf(version3))));
+  }
+  /** Names of the nodes of whose pods something is kept. */
+  get names() {
+    return new Set(this.#observed.map(({ pair }) => pair.name));
+  }
+  /** The nodes whose pods must be listed now. */
+  get lookUps() {
+    const due = this.#observed.filter((one) => this.#isDue(one));
+    for (const { pair } of due) this.#drains.requested.add(pair.name);
+    return due.map(({ pair }) => pair.node);
+  }
+  /** When to look again, epoch milliseconds. */
+  get times() {
+    const holds = this.holds.flatMap(({ until, suspects }) => suspects.length > 0 ? [until] : []);
+    return [...this.#observed.map((one) => dueAt(one, this.#now)), ...holds];
+  }
+  /** What is to be recorded. All pods are listed before a suspect is recorded. */
+  get changes() {
+    return this.#observed.flatMap((one) => this.#changeOf(one) ?? []);
+  }
+  /** What gates ask. A reboot for settings does not change the version. */
+  gateInput({ version: version3, isReboot }) {
+    if (isReboot) return { held: void 0, unobserved: () => void 0 };
+    return { held: this.#held.get(releaseOf(version3)), unobserved: () => this.#unknownOf(releaseOf(version3)) };
+  }
+  /** Why it is not known yet whether workloads fail on the first nodes that run the version. Asks for what is missing. */
+  #unknownOf(release3) {
+    if (!this.#unknown.has(release3)) this.#unknown.set(release3, this.#whyUnknown(release3));
+    return this.#unknown.get(release3);
+  }
+  #whyUnknown(release3) {
+    const ofVersion = this.#observed.filter(({ version: version3 }) => releaseOf(version3) === release3);
+    const missing2 = ofVersion.filter((one) => this.#isMissing(one)).map(({ pair }) => pair);
+    const [first] = missing2;
+    if (first !== void 0) {
+      const { problem } = this.#drains.known(first.node, first.policy);
+      const message = `The pods on ${namesOf(missing2.map(({ name }) => name))}, whose update has succeeded, are being listed`;
+      return problem === void 0 ? { reason: "PodListFailed", message, isUnknown: true } : { reason: "PodListFailed", message: `${message}: ${problem}`, keepsPosition: true };
+    }
+    if (!ofVersion.some((one) => this.#isUnconfirmed(one) || this.#isSoonKnown(one))) return void 0;
+    return { reason: "PodListFailed", message: "It is being found out whether workloads fail", isUnknown: true };
+  }
+  #isDue(one) {
+    const isDemanded = this.#unknown.has(releaseOf(one.version)) && this.#isMissing(one);
+    return isDemanded || this.#now >= dueAt(one, this.#now);
+  }
+  /** True for one of the first nodes of its version that was not listed yet, after another one has succeeded. */
+  #isMissing({ version: version3, since, suspects }) {
+    const { count: count2, latest: latest3 } = this.#successes.get(releaseOf(version3)) ?? { count: 0, latest: 0 };
+    return suspects === void 0 && count2 <= FIRST_NODES && latest3 > since;
+  }
+  /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
+  #isSoonKnown({ version: version3, listedAt, nextAt }) {
+    const { count: count2 = 0 } = this.#successes.get(releaseOf(version3)) ?? {};
+    const [last = 0] = listedAt;
+    return count2 <= FIRST_NODES && listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS3;
+  }
+  /** True while all pods are being listed for a new suspect of the node. */
+  #isUnconfirmed(one) {
+    return (one.suspects ?? []).some((suspect) => this.#isConfirmed(one, suspect) === void 0);
+  }
+  #changeOf(one) {
+    const { pair, suspects: found } = one;
+    if (found === void 0) return void 0;
+    const known = pair.shadow.record.suspects ?? [];
+    const suspects = found.filter((suspect) => this.#isConfirmed(one, suspect) === true).slice(0, MAX_SUSPECTS).map((suspect) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
+    return isSame4(known, suspects) ? void 0 : { pair, suspects };
+  }
+  /** Undefined: not known yet. Without a list of all pods, what was found counts. */
+  #isConfirmed({ pair, version: version3, listedAt }, suspect) {
+    if (pair.shadow.record.suspects?.some(isOf(suspect)) === true) return true;
+    const pods = this.#workloads.podsSince(listedAt.at(-1) ?? 0);
+    if (pods === void 0) return this.#workloads.problem === void 0 ? void 0 : true;
+    const running = new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version]));
+    const others = pods.filter(
+      ({ node, controller, isTerminating: isTerminating2 }) => controller === controllerOf2(suspect) && node !== "" && !isTerminating2 && !sameVersion(running.get(node), version3)
+    );
+    const unready = others.filter(({ ready: ready3 }) => !ready3);
+    return unready.length === 0 || 2 * unready.length < others.length;
+  }
+};
+function blockedBy({ version: version3, until }) {
+  const message = `Workloads fail on nodes that run ${version3}; see the condition Held of BrupopConfig "cluster"`;
+  return [releaseOf(version3), { reason: "Held", message, retryAt: until }];
+}
+function successesOf(pairs, releases) {
+  const found = /* @__PURE__ */ new Map();
+  if (releases.size === 0) return found;
+  for (const { shadow: shadow2 } of pairs) {
+    const { version: version3 = "", at: at2 = 0 } = shadow2.updated ?? {};
+    const release3 = releaseOf(version3);
+    if (!releases.has(release3)) continue;
+    const { count: count2, latest: latest3 } = found.get(release3) ?? { count: 0, latest: 0 };
+    found.set(release3, { count: count2 + 1, latest: Math.max(latest3, at2) });
+  }
+  return found;
+}
+var isOf = ({ workload }) => (other) => other.workload === workload;
+function isSame4(known, found) {
+  return known.length === found.length && found.every((one) => known.includes(one));
+}
+function observedOf(pair, known, before, now) {
+  const { updated: updated2 } = pair.shadow;
+  if (updated2 === void 0 || !isDuringObservation(pair, updated2.at, now) || !runsIt(pair, updated2.version))
+    return void 0;
+  const { at: since, version: version3 } = updated2;
+  const found = known.get(pair.name);
+  const isOfNode = found?.nodeUID === pair.node.metadata.uid;
+  const listedAt = isOfNode ? found.listedAt.filter((time2) => time2 > since && time2 <= now) : [];
+  const last = listedAt.at(-1);
+  if (found === void 0 || last === void 0)
+    return { pair, version: version3, since, listedAt, suspects: void 0, nextAt: Infinity };
+  const suspects = new Set(pair.shadow.record.suspects?.map(({ workload }) => workload));
+  const { health } = pair.policy;
+  const pods = { node: pair.name, version: version3, pods: found.pods, listedAt: last, health, known: suspects };
+  return { pair, version: version3, since, listedAt, ...suspectsAmong(pods, before) };
+}
+function isDuringObservation({ shadow: shadow2, policy }, since, now) {
+  if (!isObserved(policy) || now < since) return false;
+  return shadow2.record.suspects !== void 0 || now < since + policy.health.watchForMs + GRACE_MS;
+}
+function runsIt({ shadow: shadow2 }, version3) {
+  const isRunning = sameVersion(shadow2.status?.current_version, version3);
+  return isRunning && !isPrevious(shadow2, version3) && !isUnderWay(shadow2);
+}
+function dueAt({ pair, since, listedAt, suspects, nextAt }, now) {
+  const { record: record7 } = pair.shadow;
+  const last = listedAt.at(-1) ?? 0;
+  const end = since + pair.policy.health.watchForMs;
+  if (suspects === void 0) return record7.suspects === void 0 ? end : now;
+  if (suspects.length > 0 || record7.suspects !== void 0) return last + recheckMs(record7, last);
+  return last >= end || listedAt.length > 1 ? Infinity : Math.min(end, nextAt);
+}
+function recheckMs({ suspects = [] }, last) {
+  const since = Math.min(last, ...suspects.map(({ at: at2 }) => parseTime(at2) ?? last));
+  return Math.min(MAX_RECHECK_MS, Math.max(RECHECK_MS3, (last - since) / 6));
+}
+function holdsOf(all, pairs, { config, policy }, now) {
+  const known = recorded(config?.status?.heldVersions).filter(({ since }) => since <= now.ms + CLOCK_TOLERANCE_MS);
+  const kept = known.filter(({ version: version3 }) => pairs.some(({ shadow: shadow2 }) => hasVersion(shadow2, version3)));
+  const versions = new Map([...kept, ...all].map(({ version: version3 }) => [releaseOf(version3), version3]));
+  return [...versions.values()].flatMap((version3) => {
+    const before = known.find((one) => sameVersion(one.version, version3))?.since;
+    const since = before ?? now.ms;
+    const until = since + HOLD_MS;
+    const isOver = now.reached(until) || isAccepted(since, policy, now);
+    const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version3)));
+    return suspects.length === 0 && before === void 0 ? [] : [{ version: version3, since, until, suspects }];
+  });
+}
+function hasVersion({ status }, version3) {
+  return sameVersion(status?.current_version, version3) || sameVersion(status?.target_version, version3);
+}
+function onTwoNodes(all) {
+  return [...Map.groupBy(all, ({ workload }) => workload).values()].flatMap((ofOne) => {
+    const nodes = new Set(ofOne.flatMap(({ node, from = node }) => [node, from]));
+    return nodes.size > 1 ? ofOne : [];
+  });
+}
+
 // packages/controller/src/plan/settings-rollouts.ts
 var SettingsRollouts = class {
   /** By the name of each of its nodes. */
@@ -6347,7 +6876,7 @@ var SettingsRollouts = class {
     });
     if (!areConcerned(members2)) return;
     for (const nodes of [...Map.groupBy(members2, keyOf4).values()].filter(areConcerned)) {
-      const rollout = rolloutOf(nodes, policy, now);
+      const rollout = rolloutOf(nodes, nodes[0]?.managedNode.policy ?? policy, now);
       for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
     }
   }
@@ -6439,13 +6968,15 @@ function fleetStateOf(snapshot, now, kept) {
   const stale = staleResources(snapshot.watchLags);
   const asked = askedOf(snapshot, slots.keys(), moment, now);
   const isHealthUnknown = (pair) => isUnknown(pair, asked, moment);
+  const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, status]));
+  const reported2 = { before: config?.status, groups: snapshot.groups, groupsBefore };
   const failed2 = failedNodes(snapshot, { selected: selected2, versions, isHealthUnknown, now: moment });
   return {
     policy,
     facts,
     settings: settings2,
     settingsRollouts: new SettingsRollouts(snapshot, settings2, moment),
-    groups: snapshot.groups,
+    ownNamespace: snapshot.ownNamespace,
     stale,
     connectivity: snapshot.connectivity,
     clockSkewMs: snapshot.clockSkewMs,
@@ -6457,14 +6988,15 @@ function fleetStateOf(snapshot, now, kept) {
     stuck,
     orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
     failed: failed2,
-    frozen: frozenVersions(failed2, { snapshot, versions, selected: selected2, now }),
-    before: config?.status,
-    groupsBefore: new Map(snapshot.groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, status])),
+    observation: new Observation(snapshot, asked, now),
+    frozen: frozenVersions(failed2, { ...snapshot, before: config?.status?.frozenVersions, versions, selected: selected2, now }),
+    groupFreezes: groupFreezes(failed2, reported2, selected2, now),
+    ...reported2,
     nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings2), limitsOf(unavailable)),
     controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
     capacity: limitsOf(slots),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected: selected2, failed: failed2, offeredSince, now }),
-    canaries: new Canaries(selected2.filter(isPair), { ...snapshot, checks: asked.checks }, now),
+    canaries: new CanaryLanes(selected2, { ...snapshot, ...reported2, ...asked }, now),
     now,
     moment
   };
@@ -6513,11 +7045,17 @@ function isOrphaned(managedNode, slots) {
   return shadow2 === void 0 || !isUnderWay(shadow2);
 }
 function gateInput(candidate, fleetState, limits) {
-  const { policy: fleet, stale, connectivity, clockSkewMs, frozen: frozen2, offeredSince } = fleetState;
-  const { checks: checks3, workloads, quorums: quorums2, now, moment } = fleetState;
+  const { policy: fleet, stale, connectivity, clockSkewMs, offeredSince } = fleetState;
+  const frozen2 = frozenFor(candidate, fleetState);
+  const { checks: checks3, workloads, quorums: quorums2, observation, ownNamespace, now, moment } = fleetState;
   const drain = () => fleetState.drains.of(candidate.node, candidate.policy);
-  const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen: frozen2, offeredSince, checks: checks3, workloads, quorums: quorums2 };
+  const asked = { checks: checks3, workloads, quorums: quorums2, ownNamespace, ...observation.gateInput(candidate) };
+  const ofFleet = { fleet, stale, connectivity, clockSkewMs, frozen: frozen2, offeredSince, ...asked };
   return { ...candidate, ...ofFleet, ...limits, drain, now, moment };
+}
+function frozenFor({ group: group2 }, { frozen: frozen2, groupFreezes: ofGroups }) {
+  const own2 = group2 && ofGroups.get(group2.name)?.frozen;
+  return own2 === void 0 || own2.length === 0 ? frozen2 : [...frozen2, ...own2];
 }
 var CORDON_COUNTS_MS = 24 * 60 * 6e4;
 function hasNode(managedNode) {
@@ -6616,6 +7154,7 @@ var REASONS = {
   Paused: { passes: "manual", fleetWide: true, isIntended: true },
   InvalidConfiguration: { passes: "manual", fleetWide: true },
   Frozen: { passes: "manual", fleetWide: true, needsAttention: true, isIntended: true },
+  Held: { passes: "time", fleetWide: true, needsAttention: true, isIntended: true },
   WaitingForCanary: { passes: "event", fleetWide: true, withoutTaint: true },
   Soaking: { passes: "time", fleetWide: true, withoutTaint: true },
   WaitingForApproval: { passes: "manual", fleetWide: true, withoutTaint: true, isIntended: true },
@@ -6692,7 +7231,7 @@ function recordAfter(transition2, { shadow: shadow2, node }) {
     ...endedByConfig2(transition2),
     ...reboot(transition2, shadow2),
     ...bootBefore(transition2, shadow2, node),
-    ...beforeDrain(transition2),
+    ...beforeDrain(transition2, shadow2),
     ...jobs(transition2),
     ...members(transition2),
     ...otherReport(transition2, shadow2),
@@ -6708,6 +7247,7 @@ function started({ outcome, spec, group: group2 }, shadow2) {
     ...outcome === "Started" && { from: shadow2.status?.current_version },
     group: group2,
     succeeded: void 0,
+    podsWaitSince: void 0,
     ...sameVersion(shadow2.status?.current_version, spec.version) ? beforeReboot(shadow2) : beforeUpdate(spec, shadow2)
   };
 }
@@ -6726,11 +7266,11 @@ function otherReport({ spec }, shadow2) {
 }
 function beforeUpdate({ version: wanted }, shadow2) {
   const { failed: failed2 } = shadow2.record;
-  if (failed2 === void 0 || !sameVersion(failed2.version, wanted))
-    return { updated: void 0, ...hiddenFailure(shadow2) };
+  if (failed2 === void 0 || !sameVersion(failed2.version, wanted)) return { ...FORMER, ...hiddenFailure(shadow2) };
   const { isHidden: _, ...shown } = failed2;
-  return { updated: void 0, failed: shown };
+  return { ...FORMER, failed: shown };
 }
+var FORMER = { updated: void 0, readyBefore: void 0, suspects: void 0 };
 function endedByConfig2({ outcome, because, spec }) {
   if (outcome === "Started") return { endedByConfigAt: void 0 };
   const isByConfig = outcome === "Deferred" && because !== void 0 && isOfConfig(because.reason);
@@ -6752,11 +7292,17 @@ function bootBefore({ spec }, shadow2, { bootID: bootID2 }) {
   return isRequested && bootID2 !== "" ? { bootBefore: bootID2 } : {};
 }
 var MAX_NAMES3 = 50;
-function beforeDrain({ unreadyBefore: unreadyBefore2, evictedWorkloads }) {
+function beforeDrain(transition2, { purpose }) {
+  const { unreadyBefore: unreadyBefore2, evictedWorkloads, readyBefore, spec } = transition2;
   return {
     ...unreadyBefore2 !== void 0 && { unreadyBefore: firstOf2(unreadyBefore2) },
-    ...evictedWorkloads !== void 0 && { evictedWorkloads: firstOf2(evictedWorkloads) }
+    ...evictedWorkloads !== void 0 && { evictedWorkloads: firstOf2(evictedWorkloads) },
+    ...readyBefore !== void 0 && purpose === "Update" && { readyBefore: readyAt(readyBefore, spec) }
   };
+}
+function readyAt(ready3, spec) {
+  const workloads = firstOf2([...ready3]);
+  return workloads && { at: timeOf3(spec), workloads: Object.fromEntries(workloads) };
 }
 function firstOf2(found) {
   return found.length === 0 ? void 0 : found.slice(0, MAX_NAMES3);
@@ -6931,7 +7477,8 @@ var WARNINGS = /* @__PURE__ */ new Set([
   "HookFailed",
   "HostSettingsKept",
   "NodeLost",
-  "OutOfService"
+  "OutOfService",
+  "Suspect"
 ]);
 function eventOn({ metadata: { name, uid } }, shadow2, event2) {
   const about = { apiVersion: "v1", kind: "Node", name, uid };
@@ -6949,10 +7496,13 @@ function forSettings(before) {
   return keys4.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys4)}`;
 }
 var EVENTS = {
-  Started: ({ spec }, before) => ({
-    reason: "UpdateStarted",
-    message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}`
-  }),
+  Started: ({ spec, unhealthyPods: unhealthyPods2 }, before) => {
+    const even = unhealthyPods2 === void 0 ? "" : `, although ${unhealthyPods2}: it has waited for them long enough`;
+    return {
+      reason: "UpdateStarted",
+      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${even}`
+    };
+  },
   Advanced: ({ spec }, before) => ({
     reason: "UpdateAdvanced",
     message: `${before.spec.state} is complete; the next step to ${spec.version ?? "?"} is ${spec.state}`
@@ -7044,21 +7594,26 @@ function otherVersion(status) {
 
 // packages/controller/src/plan/look-ups.ts
 function lookUpsOf({ decisions, fleetState }, others, { pods }) {
-  const { drains, workloads, quorums: quorums2, now } = fleetState;
+  const { drains, workloads, quorums: quorums2, observation, now } = fleetState;
   const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => lookUp === true ? node ?? [] : []);
   const seenAt = ({ metadata: { name } }) => pods.get(name)?.seenAt ?? 0;
-  const due = [.../* @__PURE__ */ new Set([...wanted, ...others])].filter(({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now).toSorted((a, b) => seenAt(a) - seenAt(b));
+  const first = [.../* @__PURE__ */ new Set([...wanted, ...others])].toSorted((a, b) => seenAt(a) - seenAt(b));
+  const due = [.../* @__PURE__ */ new Set([...first, ...observation.lookUps])].filter(
+    ({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now
+  );
   const used = workloads.isDue ? "list" : "keep";
+  const unused = workloads.isKept ? "keep" : "forget";
   return {
     lookUps: due.slice(0, MAX_LOOK_UPS),
     needsPodsOf: drains.requested,
-    allPods: workloads.isRequested ? used : "forget",
+    observes: observation.names,
+    allPods: workloads.isRequested ? used : unused,
     members: quorums2.wanted,
     quorums: quorums2.counts
   };
 }
 function timesOf2({ decisions, fleetState }, { watchLags, pods }) {
-  const { slots, policy, canaries, checks: checks3, workloads, quorums: quorums2, now } = fleetState;
+  const { slots, policy, groups, canaries, checks: checks3, workloads, quorums: quorums2, observation, now } = fleetState;
   return [
     ...decisions.flatMap(({ times, blocked: blocked3 }) => [...times, blocked3?.retryAt]),
     ...[...slots.values()].map(({ deadline }) => deadline),
@@ -7067,16 +7622,17 @@ function timesOf2({ decisions, fleetState }, { watchLags, pods }) {
     ...workloads.times,
     ...quorums2.times,
     ...canaries.times,
-    policy.rollout.resumeMs,
+    ...observation.times,
+    ...[{ policy }, ...groups].flatMap((one) => one.policy.resumes),
     ...staleCheckTimes(watchLags, now)
   ];
 }
 function checkWork({ decisions, fleetState }) {
-  const { checks: checks3, policy } = fleetState;
-  const shadows = decisions.flatMap(({ managedNode: { shadow: shadow2 } }) => shadow2 ?? []);
-  const current = shadows.filter(
-    (shadow2) => isUnderWay(shadow2) || shadow2.record.jobs !== void 0 && hasHooksLeft({ shadow: shadow2, policy })
-  );
+  const { checks: checks3 } = fleetState;
+  const current = decisions.flatMap(({ managedNode: { shadow: shadow2, policy } }) => {
+    const hasLeft = shadow2?.record.jobs !== void 0 && hasHooksLeft({ shadow: shadow2, policy });
+    return shadow2 !== void 0 && (isUnderWay(shadow2) || hasLeft) ? shadow2 : [];
+  });
   return {
     evaluate: checks3.due,
     read: decisions.flatMap(({ jobs: jobs2 }) => jobs2?.read ?? []),
@@ -7089,9 +7645,9 @@ function nodeJobs({ managedNode, change, jobs: jobs2 }) {
   const { shadow: shadow2, node } = managedNode;
   const { start, create } = jobs2;
   const records = recordsNow(jobs2, shadow2);
-  const isSame4 = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow2)));
-  if (isSame4 && create.length === 0) return [];
-  return [{ shadow: shadow2, node, records: isSame4 ? void 0 : records, event: hookEvent(jobs2, managedNode), start, create }];
+  const isSame5 = JSON.stringify(records) === JSON.stringify(written(recordsOf(shadow2)));
+  if (isSame5 && create.length === 0) return [];
+  return [{ shadow: shadow2, node, records: isSame5 ? void 0 : records, event: hookEvent(jobs2, managedNode), start, create }];
 }
 function recordsNow({ isDone, records, start }, shadow2) {
   if (isDone && !isUnderWay(shadow2)) return written(withoutHooks(records));
@@ -7197,7 +7753,7 @@ function notHealthyInTime(input) {
   return hasReached(shadow2) ? `${late}. It is healthy now, and the update succeeds after spec.monitoring.healthyFor` : `${late}, and its agent has not confirmed the step`;
 }
 var OUTDATED_TOKEN = "If the Node was deleted and created again while the pod ran, its token is for the former Node: delete the pod";
-function agentNotConnected(namespace = "") {
+function agentNotConnected(namespace) {
   const problem = "No agent has reported for this node yet";
   const command = `kubectl get pods -n ${namespace} -o wide`;
   return progressing(
@@ -7233,10 +7789,10 @@ var CHANGING = {
 function whyNotInForce(facts) {
   if (facts === void 0 || isComplete(facts) || facts.state === "requested") return void 0;
   if (isChanging(facts)) return CHANGING;
-  const [reason2, message] = problemOf3(facts);
+  const [reason2, message] = problemOf4(facts);
   return { reason: reason2, message };
 }
-function problemOf3(facts) {
+function problemOf4(facts) {
   const { state: state2, isLate: isLate2, conflicts } = facts;
   const pending2 = keysOf4(facts.pending);
   const refused = facts.pending.find((one) => one.class === "Refused");
@@ -7324,8 +7880,8 @@ function soon({ backoffMs, maxBackoffMs }) {
   return { backoffMs: backoffMs * SOON.part, maxBackoffMs: Math.min(maxBackoffMs, SOON.longestMs) };
 }
 function recoveryOf({ crash_count, lastOperation: lastOperation3 }) {
-  const isReported = crash_count > 0 && lastOperation3?.state === "Failed";
-  const code = isReported ? lastOperation3.errorCode : void 0;
+  const isReported2 = crash_count > 0 && lastOperation3?.state === "Failed";
+  const code = isReported2 ? lastOperation3.errorCode : void 0;
   if (code === void 0) return "RetryAfterBackoff";
   return isErrorCode(code) ? ERROR_CODES[code] : "Manual";
 }
@@ -7479,15 +8035,29 @@ function triedAgain({ drain, shadow: shadow2, version: version3, now }) {
   const message = `. It was cordoned for these pods, and their budgets did not allow an eviction; cordoned again after ${rfc3339(tryAt)} (spec.drain.blockedBudgets)`;
   return { tryAt, next: message };
 }
-var podsHealthy = ({ drain, policy, capacity: capacity2, now, moment }) => {
+var podsHealthy = (input) => {
+  const { drain, policy, capacity: capacity2, now, moment } = input;
   const { podsBefore, unhealthyNodes } = policy.health;
   if (podsBefore === "Ignored" || unhealthyNodes !== "Wait") return void 0;
   const { podHealth, recheckAt } = drain();
   const problem = problemBefore(podHealth(), policy, moment);
   if (problem === void 0 || capacity2 === void 0 && now >= recheckAt) return void 0;
+  const reason2 = "NodeUnhealthy";
   const message = `No update starts while ${problem}`;
-  return { reason: "NodeUnhealthy", message, ...capacity2 === void 0 && { retryAt: recheckAt } };
+  const found = { reason: reason2, message, ...capacity2 === void 0 && { retryAt: recheckAt } };
+  return podsBefore === "Required" ? found : preferred(input, found);
 };
+function preferred(input, found) {
+  const { shadow: shadow2, ownNamespace, now, moment } = input;
+  const until = waitsForPodsUntil(input, ownNamespace, moment);
+  if (now >= until) return void 0;
+  return {
+    ...found,
+    message: `${found.message}; it starts at ${rfc3339(until)} even so (spec.health.podsBefore)`,
+    ...found.retryAt !== void 0 && { retryAt: Math.min(found.retryAt, until) },
+    startsWaiting: shadow2.record.podsWaitSince === void 0
+  };
+}
 var podsListed = ({ drain }) => {
   const found = drain();
   if (found.fresh && (found.block === void 0 || found.mayOpen)) return void 0;
@@ -7500,12 +8070,14 @@ function podsUnknown({ problem }) {
 }
 
 // packages/controller/src/plan/gates/applications.ts
-var MAX_NAMED6 = 3;
+var MAX_NAMED7 = 3;
+var notHeld = ({ held: held3 }) => held3;
+var firstNodesObserved = ({ unobserved }) => unobserved();
 var workloadsReady = ({ node, policy, workloads, now }) => {
   if (policy.health.workloads === "Ignored") return void 0;
   const found = workloads.belowDesired(node) ?? [];
   if (found.length > 0) {
-    const which = `${found.slice(0, MAX_NAMED6).join(", ")}${found.length > MAX_NAMED6 ? " and others" : ""}`;
+    const which = `${found.slice(0, MAX_NAMED7).join(", ")}${found.length > MAX_NAMED7 ? " and others" : ""}`;
     const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
     return { reason: "WorkloadsNotReady", message };
   }
@@ -7582,11 +8154,13 @@ function quorumChecksPass({ quorums: quorums2, checks: checks3, fleet }, asked) 
 }
 
 // packages/controller/src/plan/gates/fleet.ts
-var paused = ({ policy }) => {
-  if (!policy.paused) return void 0;
-  const why = policy.pauseReason === void 0 ? "" : `: ${policy.pauseReason}`;
-  return { reason: "Paused", message: `BrupopConfig "cluster" pauses all updates${why}` };
+var paused = ({ policy, group: group2 }) => {
+  return policy.paused ? { reason: "Paused", message: describePause(policy, group2) } : void 0;
 };
+function describePause({ pauseReason }, group2) {
+  const who = group2?.pauses === true ? `${objectOf(group2.name)} pauses its nodes` : `${objectOf()} pauses all updates`;
+  return pauseReason === void 0 ? who : `${who}: ${pauseReason}`;
+}
 var watchFresh = ({ stale }) => {
   if (stale.length === 0) return void 0;
   return { reason: "WatchStale", message: unconfirmed(stale) };
@@ -7619,10 +8193,11 @@ var notFrozen = ({ frozen: frozen2, version: version3, policy: { versions } }) =
   const isPinned = versions.pin !== void 0;
   const isHeld = (one) => sameVersion(version3, one.version) || !isPinned && one.holdsOlder && !isLater(version3, one.version);
   const found = frozen2.find(isHeld);
-  if (found === void 0) return void 0;
-  const message = `Too many nodes failed with ${found.version}; see the condition Frozen of BrupopConfig "cluster"`;
-  return { reason: "Frozen", message };
+  return found && { reason: "Frozen", message: describeHeld(found) };
 };
+function describeHeld({ version: version3, group: group2 }) {
+  return `Too many nodes failed with ${version3}; see the condition Frozen of ${objectOf(group2)}`;
+}
 var inTurn = (input) => input.othersFirst;
 var validGroup = ({ group: group2, shadow: shadow2 }) => {
   const began = groupAtStart(shadow2);
@@ -7674,6 +8249,7 @@ var GATES = [
   [validGroup, ["Drain"]],
   // Before its drain, a version that has been frozen meanwhile comes first.
   [notFrozen, ["Drain"]],
+  [notHeld, ["Drain"]],
   [paused, STARTS],
   [validConfig, STARTS],
   [selected, ALWAYS],
@@ -7690,12 +8266,14 @@ var GATES = [
   [notRolledBack, ["Start"]],
   [writable, STARTS],
   [notFrozen, ["Start"]],
+  [notHeld, ["Start"]],
   [inTurn, ["Start"]],
   [windowOpen, UPDATES],
   [drainNotBlocked, STARTS],
   [podsHealthy, ["Start"]],
   [controlPlaneFree, ALWAYS],
   [capacity, ["Start"]],
+  [firstNodesObserved, ["Start"]],
   [checksPass, ["Start"]],
   [workloadsReady, UPDATES],
   [quorumKept, STARTS],
@@ -7856,12 +8434,12 @@ function succeed(input) {
   return input.now.reached(healthyAt) ? succeeded(input) : void 0;
 }
 function staysStaged(input) {
-  const { blockedBy, drain } = input;
-  if (blockedBy !== void 0) return defer(input) ?? "stays";
+  const { blockedBy: blockedBy2, drain } = input;
+  if (blockedBy2 !== void 0) return defer(input) ?? "stays";
   const { blocked: blocked3, jobs: jobs2 } = beforeDrain2(input);
   if (blocked3 !== void 0)
     return blocked3.isUnknown === true ? "stays" : { ...idle(input, "Deferred"), because: blocked3 };
-  const runs2 = jobs2.isBegun && !jobs2.isDone;
+  const runs2 = jobs2.isStarted && !jobs2.isDone;
   if (!runs2 && !mayBeDrained(drain(), input.shadow)) return defer(input) ?? "stays";
   return jobs2.isDone ? void 0 : "stays";
 }
@@ -7874,10 +8452,10 @@ function suspension({ shadow: shadow2, policy: { deadlinesFrom = 0 } }) {
 }
 var STAYS = ["WatchStale", "ClockSkew", "ConnectivityLost", "WorkloadsNotReady", "PodListFailed"];
 function defer(input) {
-  const { shadow: shadow2, policy, blockedBy, drain, now } = input;
-  const stays = blockedBy === void 0 ? !isDrainBlocked(drain(), now.ms) || drain().mayOpen && isTrying(shadow2) : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow2, policy, now);
+  const { shadow: shadow2, policy, blockedBy: blockedBy2, drain, now } = input;
+  const stays = blockedBy2 === void 0 ? !isDrainBlocked(drain(), now.ms) || drain().mayOpen && isTrying(shadow2) : (blockedBy2.isUnknown === true || STAYS.includes(blockedBy2.reason)) && !isOverdue(shadow2, policy, now);
   if (stays) return void 0;
-  return { ...idle(input, "Deferred"), ...suspension(input), ...blockedBy !== void 0 && { because: blockedBy } };
+  return { ...idle(input, "Deferred"), ...suspension(input), ...blockedBy2 !== void 0 && { because: blockedBy2 } };
 }
 function rollBack(input) {
   const { shadow: shadow2, policy, now } = input;
@@ -7903,11 +8481,11 @@ function cancelHopeless(input) {
   return monitoringOf(input).lasting === true ? cancel(input) : void 0;
 }
 function needsPods(input) {
-  const { shadow: shadow2, state: state2, drain, blockedBy } = input;
+  const { shadow: shadow2, state: state2, drain, blockedBy: blockedBy2 } = input;
   if (monitoringOf(input).lookUp === true) return true;
-  if (state2 !== "Staged" || blockedBy !== void 0 || mayBeDrained(drain(), shadow2)) return false;
+  if (state2 !== "Staged" || blockedBy2 !== void 0 || mayBeDrained(drain(), shadow2)) return false;
   const { blocked: blocked3, jobs: jobs2 } = beforeDrain2(input);
-  return blocked3 === void 0 && (jobs2.isDone || !jobs2.isBegun);
+  return blocked3 === void 0 && (jobs2.isDone || !jobs2.isStarted);
 }
 
 // packages/controller/src/plan/assess.ts
@@ -7939,6 +8517,7 @@ function inputOf(pair, fleetState, now) {
       },
       fleetState
     ) : void 0,
+    ownNamespace: fleetState.ownNamespace,
     checks: fleetState.checks,
     workloads: fleetState.workloads,
     quorums: fleetState.quorums,
@@ -8015,16 +8594,16 @@ function startsUp(input) {
   return state2 === "Proving" && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
 function jobsBeforeDrain(input) {
-  const { shadow: shadow2, state: state2, blockedBy, drain } = input;
-  if (state2 !== "Staged" || blockedBy !== void 0) return {};
+  const { shadow: shadow2, state: state2, blockedBy: blockedBy2, drain } = input;
+  if (state2 !== "Staged" || blockedBy2 !== void 0) return {};
   const { blocked: blocked3, jobs: jobs2 } = beforeDrain2(input);
-  const isDue = blocked3 === void 0 && (jobs2.isBegun || mayBeDrained(drain(), shadow2));
+  const isDue = blocked3 === void 0 && (jobs2.isStarted || mayBeDrained(drain(), shadow2));
   return isDue ? { problem: jobs2.waitsFor, jobs: jobs2 } : {};
 }
 function updatingCondition(input, unhealthy, lookUp) {
-  const { blockedBy } = input;
-  const isBlocked = blockedBy !== void 0 && blockedBy.isUnknown !== true;
-  return isBlocked ? notDrained(blockedBy) : stepCondition(input, unhealthy, lookUp);
+  const { blockedBy: blockedBy2 } = input;
+  const isBlocked = blockedBy2 !== void 0 && blockedBy2.isUnknown !== true;
+  return isBlocked ? notDrained(blockedBy2) : stepCondition(input, unhealthy, lookUp);
 }
 function provingCondition(shadow2, unhealthy) {
   const problem = hasReached(shadow2) ? unhealthy : void 0;
@@ -8045,7 +8624,7 @@ function assessSettled(input, change) {
   if (status === void 0) return WAITING;
   const { current_version: running, target_version: offered } = status;
   const version3 = nextVersion(input, status);
-  const problem = problemOf4(input, status);
+  const problem = problemOf5(input, status);
   const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== void 0 && sameVersion(running, offered)) {
@@ -8058,7 +8637,7 @@ function assessSettled(input, change) {
   const phase2 = failures(shadow2) > 0 ? "failed" : "waiting";
   return { ...found, phase: phase2, ...startOf(input, { change, status, version: version3 }) };
 }
-function problemOf4({ settings: settings2 }, status) {
+function problemOf5({ settings: settings2 }, status) {
   return awaitsRestore(settings2) ? void 0 : status.settings?.message;
 }
 function nextVersion({ settings: settings2, policy }, status) {
@@ -8099,16 +8678,15 @@ function runningHooks(jobs2, { isSuspended = false }) {
   const progressing3 = runsHooks(jobs2.waitsFor ?? "all hooks have ended");
   return { progressing: progressing3, phase: "updating", ...!isSuspended && { jobs: jobs2, times: jobs2.times } };
 }
-function assessUnsettled({ shadow: shadow2, settings: settings2, now }, change) {
+function assessUnsettled({ shadow: shadow2, settings: settings2, ownNamespace, now }, change) {
   const at2 = notRespondingAt(shadow2, now);
+  const waiting3 = { change, phase: "waiting", times: [at2] };
   if (shadow2.status === void 0) {
     const neverConnected = now.reached(at2);
-    const progressing4 = agentNotConnected(shadow2.metadata.namespace);
-    return { change, progressing: progressing4, phase: "waiting", pending: !neverConnected, neverConnected, times: [at2] };
+    return { ...waiting3, progressing: agentNotConnected(ownNamespace), pending: !neverConnected, neverConnected };
   }
   if (!now.reached(at2)) return { change, phase: phaseBefore(shadow2), pending: true, times: [at2] };
-  const progressing3 = agentNotResponding(shadow2.status?.lastOperation);
-  return { change, progressing: progressing3, phase: "waiting", pending: !isComplete(settings2), times: [at2] };
+  return { ...waiting3, progressing: agentNotResponding(shadow2.status.lastOperation), pending: !isComplete(settings2) };
 }
 var OF_SETTINGS = ["ChangingSettings", "SettingsConflict"];
 function phaseBefore({ progressing: progressing3, status }) {
@@ -8116,6 +8694,27 @@ function phaseBefore({ progressing: progressing3, status }) {
   const isCurrent = sameVersion(status?.current_version, status?.target_version);
   if (reason2 === "UpToDate" || isCurrent && OF_SETTINGS.includes(reason2)) return "upToDate";
   return progressing3?.reason === "Updating" ? "updating" : "waiting";
+}
+
+// packages/controller/src/plan/record-changes.ts
+function recordChanges(decisions, { observation, now }) {
+  const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
+  return decisions.flatMap(({ managedNode, change, jobs: jobs2, blocked: blocked3 }) => {
+    if (change !== void 0 || jobs2 !== void 0 || !isPair(managedNode)) return [];
+    const found = suspects.get(managedNode.name);
+    if (found !== void 0) return [withSuspects(found)];
+    if (blocked3?.startsWaiting !== true) return [];
+    const { shadow: shadow2, node } = managedNode;
+    return [{ shadow: shadow2, node, record: { ...shadow2.record, podsWaitSince: rfc3339(now) }, event: void 0 }];
+  });
+}
+function withSuspects({ pair: { shadow: shadow2, node }, suspects }) {
+  const record7 = { ...shadow2.record, suspects: suspects.length === 0 ? void 0 : suspects };
+  const since = suspects[0]?.at ?? shadow2.record.suspects?.[0]?.at ?? "";
+  const version3 = shadow2.updated?.version ?? "?";
+  const event2 = suspects.length > 0 ? { reason: "Suspect", message: `Since its update to ${version3}, ${describeSuspects(suspects)}` } : { reason: "SuspectEnded", message: "No workload fails on the node any more" };
+  const key2 = `${shadow2.metadata.uid}/${since}/${suspects.map(({ workload }) => workload).join(" ")}`;
+  return { shadow: shadow2, node, record: record7, event: eventOn(node, shadow2, { ...event2, key: key2 }) };
 }
 
 // packages/controller/src/plan/plan.ts
@@ -8133,7 +8732,8 @@ function plan(snapshot, now, kept) {
     admitted,
     grants,
     ...specsOf(decisions),
-    taints: decisions.flatMap(taintChanges)
+    taints: decisions.flatMap(taintChanges),
+    records: recordChanges(decisions, fleetState)
   };
 }
 function mayOpen({ node, policy }, { drains }) {
@@ -8143,7 +8743,7 @@ function admit(candidates, fleetState, { pods, ownNode }) {
   const { quorums: quorums2, now } = fleetState;
   const isBlocked = (one) => mayOpen(one, fleetState);
   const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== void 0 && isTooLarge !== true);
-  const noListWorks = failing.length > MAX_LOOK_UPS;
+  const noListWorks = failing.length > MAX_FAILING_LISTS;
   return new Map(
     inOrder2(candidates, { ownNode, isBlocked, isLast: (node) => quorums2.isLast(node), now }).map((candidate) => {
       const input = inputAtStart(candidate, fleetState);
@@ -8172,7 +8772,7 @@ function othersBefore(candidate, fleetState) {
   const { canaries, groupOrder, settingsRollouts } = fleetState;
   if (candidate.isReboot) return settingsRollouts.check(candidate, "InReboot");
   const earlier = groupOrder.check(candidate, candidate.version);
-  return canaries.check(candidate.node, candidate.version) ?? earlier;
+  return canaries.check(candidate, candidate.version) ?? earlier;
 }
 function reserve(candidate, fleetState) {
   const { node, version: version3, isReboot, isRollback } = candidate;
@@ -8181,7 +8781,7 @@ function reserve(candidate, fleetState) {
   if (isRollback) return;
   fleetState.capacity.reserve(candidate, true);
   if (isReboot) fleetState.settingsRollouts.reserve(candidate, "InReboot");
-  else fleetState.canaries.reserve(node, version3);
+  else fleetState.canaries.reserve(candidate, version3);
 }
 var WaitingConditions = class {
   #made = /* @__PURE__ */ new Map();
@@ -8205,9 +8805,23 @@ function decide(assessment, admitted, fleetState, conditions2) {
   const isBlocked = mayOpen(candidate, fleetState);
   const members2 = fleetState.quorums.records.recordOf({ node, pods: fleetState.drains.known(node, policy).pods });
   const restores = fleetState.settings.get(candidate.name)?.state === "failed";
-  const change = { spec, outcome: "Started", jobs: jobs2, members: members2, group: group2?.name, isBlocked, restores };
+  const unhealthyPods2 = podsWaitedFor(candidate, fleetState);
+  const change = {
+    spec,
+    outcome: "Started",
+    jobs: jobs2,
+    members: members2,
+    group: group2?.name,
+    isBlocked,
+    restores,
+    unhealthyPods: unhealthyPods2
+  };
   const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing: progressing3, phase: "updating" };
+}
+function podsWaitedFor({ node, shadow: shadow2, policy }, { drains, moment }) {
+  if (shadow2.record.podsWaitSince === void 0) return void 0;
+  return problemBefore(drains.known(node, policy).podHealth(), policy, moment);
 }
 function allowedAtStart(candidate, { settings: settings2, settingsRollouts }) {
   const facts = settings2.get(candidate.name);
@@ -8282,8 +8896,8 @@ function taintChanges(decision) {
   if (node === void 0) return [];
   const waiting3 = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
   const startup = drain.startupTaint && isManaged(node) && isStarting;
-  const isSame4 = node.hasWaitingTaint === waiting3 && node.hasStartupTaint === startup;
-  return isSame4 ? [] : [{ node, waiting: waiting3, startup }];
+  const isSame5 = node.hasWaitingTaint === waiting3 && node.hasStartupTaint === startup;
+  return isSame5 ? [] : [{ node, waiting: waiting3, startup }];
 }
 function isWaiting({ phase: phase2, candidate, blocked: blocked3 }) {
   const isTainted = blocked3 === void 0 || traitsOf(blocked3.reason).withoutTaint !== true;
@@ -8370,16 +8984,23 @@ function enqueue(fleet, all, groups, fleetState) {
   const isStuck = fleet.ends.every((end) => end === void 0);
   for (const one of fleet.waiting) if (!isOrdered(one)) add2(one, openFrom(one.blocked, isStuck, fleetState.now));
   const canaries = latest2(endsOf(all, isAwaited, fleetState), fleetState.policy.rollout.soakMs);
+  const canariesOf = (name = "") => {
+    const [group2, scope] = [fleetState.groups.find((one) => one.name === name), groups.get(name)];
+    if (scope === void 0 || group2?.lanes.has("canaries") !== true) return canaries;
+    return latest2(endsOf([scope], isAwaited, fleetState), group2.policy.rollout.soakMs);
+  };
   const left = Map.groupBy(fleet.waiting.filter(isOrdered), ({ candidate }) => candidate.group?.name);
   const addGroup = (name) => {
     const members2 = left.get(name) ?? [];
+    if (members2.length === 0) return;
     const { after = [], soakMs = 0 } = members2[0]?.candidate.group ?? {};
     left.delete(name);
     for (const one of after) addGroup(one);
     const earlier = after.flatMap((one) => groups.get(one) ?? []);
     const awaited = endsOf(earlier, isAwaited, fleetState);
     const done = awaited.length === 0 ? [] : [latest2(awaited, soakMs)];
-    for (const one of members2) add2(one, latest2([...done, ...ownStart(one.blocked, canaries)]));
+    const first = canariesOf(name);
+    for (const one of members2) add2(one, latest2([...done, ...ownStart(one.blocked, first)]));
   };
   for (const name of left.keys()) addGroup(name);
 }
@@ -8405,8 +9026,17 @@ function add2(one, from) {
     return queue.push(one) - 1;
   });
 }
-function endsOf(scopes, counts, fleetState) {
-  const last = scopes.flatMap(({ queues }) => [...queues.values()].flatMap((queue) => queue.findLast(counts) ?? []));
+function endsOf(scopes, counts2, fleetState) {
+  const { estimate } = fleetState;
+  const takesLonger = ({ candidate: { shadow: shadow2, policy } }) => {
+    const { usualMs } = estimateFor(estimate, policy.maintenance);
+    return expectedMs(shadow2, { usualMs }) > usualMs;
+  };
+  const lastOf2 = (queue) => {
+    const counted = queue.filter(counts2);
+    return counted.filter((one, i) => i === counted.length - 1 || takesLonger(one));
+  };
+  const last = scopes.flatMap(({ queues }) => [...queues.values()].flatMap(lastOf2));
   return [...scopes.flatMap(({ ends }) => ends), ...last.map((one) => endOf2(one, fleetState))];
 }
 function endOf2({ candidate, scopes, from, before }, { estimate, now }) {
@@ -8536,7 +9166,7 @@ var SETTINGS_REASONS = [
   "RebootPending",
   "CannotUnset"
 ];
-function judgeSettings({ nodes, members: members2, left, waitsFor }) {
+function evaluateSettings({ nodes, members: members2, left, waitsFor }) {
   const isFalse2 = (reason2, message) => ({ status: "False", reason: reason2, message });
   const { inForce, failed: failed2, conflicts, cannotUnset, rebooted: rebooted2, Refused, NeedsReboot } = nodes;
   const refused = left.find((one) => one.class === "Refused");
@@ -8584,7 +9214,7 @@ function whyOthersWait(skipped, waitsFor) {
   return `${others}; skipped until a user removes the annotation ${SKIP_ANNOTATION}: ${namesOf(skipped)}`;
 }
 function describeSettings2(settings2) {
-  const { reason: reason2, message } = judgeSettings(settings2);
+  const { reason: reason2, message } = evaluateSettings(settings2);
   return reason2 === "SettingsFailed" || reason2 === "SettingsRefused" ? [message] : [];
 }
 
@@ -8653,7 +9283,7 @@ function reconciliationOf({ unconfirmed: unconfirmed2, isMoving, stuck }, { gene
 }
 function groupNeedsUser(rollout, ready3) {
   if (ready3.reason === "InvalidConfiguration") return ready3;
-  const settings2 = judgeSettings(rollout.settings);
+  const settings2 = evaluateSettings(rollout.settings);
   if (["SettingsFailed", "SettingsRefused", "SettingsConflict"].includes(settings2.reason)) return settings2;
   const metadata12 = metadataApplied(rollout);
   return metadata12.reason === "Conflict" || metadata12.reason === "WriteRejected" ? metadata12 : void 0;
@@ -8676,7 +9306,7 @@ var HOUR_MS3 = 36e5;
 var NOT_TOLD = /* @__PURE__ */ new Set(["UpToDate", "Updating", "ChangingSettings", "DeadlineExceeded"]);
 function waitEvent({ shadow: shadow2 }, { reason: reason2, message }, { isStalled, now }) {
   const ended = toldBefore(shadow2);
-  const begins = isTold(reason2, isStalled);
+  const begins = isReported(reason2, isStalled);
   if (ended === (begins ? reason2 : "") || ended === reason2 && !begins) return void 0;
   return {
     reason: begins ? WAITING2 : ENDED,
@@ -8690,7 +9320,7 @@ function waitEvent({ shadow: shadow2 }, { reason: reason2, message }, { isStalle
 function toldBefore({ progressing: progressing3, health }) {
   const before = progressing3?.reason;
   const wasStalled = health.some(({ type, status }) => type === "Stalled" && status === "True");
-  return isReason(before) && isTold(before, wasStalled) ? before : "";
+  return isReason(before) && isReported(before, wasStalled) ? before : "";
 }
 function keptEvent({ shadow: shadow2 }, { reason: reason2, message }, now) {
   const { cannotUnset = [] } = shadow2.status?.settings ?? {};
@@ -8698,7 +9328,7 @@ function keptEvent({ shadow: shadow2 }, { reason: reason2, message }, now) {
   const key2 = `${Math.floor(now / HOUR_MS3)}`;
   return { reason: KEPT, warning: true, about: shadowReference(shadow2), message, key: key2, isMinor: true };
 }
-function isTold(reason2, isStalled) {
+function isReported(reason2, isStalled) {
   const { fleetWide = false, passes } = traitsOf(reason2);
   if (reason2 === "AgentNotConnected") return isStalled;
   return !NOT_TOLD.has(reason2) && !fleetWide && passes !== "capacity";
@@ -8718,7 +9348,13 @@ function nodeCondition({ managedNode, progressing: progressing3, change, neverCo
   const health = healthOf2(progressing3, neverConnected === true);
   const waits = waitEvent(managedNode, progressing3, { isStalled: health === "Stalled", now });
   const event2 = deadline ?? keptEvent(managedNode, progressing3, now) ?? waits;
-  return { shadow: shadow2, node, progressing: progressing3, health, event: event2, group: group2?.name ?? "" };
+  return { shadow: shadow2, node, ...withSuspects2(managedNode, progressing3, now), health, event: event2, group: group2?.name ?? "" };
+}
+function withSuspects2(pair, progressing3, now) {
+  const found = suspectsOf(pair, new Moment(now));
+  if (found.length === 0) return { progressing: progressing3 };
+  const suspects = describeSuspects(found);
+  return { progressing: { ...progressing3, message: `${progressing3.message}; ${suspects}` }, suspects };
 }
 function deadlineEvent({ node, shadow: shadow2 }, { reason: reason2, message }) {
   const { state: state2, state_transition_timestamp: since } = shadow2.spec;
@@ -8733,21 +9369,32 @@ function withLoss(condition2, lost) {
 }
 
 // packages/controller/src/report/progress.ts
-function progressOf2(fleetState, counted) {
-  const { before, policy, groups, now } = fleetState;
+function progressOf2(fleetState, all, group2) {
+  const { now } = fleetState;
+  const { before, policy, groups, counted } = group2 === void 0 ? fleetLane(fleetState, all) : { ...groupLane(fleetState, group2), counted: all };
   if (!counted.some(needsUpdate)) return void 0;
   const { lastProgressAt, countedMs, countedFrom } = recordOf3(before?.progress, latestSuccess(counted, now), now);
   const soFarMs = countedMs + (countedFrom === void 0 ? 0 : Math.max(0, now - countedFrom));
   const { progressDeadlineMs = Infinity, soakMs } = policy.rollout;
-  const longestSoakMs = Math.max(soakMs, ...groups.map((group2) => group2.soakMs));
+  const longestSoakMs = Math.max(soakMs, ...groups.flatMap((one) => [one.soakMs, one.policy.rollout.soakMs]));
   const limitMs2 = progressDeadlineMs + longestSoakMs;
   const isLate2 = soFarMs >= limitMs2;
-  if (!mayProgress(fleetState, counted)) {
+  if (!mayProgress({ ...fleetState, policy }, counted, group2)) {
     return { lastProgressAt, countedMs: soFarMs, countedFrom: void 0, deadline: void 0, isLate: isLate2 };
   }
   const from = countedFrom ?? now;
   const deadline = isLate2 || limitMs2 === Infinity ? void 0 : from + limitMs2 - countedMs;
   return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate: isLate2 };
+}
+function groupLane({ groupsBefore }, group2) {
+  return { before: groupsBefore.get(group2.name), policy: group2.policy, groups: [group2] };
+}
+function fleetLane({ before, policy, groups }, all) {
+  const counted = all.filter(({ managedNode }) => isOfFleet(managedNode.group));
+  return { before, policy, groups: groups.filter(isOfFleet), counted };
+}
+function isOfFleet(group2) {
+  return group2?.lanes.has("progress") !== true;
 }
 function needsUpdate(decision) {
   const { phase: phase2, candidate } = decision;
@@ -8771,13 +9418,14 @@ function latestSuccess(counted, now) {
   });
   return times.reduce((a, b) => Math.max(a, b), 0);
 }
-function mayProgress({ policy, stale, clockSkewMs, connectivity, now }, counted) {
+function mayProgress({ policy, stale, clockSkewMs, connectivity, now }, counted, group2) {
   const isUncertain = stale.length > 0 || connectivity.lost || isClockWrong(clockSkewMs);
   const isStopped = policy.paused || policy.problem !== void 0 || isUncertain;
   if (isStopped) return false;
   const waiting3 = counted.filter(needsUpdate);
   const others = waiting3.filter(({ blocked: blocked3 }) => blocked3?.reason !== "WaitingForNodeGroup");
-  const byPolicy = Map.groupBy(others.length > 0 ? others : waiting3, ({ managedNode }) => managedNode.policy);
+  const asked = others.length > 0 || group2 !== void 0 ? others : waiting3;
+  const byPolicy = Map.groupBy(asked, ({ managedNode }) => managedNode.policy);
   return [...byPolicy].some(([{ calendar }, nodes]) => calendar.at(now).open && areFree(nodes));
 }
 function areFree(nodes) {
@@ -8911,16 +9559,16 @@ function nodeMetadataOf(snapshot, isCurrent, now) {
   const known = new Map(groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, knownKeys(readRendered(status))]));
   const wantedBy = wantedOf(groupObjects);
   const byName4 = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
-  const judged = nodes.flatMap((node) => {
+  const evaluated = nodes.flatMap((node) => {
     const wanted = wantedFor(node, byName4.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
     const isConcerned = node.metadata.deletionTimestamp === void 0 && (wanted !== void 0 || hasGroupMetadata(node));
-    return isConcerned ? [judge(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
+    return isConcerned ? [evaluate(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
-  const byGroup = new Map(groupObjects.map((object3) => [object3.metadata.name, metadataOf(object3, judged)]));
+  const byGroup = new Map(groupObjects.map((object3) => [object3.metadata.name, metadataOf(object3, evaluated)]));
   const finalizers = finalizersOf(snapshot, byGroup, now);
   const isLeft = (group2) => (byGroup.get(group2.metadata.name)?.pending.length ?? 0) > 0;
-  const given = new Set(judged.filter(hasAll).map(({ change }) => change.wanted?.group));
-  const due = judged.filter(({ isDue }) => isDue).map(({ change }) => change);
+  const given = new Set(evaluated.filter(hasAll).map(({ change }) => change.wanted?.group));
+  const due = evaluated.filter(({ isDue }) => isDue).map(({ change }) => change);
   return {
     changes: isCurrent ? due.map((one) => ({ ...one, isOnOthers: given.has(one.wanted?.group) })) : [],
     byGroup,
@@ -8929,7 +9577,7 @@ function nodeMetadataOf(snapshot, isCurrent, now) {
       [...finalizers].filter(([group2, change]) => change === "Remove" && isLeft(group2)).map(([group2]) => [group2, byGroup.get(group2.metadata.name)?.pending ?? []])
     ),
     times: [
-      ...judged.map(({ note, conflicts }) => conflicts.length > 0 ? note?.checkAt : void 0),
+      ...evaluated.map(({ note, conflicts }) => conflicts.length > 0 ? note?.checkAt : void 0),
       ...groupObjects.map(({ metadata: metadata12 }) => removalEnds(metadata12.deletionTimestamp))
     ]
   };
@@ -8960,7 +9608,7 @@ function keptFor(node, groups, wantedBy) {
   const taints = rendered.taints.filter((taint2) => node.taints.some((one) => isSameTaint(one, taint2)));
   return { group: group2, rendered: { ...rendered, labels: Object.fromEntries(kept), annotations: {}, taints } };
 }
-function judge(node, { wanted, known }, note, now) {
+function evaluate(node, { wanted, known }, note, now) {
   const { labels = {}, annotations = {} } = node.metadata;
   const noted = (note?.conflicts ?? []).filter(({ field: field2, key: key2, found }) => field2 !== "labels" || labels[key2] === found);
   const foreign = noted.filter(({ field: field2 }) => field2 === "annotations").map(({ key: key2, found }) => [key2, found]);
@@ -8975,17 +9623,17 @@ function judge(node, { wanted, known }, note, now) {
   const [isRejected, isChangedBack] = [note?.rejection !== void 0, note?.isChangedBack === true];
   return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
 }
-function metadataOf({ metadata: metadata12, status }, judged) {
+function metadataOf({ metadata: metadata12, status }, evaluated) {
   const { name: group2, generation, finalizers = [] } = metadata12;
   const rendered = readRendered(status);
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
-  const pending2 = judged.filter(({ change }) => change.groups.includes(group2));
+  const pending2 = evaluated.filter(({ change }) => change.groups.includes(group2));
   const rejected = pending2.find(({ note }) => note?.rejection !== void 0);
   const changedBack = pending2.filter(({ change }) => change.isChangedBack);
   return {
     isRecorded: rendered?.generation === generation && isHeld,
     pending: pending2.map(({ change }) => change.node.metadata.name),
-    conflicts: judged.filter(({ change }) => change.wanted?.group === group2).flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
+    conflicts: evaluated.filter(({ change }) => change.wanted?.group === group2).flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
     changedBack: changedBack.map(({ change }) => change.node.metadata.name),
     rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? "" }
   };
@@ -9052,10 +9700,11 @@ function paceWith(reason2) {
   return needsAttention === true ? "stuck" : "waits";
 }
 function countsOf(decisions) {
-  const counts = { managed: decisions.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
-  for (const { phase: phase2 = "waiting" } of decisions) counts[phase2] += 1;
-  return counts;
+  const counts2 = { managed: decisions.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
+  for (const { phase: phase2 = "waiting" } of decisions) counts2[phase2] += 1;
+  return counts2;
 }
+var NO_FREEZE = { failed: [], frozen: [] };
 function groupRollouts(fleetState, counted, {
   forecast,
   stuckNodes,
@@ -9063,7 +9712,7 @@ function groupRollouts(fleetState, counted, {
   grants,
   metadata: metadata12
 }) {
-  const { groups, groupOrder } = fleetState;
+  const { groups, groupOrder, groupFreezes: groupFreezes2, canaries } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   return groups.flatMap((group2) => {
     const { policy } = group2;
@@ -9073,12 +9722,16 @@ function groupRollouts(fleetState, counted, {
     if (own2 === void 0) return [];
     return {
       group: group2,
-      awaits: groupOrder.awaitedBy(group2.name),
+      waitsFor: groupOrder.waitsFor(group2.name),
       settings: groupSettingsOf(members2, fleetState, grants),
       policy,
       counts: countsOf(members2),
       ...unconfirmedOf(members2, grants),
       metadata: metadata12.byGroup.get(group2.name) ?? NO_METADATA,
+      fleetFrozen: fleetState.frozen,
+      ...groupFreezes2.get(group2.name) ?? NO_FREEZE,
+      canaries: canaries.completed(group2.name),
+      progress: group2.lanes.has("progress") ? progressOf2(fleetState, members2, group2) : void 0,
       forecast: own2,
       stuckNodes: stuckNodes.filter((name) => names.has(name)),
       lost: lost.filter(({ name }) => names.has(name))
@@ -9089,6 +9742,7 @@ function groupRollouts(fleetState, counted, {
 // packages/controller/src/report/report.ts
 function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata: metadata12 }, snapshot) {
   const { policy, stale, connectivity, clockSkewMs, stuck, failed: failed2, frozen: frozen2, canaries, orphaned, now } = fleetState;
+  const { holds, suspects } = fleetState.observation;
   const counted = decisions.filter(({ managedNode: { node } }) => node !== void 0 && isSelected(node, policy));
   const forecast = forecastOf(fleetState, counted, admitted);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
@@ -9101,7 +9755,9 @@ function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata:
     counts: countsOf(counted),
     failed: failed2,
     frozen: frozen2,
-    canaries: canaries.completed,
+    canaries: canaries.completed(),
+    holds,
+    suspects,
     forecast,
     progress: progressOf2(fleetState, counted),
     stuckNodes,
@@ -9310,12 +9966,12 @@ function lostAt(pair, policy, now) {
 function newNodesOf(managedNodes) {
   const pending2 = managedNodes.filter(({ shadow: shadow2 }) => shadow2 === void 0);
   const nodes = pending2.flatMap(({ node }) => node ?? []);
-  const without2 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
+  const without3 = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === void 0);
   const rejections = new Map(pending2.map(({ name, writeRejection }) => [name, writeRejection]));
-  const problemOf5 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
+  const problemOf6 = ({ metadata: { name } }) => name.length > MAX_NODE_NAME ? NAME_TOO_LONG : rejections.get(name);
   return {
-    newNodes: without2.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
-    uncreated: new Map(without2.map((node) => [node.metadata.name, problemOf5(node)]).filter(isKnown))
+    newNodes: without3.filter(({ metadata: { name } }) => name.length <= MAX_NODE_NAME),
+    uncreated: new Map(without3.map((node) => [node.metadata.name, problemOf6(node)]).filter(isKnown))
   };
 }
 function isKnown(entry) {
@@ -9334,10 +9990,10 @@ function upkeepOf({ fleetState }, snapshot, kept) {
   return {
     ...newNodesOf(isCurrent ? managedNodes : []),
     ...losses,
-    cleanups: cleanups.filter(({ dueAt }) => dueAt <= now),
+    cleanups: cleanups.filter(({ dueAt: dueAt2 }) => dueAt2 <= now),
     metadata: metadata12,
     asksFor: metadata12.lookUps ?? [],
-    upkeepTimes: [...cleanups.map(({ dueAt }) => dueAt), ...metadata12.times, ...lostTimes]
+    upkeepTimes: [...cleanups.map(({ dueAt: dueAt2 }) => dueAt2), ...metadata12.times, ...lostTimes]
   };
 }
 
@@ -9352,17 +10008,18 @@ function wholePlan(snapshot, now, kept = new KeptFacts()) {
   const checks3 = checkWork(decided);
   const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.cleanups);
   const report = reportOf(decided, upkeep, snapshot);
-  const { specs, moreSpecs, taints } = decided;
+  const { specs, moreSpecs, taints, records } = decided;
   const times = [
     ...timesOf2(decided, snapshot),
     ...upkeepTimes,
     ...[report, ...report.groups].map(({ forecast }) => forecast.window.until),
-    report.progress?.deadline
+    ...[report, ...report.groups].map(({ progress }) => progress?.deadline)
   ];
   return {
     specs,
     moreSpecs,
     taints,
+    records,
     checks: checks3,
     ...upkeep,
     ...report,
@@ -9457,7 +10114,16 @@ var METRICS = {
     "version",
     "code"
   ),
-  frozenVersions: gauge("frozen_versions", "1 for each version that is frozen.", "version"),
+  frozenVersions: gauge("frozen_versions", "1 for each version that is frozen for the fleet or a group.", "version"),
+  heldVersions: gauge(
+    "held_versions",
+    "1 for each version that is [held](runbook.md#a-version-is-held) because workloads fail on it.",
+    "version"
+  ),
+  suspectNodes: gauge(
+    "suspect_nodes",
+    "Nodes on which [workloads fail](runbook.md#a-node-is-suspect) since their update, and no user has accepted it."
+  ),
   paused: gauge("paused", "1 while `spec.paused` lets no update start, else 0."),
   windowOpen: gauge(
     "window_open",
@@ -9507,7 +10173,7 @@ var METRICS = {
   ),
   rolloutLate: gauge(
     "rollout_late",
-    "1 while no node succeeds for [`spec.rollout.progressDeadline`](runbook.md#the-whole-fleet-waits), else 0."
+    "1 while no node of the fleet, or of a group with a deadline of its own, succeeds for [`spec.rollout.progressDeadline`](runbook.md#the-whole-fleet-waits), else 0."
   ),
   quorumMembers: gauge(
     "quorum_members",
@@ -9603,7 +10269,7 @@ var METRICS = {
   ),
   writes: counter(
     "controller_writes_total",
-    "Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, `node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `job_record`, `job_create`, `job_delete`, `ca_secret`, `ca_config_map`, `tls_secret`, `dependent`, `recovery_status` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` (retried with backoff) or `dropped` (Events only, when there are too many).",
+    "Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, `node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `record`, `job_record`, `job_create`, `job_delete`, `ca_secret`, `ca_config_map`, `tls_secret`, `dependent`, `recovery_status` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` (retried with backoff) or `dropped` (Events only, when there are too many).",
     "kind",
     "result"
   ),
@@ -9632,17 +10298,62 @@ function conditionOf({ shadow: shadow2, progressing: progressing3 }, now) {
   const lastTransitionTime = transitionTime(shadow2.progressing, status, now);
   return { type: PROGRESSING, status, reason: reason2, message, lastTransitionTime };
 }
-function healthConditions({ shadow: shadow2, progressing: progressing3, health }, now) {
-  const { reason: reason2, message } = progressing3;
-  const of = (type, status) => {
+function healthConditions({ shadow: shadow2, progressing: progressing3, health, suspects }, now) {
+  const of = (type, status, { reason: reason2, message }) => {
     const before = shadow2.health.find((one) => one.type === type);
     return { type, status, reason: reason2, message, lastTransitionTime: transitionTime(before, status, now) };
   };
-  return health === "Ready" ? [of("Ready", "True")] : [of("Ready", "False"), of(health, "True")];
+  const readiness = health === "Ready" ? [of("Ready", "True", progressing3)] : [of("Ready", "False", progressing3), of(health, "True", progressing3)];
+  return suspects === void 0 ? readiness : [...readiness, of(SUSPECT, "True", { reason: "WorkloadsFail", message: suspects })];
 }
 
 // packages/controller/src/report/config-status.ts
 var import_node_crypto4 = require("node:crypto");
+
+// packages/controller/src/report/freezes.ts
+var NOT_PAUSED = { status: "False", reason: "NotPaused", message: "Updates may start" };
+function groupPaused({ policy, group: group2 }) {
+  return policy.paused ? { status: "True", reason: "Paused", message: describePause(policy, group2) } : NOT_PAUSED;
+}
+var NOT_FROZEN = { status: "False", reason: "NotFrozen", message: "No version failed on too many nodes" };
+function groupFrozen({
+  group: group2,
+  fleetFrozen: [ofFleet],
+  frozen: [own2],
+  failed: failed2
+}) {
+  const reason2 = "FailureBudgetExceeded";
+  if (ofFleet !== void 0) return { status: "True", reason: reason2, message: describeHeld(ofFleet) };
+  if (own2 === void 0) return NOT_FROZEN;
+  return { status: "True", reason: reason2, message: `In ${objectOf(group2.name)}: ${describeFrozen(own2.version, failed2)}` };
+}
+var MAX_NAMED_FAILED = 5;
+function describeFrozen(version3, failed2) {
+  const nodes = failed2.filter((one) => sameVersion(one.version, version3));
+  const list2 = nodes.slice(0, MAX_NAMED_FAILED).map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ", deleted" : ""})`);
+  const more = nodes.length > list2.length ? ` and ${nodes.length - list2.length} others` : "";
+  const still = nodes.length === 0 ? "all have recovered or are accepted" : `still failed: ${list2.join(", ")}${more}`;
+  return `No update to ${version3} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows (${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`;
+}
+
+// packages/controller/src/report/held-versions.ts
+var MAX_NAMED8 = 5;
+function held2({ holds }) {
+  const found = holds.find(({ suspects }) => suspects.length > 0);
+  if (found === void 0)
+    return { status: "False", reason: "NotHeld", message: "No version is held because workloads fail on it" };
+  return { status: "True", reason: "WorkloadsFail", message: describeHeld2(found) };
+}
+function describeHeld2({ version: version3, until, suspects }) {
+  const byWorkload = [...Map.groupBy(suspects, ({ workload }) => workload)];
+  const list2 = byWorkload.slice(0, MAX_NAMED8).map(([workload, nodes]) => `${workload} (${nodes.map(onNode).join(", ")})`);
+  const more = byWorkload.length > MAX_NAMED8 ? ` and ${byWorkload.length - MAX_NAMED8} more` : "";
+  return `No update to ${version3} starts until ${rfc3339(until)}: these workloads fail on nodes that run it, and were Ready on nodes of the former version: ${list2.join(", ")}${more}. Look at their pods with kubectl get pods -o wide. If ${version3} is not the cause, set spec.rollout.resume to the current time to continue now; if it is, pin another version or deny it with spec.versions`;
+}
+function onNode({ node, problem, from }) {
+  const moved = from === void 0 ? "" : `, moved there by the drain of ${from}`;
+  return `${problem} on ${node}${moved}`;
+}
 
 // packages/controller/src/report/config-conditions.ts
 var CONFIG_REASONS = [
@@ -9656,6 +10367,8 @@ var CONFIG_REASONS = [
   "LeasesRenewed",
   "FailureBudgetExceeded",
   "NotFrozen",
+  "WorkloadsFail",
+  "NotHeld",
   "NoWindows",
   "InWindow",
   "OutsideWindows",
@@ -9679,10 +10392,12 @@ var isTrue = (reason2, message) => ({ status: "True", reason: reason2, message }
 var isFalse = (reason2, message) => ({ status: "False", reason: reason2, message });
 var GROUP_CONDITIONS = {
   Ready: groupReady,
+  Paused: groupPaused,
+  Frozen: groupFrozen,
   WindowOpen: windowOpen2,
   Progressing: groupProgressing,
-  SettingsApplied: ({ settings: settings2 }) => judgeSettings(settings2),
-  Degraded: ({ metadata: metadata12, settings: settings2, ...rollout }) => judgeNodes(rollout, void 0, [...describeMetadata(metadata12), ...describeSettings2(settings2)]),
+  SettingsApplied: ({ settings: settings2 }) => evaluateSettings(settings2),
+  Degraded: ({ metadata: metadata12, settings: settings2, progress, ...rollout }) => evaluateNodes(rollout, progress, [...describeMetadata(metadata12), ...describeSettings2(settings2)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering2
 };
@@ -9705,25 +10420,26 @@ function pendingRendering2({ group: group2 }) {
     `This release renders the spec differently. The next change of the spec will also change ${list2}`
   );
 }
-function withAwaited(judged, { awaits }) {
-  if (awaits === void 0) return judged;
-  const nodes = awaits.nodes.length === 0 ? "" : `, whose nodes ${namesOf(awaits.nodes)} do not run ${awaits.version} yet`;
-  return { ...judged, message: `${judged.message}; waits for ${NODE_GROUP_KIND} "${awaits.name}"${nodes}` };
+function withEarlier(result, { waitsFor }) {
+  if (waitsFor === void 0) return result;
+  const nodes = waitsFor.nodes.length === 0 ? "" : `, whose nodes ${namesOf(waitsFor.nodes)} do not run ${waitsFor.version} yet`;
+  return { ...result, message: `${result.message}; waits for ${NODE_GROUP_KIND} "${waitsFor.name}"${nodes}` };
 }
 function groupProgressing(rollout) {
-  if (rollout.counts.managed > 0) return withAwaited(withSettings3(progressing2(rollout), rollout, [rollout]), rollout);
+  if (rollout.counts.managed > 0) return withEarlier(withSettings3(progressing2(rollout), rollout, [rollout]), rollout);
   const message = "No managed node is in the group: spec.nodeSelector selects none, or other groups with a higher precedence, or with the same precedence and a name that sorts first, select all of them";
   return isFalse("NoNodes", message);
 }
-function withSettings3(judged, { isMoving }, groups) {
-  const left = groups.map(({ settings: settings2 }) => judgeSettings(settings2)).find(({ status }) => status === "False");
-  if (judged.reason !== "UpToDate" || left === void 0) return judged;
-  return { status: isMoving ? "True" : "False", reason: left.reason, message: `${judged.message}; ${left.message}` };
+function withSettings3(result, { isMoving }, groups) {
+  const left = groups.map(({ settings: settings2 }) => evaluateSettings(settings2)).find(({ status }) => status === "False");
+  if (result.reason !== "UpToDate" || left === void 0) return result;
+  return { status: isMoving ? "True" : "False", reason: left.reason, message: `${result.message}; ${left.message}` };
 }
 var CONDITIONS = {
   Ready: ready2,
   Paused: paused2,
   Frozen: frozen,
+  Held: held2,
   Connected: connected2,
   WindowOpen: windowOpen2,
   Progressing: (plan2) => withSettings3(progressing2(plan2), plan2, plan2.groups),
@@ -9739,7 +10455,7 @@ function ready2({ policy: { problem }, unconfirmed: unconfirmed2 }) {
   return isFalse("InvalidConfiguration", message);
 }
 function paused2({ policy: { paused: paused3, pauseReason } }) {
-  if (!paused3) return isFalse("NotPaused", "Updates may start");
+  if (!paused3) return NOT_PAUSED;
   return isTrue("Paused", pauseReason ?? "spec.paused is true; spec.pauseReason does not say why");
 }
 function frozen({ policy: { problem }, stale, clockSkewMs, failed: failed2, frozen: versions }) {
@@ -9765,14 +10481,6 @@ function connected2({ connectivity }) {
   const message = `No update or drain starts${where}: ${expired.length} of ${counted} nodes that are not updating have not renewed their Leases${oldest}. Updates continue by themselves when they do; look for a failure of the network, of a zone or of the control plane`;
   return isFalse("LeasesExpired", message);
 }
-var MAX_NAMED_FAILED = 5;
-function describeFrozen(version3, failed2) {
-  const nodes = failed2.filter((one) => sameVersion(one.version, version3));
-  const list2 = nodes.slice(0, MAX_NAMED_FAILED).map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ", deleted" : ""})`);
-  const more = nodes.length > list2.length ? ` and ${nodes.length - list2.length} others` : "";
-  const still = nodes.length === 0 ? "all have recovered or are accepted" : `still failed: ${list2.join(", ")}${more}`;
-  return `No update to ${version3} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows (${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`;
-}
 var WINDOW_MESSAGES = {
   NoWindows: "No windows are configured: updates may start at any time",
   InWindow: "A maintenance window is open",
@@ -9788,8 +10496,8 @@ function windowOpen2({ forecast: { window: window2, nextOpenAt } }) {
   return { status: open ? "True" : "False", reason: reason2, message };
 }
 var NOT_REPORTED = ["Waiting", "the others have not reported yet"];
-function progressing2({ counts, forecast, policy }) {
-  const { managed, upToDate: upToDate2, updating: updating2 } = counts;
+function progressing2({ counts: counts2, forecast, policy }) {
+  const { managed, upToDate: upToDate2, updating: updating2 } = counts2;
   const { completionTime } = forecast;
   const by = completionTime === void 0 ? "" : `; expected to be complete by ${completionTime}`;
   const tally = `${upToDate2} of ${managed} nodes are up to date`;
@@ -9803,7 +10511,7 @@ function progressing2({ counts, forecast, policy }) {
   }
   if (updating2 > 0) return isTrue("Updating", `${tally}, ${updating2} updating${by}`);
   if (upToDate2 === managed) return isFalse("UpToDate", "All nodes are up to date");
-  const [reason2, why] = describeWaiting(counts, forecast) ?? NOT_REPORTED;
+  const [reason2, why] = describeWaiting(counts2, forecast) ?? NOT_REPORTED;
   return isFalse(reason2, `${tally}; ${why}${by}`);
 }
 function describeWaiting({ failed: failed2 }, { waitingReasons, failedReasons }) {
@@ -9822,11 +10530,11 @@ function degraded(plan2) {
     ...describeGroups(groups),
     ...describeUnapplied(groups)
   ];
-  return judgeNodes(plan2, progress, others);
+  return evaluateNodes(plan2, progress, others);
 }
-function judgeNodes({ policy: { problem }, counts, forecast, stuckNodes, lost }, progress, more) {
+function evaluateNodes({ policy: { problem }, counts: counts2, forecast, stuckNodes, lost }, progress, more) {
   if (problem !== void 0) return isTrue("InvalidConfiguration", problem);
-  const { failed: failed2 } = counts;
+  const { failed: failed2 } = counts2;
   const needed = countsByReason(forecast.needAttention);
   const counted = [...needed, ...stuckNodes.length > 0 ? [describeStuck(stuckNodes)] : []].join(", ");
   const found = [
@@ -9836,7 +10544,7 @@ function judgeNodes({ policy: { problem }, counts, forecast, stuckNodes, lost },
   ];
   const others = found.length === 0 ? "" : `Nodes need attention: ${found.join("; ")}`;
   if (progress?.isLate === true)
-    return isTrue("ProgressDeadlineExceeded", describeLate(progress, describeWaiting(counts, forecast), others));
+    return isTrue("ProgressDeadlineExceeded", describeLate(progress, describeWaiting(counts2, forecast), others));
   if (others !== "") return isTrue("NodesNeedAttention", others);
   if (failed2 === 0) return isFalse("AsExpected", "No node needs attention");
   const nodes = failed2 === 1 ? "node" : "nodes";
@@ -9889,12 +10597,12 @@ var UNCOUNTED = {
   WriteRejected: "labels, annotations or taints of these groups are rejected"
 };
 function describeUnapplied(groups) {
-  const judged = groups.map(({ group: group2, metadata: metadata12, settings: settings2 }) => {
-    const reasons = [judgeSettings(settings2).reason, metadataApplied({ group: group2, metadata: metadata12 }).reason];
+  const result = groups.map(({ group: group2, metadata: metadata12, settings: settings2 }) => {
+    const reasons = [evaluateSettings(settings2).reason, metadataApplied({ group: group2, metadata: metadata12 }).reason];
     return { name: group2.name, reasons };
   });
   return Object.entries(UNCOUNTED).flatMap(([reason2, text6]) => {
-    const names = judged.filter(({ reasons }) => reasons.includes(reason2)).map(({ name }) => name);
+    const names = result.filter(({ reasons }) => reasons.includes(reason2)).map(({ name }) => name);
     return names.length === 0 ? [] : [`${text6} (${reason2}): ${namesOf(names)}; see kubectl get brng`];
   });
 }
@@ -9910,25 +10618,26 @@ var RECOVERY_CONDITION = "RecoveryReady";
 function statusOf(input) {
   const { config, plan: plan2, before, now, certificate, dependents, recovery: recovery2 } = input;
   const { generation = 0 } = config.metadata;
-  const { policy, forecast, counts, clockSkewMs } = plan2;
+  const { policy, forecast, counts: counts2, clockSkewMs } = plan2;
   const confirmed = confirmedOf(input);
   const isConfirmed = confirmed.confirmedGeneration === generation;
-  const judged = {
-    ...told(awaiting(plan2, isConfirmed)),
+  const conditions2 = {
+    ...evaluatedConditions(awaiting(plan2, isConfirmed)),
     ...besides(CERTIFICATE_CONDITION, certificate, before),
     ...besides(DEPENDENTS_CONDITION, typeof dependents === "object" ? dependents.condition : dependents, before),
     ...besides(RECOVERY_CONDITION, recovery2, before)
   };
-  const needsUser = configNeedsUser(Object.values(judged)) ?? freezeOf(plan2);
+  const needsUser = configNeedsUser(Object.values(conditions2)) ?? freezeOf(plan2);
   const state2 = reconciliationOf(plan2, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
     observedGeneration: generation,
     ...confirmed,
-    conditions: conditionsOf({ ...judged, ...state2 }, before, { generation, now }),
-    nodes: counts,
+    conditions: conditionsOf({ ...conditions2, ...state2 }, before, { generation, now }),
+    nodes: counts2,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? void 0 : now),
     ...failuresOf(plan2),
-    ...rolloutOf2(plan2),
+    ...laneOf(plan2),
+    ...holdsOf2(plan2),
     ...quorumsOf2(plan2, before, now),
     ...dependentsOf(dependents, before, now),
     ...windowOf(plan2),
@@ -9949,10 +10658,10 @@ function freezeOf({
   if (found === void 0) return void 0;
   return { status: "True", reason: "FailureBudgetExceeded", message: describeFrozen(found.version, nodes) };
 }
-function quorumsOf2({ policy, quorums: counts }, before, now) {
+function quorumsOf2({ policy, quorums: counts2 }, before, now) {
   const quorums2 = policy.quorums.flatMap(({ name }) => {
     const last = before?.quorums?.find((one) => one.name === name);
-    const count2 = counts.find((one) => one.name === name);
+    const count2 = counts2.find((one) => one.name === name);
     if (count2 === void 0) return last === void 0 ? [] : [last];
     const found = shownCount(count2);
     return [{ ...found, since: last !== void 0 && isSameCount(found, last) ? last.since : rfc3339(now) }];
@@ -9992,14 +10701,16 @@ function confirmedOf({ config, plan: plan2, before = {}, isWritten }) {
 function digestOf(texts2) {
   return (0, import_node_crypto4.createHash)("sha256").update(texts2.toSorted().join("\n")).digest("hex");
 }
-function conditionsOf(judged, before, { generation, now }) {
-  return Object.entries(judged).map(([type, { status, reason: reason2, message }]) => {
+function conditionsOf(conditions2, before, { generation, now }) {
+  return Object.entries(conditions2).map(([type, { status, reason: reason2, message }]) => {
     const lastTransitionTime = transitionTime(lastOf(before, type), status, now);
     return { type, status, reason: reason2, message: printable(message), lastTransitionTime, observedGeneration: generation };
   });
 }
-function told(plan2) {
-  return Object.fromEntries(Object.entries(CONDITIONS).map(([type, judge2]) => [type, judge2(plan2)]));
+function evaluatedConditions(plan2) {
+  return Object.fromEntries(
+    Object.entries(CONDITIONS).map(([type, evaluate2]) => [type, evaluate2(plan2)])
+  );
 }
 function besides(type, now, before) {
   const known = now === "unknown" ? lastOf(before, type) : now;
@@ -10012,20 +10723,27 @@ function lastOf(before, wanted) {
 }
 var MAX_FAILED = 50;
 var MAX_RECORDED2 = 20;
-function failuresOf({
-  failed: failed2,
-  frozen: versions
-}) {
-  const frozenVersions2 = versions.slice(0, MAX_RECORDED2).map(({ version: version3, since }) => ({ version: version3, since: rfc3339(since) }));
+function failuresOf({ failed: failed2 }) {
   const failedNodes2 = failed2.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
-  return { ...versions.length > 0 && { frozenVersions: frozenVersions2 }, ...failed2.length > 0 && { failedNodes: failedNodes2 } };
+  return failed2.length > 0 ? { failedNodes: failedNodes2 } : {};
 }
-function rolloutOf2({ canaries: completed, progress }) {
-  const canaries = completed.slice(0, MAX_RECORDED2).map(({ version: version3, since }) => ({ version: version3, since: rfc3339(since) }));
+function laneOf({
+  frozen: frozen2,
+  canaries: completed,
+  progress
+}) {
+  const [frozenVersions2, canaries] = [frozen2, completed].map(
+    (versions) => versions.slice(0, MAX_RECORDED2).map(({ version: version3, since }) => ({ version: version3, since: rfc3339(since) }))
+  );
   return {
-    ...canaries.length > 0 && { canaries },
+    ...frozen2.length > 0 && { frozenVersions: frozenVersions2 },
+    ...completed.length > 0 && { canaries },
     ...progress !== void 0 && { progress: statusOfProgress(progress) }
   };
+}
+function holdsOf2({ holds }) {
+  const heldVersions = holds.slice(0, MAX_RECORDED2).map(({ version: version3, since }) => ({ version: version3, since: rfc3339(since) }));
+  return heldVersions.length === 0 ? {} : { heldVersions };
 }
 function statusOfProgress({
   lastProgressAt,
@@ -10073,8 +10791,8 @@ function expectedOf2({
   };
 }
 var MAX_VERSIONS = 50;
-function versionStatuses(counts, before, now) {
-  const current = counts.map(({ hasAge, ...count2 }) => {
+function versionStatuses(counts2, before, now) {
+  const current = counts2.map(({ hasAge, ...count2 }) => {
     if (!hasAge) return count2;
     const known = before.find(({ version: version3 }) => sameVersion(version3, count2.version))?.firstOfferedTime;
     if (known !== void 0 && parseTime(known) !== void 0) return { ...count2, firstOfferedTime: known };
@@ -10096,19 +10814,26 @@ function groupStatusOf({ metadata: metadata12 }, { rollout, before, isWritten, n
   const confirmed = isWritten && isGroupInEffect(rollout) ? generation : before?.confirmedGeneration;
   const isConfirmed = confirmed === generation;
   const shown = awaiting(withMetadata(rollout), isConfirmed);
-  const judged = Object.entries(GROUP_CONDITIONS).map(([type, judge2]) => [type, judge2(shown)]);
-  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown));
+  const evaluated = Object.entries(GROUP_CONDITIONS).map(([type, evaluate2]) => [type, evaluate2(shown)]);
+  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown)) ?? groupStalls(rollout);
   const state2 = reconciliationOf(withMetadata(rollout), { generation, isConfirmed, isWritten }, needsUser);
   return {
     observedGeneration: generation,
     ...confirmed !== void 0 && { confirmedGeneration: confirmed },
-    conditions: conditionsOf({ ...Object.fromEntries(judged), ...state2 }, before, { generation, now }),
+    conditions: conditionsOf({ ...Object.fromEntries(evaluated), ...state2 }, before, { generation, now }),
     ...rendered !== void 0 && { rendered },
     nodes: rollout.counts,
+    ...laneOf(rollout),
     ...rollout.settings.left.length > 0 && { settings: rollout.settings.left },
     ...windowOf(rollout),
     ...expectedOf2(rollout.forecast)
   };
+}
+function groupStalls(rollout) {
+  const { forecast, fleetFrozen, frozen: frozen2, progress } = rollout;
+  if (progress?.isLate === true) return GROUP_CONDITIONS.Degraded(rollout);
+  const isOwn = frozen2.length > 0 && fleetFrozen.length === 0;
+  return isOwn && forecast.reasons.has("Frozen") ? GROUP_CONDITIONS.Frozen(rollout) : void 0;
 }
 function withMetadata(rollout) {
   const { pending: pending2, waitsFor } = rollout.metadata;
@@ -10149,7 +10874,7 @@ function byName3(entries2) {
   return Object.fromEntries(entries2.toSorted(([a], [b]) => a < b ? -1 : 1));
 }
 function toldOf(made) {
-  const { counts, stale, stuckNodes, orphanedNodes, uncreated, needsPodsOf, allPods, wakeAt, moreSpecs } = made;
+  const { counts: counts2, stale, stuckNodes, orphanedNodes, uncreated, needsPodsOf, allPods, wakeAt, moreSpecs } = made;
   return {
     specs: byName3(
       made.specs.map(({ node, spec, outcome, event: event2 }) => [
@@ -10187,7 +10912,7 @@ function toldOf(made) {
     quorums: made.quorums,
     uncreated: [...uncreated],
     needsPodsOf: [...needsPodsOf].toSorted(),
-    counts,
+    counts: counts2,
     stale,
     stuckNodes,
     orphanedNodes,
@@ -10252,6 +10977,7 @@ var Planner = class {
   #policy;
   #groups;
   #pods = /* @__PURE__ */ new Map();
+  #observed = /* @__PURE__ */ new Map();
   #allPods = NO_PODS_LISTED;
   #members = /* @__PURE__ */ new Map();
   #evaluations = /* @__PURE__ */ new Map();
@@ -10347,6 +11073,7 @@ var Planner = class {
       groupObjects,
       metadataNotes: /* @__PURE__ */ new Map(),
       pods: this.#pods,
+      observed: this.#observed,
       allPods: this.#allPods,
       memberPods: this.#members,
       budgets: indexedBudgets(objects.budget === void 0 ? [] : [slimBudget(objects.budget)]),
@@ -10393,6 +11120,8 @@ var Planner = class {
     const kept = [...this.#pods].filter(([name]) => made.needsPodsOf.has(name));
     const listed = made.lookUps.map((node) => [node.metadata.name, podsOn(node, pods, now)]);
     this.#pods = new Map([...kept, ...listed]);
+    const observed = listed.map(([name, of]) => [name, observedPods(of, this.#observed.get(name))]);
+    this.#observed = new Map([...[...this.#observed].filter(([name]) => made.observes.has(name)), ...observed]);
     if (made.allPods === "forget") this.#allPods = { ...NO_PODS_LISTED, nextAt: this.#allPods.nextAt };
     const placed = made.allPods === "list" ? pods.flatMap((pod) => placedPod(pod) ?? []) : [];
     if (made.allPods === "list")
@@ -10469,9 +11198,9 @@ var Fleet = class {
   /** Lets one event happen, and the planner plan. Returns what it says, as JSON. */
   step(event2) {
     this.#happen(event2);
-    const { told: told2, writes } = this.#planner.plan(this.#objects);
+    const { told, writes } = this.#planner.plan(this.#objects);
     for (const write of writes) this.#write(write);
-    return told2;
+    return told;
   }
   #set(changes) {
     this.#objects = { ...this.#objects, ...changes };

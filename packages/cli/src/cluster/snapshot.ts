@@ -64,7 +64,7 @@ function withoutClaims(raw: unknown): DrainPod {
 
 /**
  * What only a controller knows is as if all were well: which Leases have expired, checks, members of quorums, pods of
- * other nodes, and since when it has seen a state.
+ * other nodes and of those that were updated just now, and since when it has seen a state.
  */
 export function snapshotOf(objects: Objects, now: number): Snapshot {
   const { config, nodes, pods } = objects;
@@ -80,6 +80,7 @@ export function snapshotOf(objects: Objects, now: number): Snapshot {
     groupObjects: objects.groups,
     metadataNotes: new Map(),
     pods,
+    observed: new Map(nodes.map(({ metadata: { name, uid } }) => [name, { nodeUID: uid, pods: [], listedAt: [now] }])),
     allPods: NO_PODS_LISTED,
     memberPods: new Map(),
     budgets: indexedBudgets(objects.budgets),
