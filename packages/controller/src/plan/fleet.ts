@@ -1,28 +1,20 @@
-/**
- * The fleet before any decision: its state, which assessments and the gates use, and the order in
- * which its candidates start.
- */
-import { createHash } from 'node:crypto';
+/** The fleet before any decision: its state, which assessments and the gates use. */
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
-import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import { endedByConfig, groupAtStart } from '../cluster/shadow.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import { isUnderWay, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
 import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
-import { currentRollback, type Estimate, estimateOf, failures, rollbackPolicy } from './facts/attempts.ts';
+import { currentRollback, type Estimate, estimateOf, rollbackPolicy } from './facts/attempts.ts';
 import { stateSince } from './facts/deadlines.ts';
 import { type Drainable, Drains } from './facts/drainability.ts';
 import { Checks } from './facts/evaluations.ts';
 import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
-import { monitoringOf, problemCondition } from './facts/health.ts';
+import { monitoringOf } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import {
   ownSettings,
@@ -295,100 +287,4 @@ function requestedPolicy({ node, shadow, policy, group }: NodePair, now: Moment)
   // A pin with a mistake would no longer be among the versions.
   const isKept = group.problem.startsWith('spec.versions');
   return { ...policy, settings: isKept ? known : [...settingsOfVersions(policy.versions), ...ownSettings(known)] };
-}
-
-/** Compared value by value; the smaller one is first. */
-type Rank = readonly [
-  blocked: number,
-  last: number,
-  lastAttempt: number,
-  own: number,
-  health: number,
-  priority: number,
-  failures: number,
-  order: string,
-  name: string,
-];
-
-/** A node whose latest attempt started within this time goes behind the nodes that had none. */
-const RECENT_MS = 24 * 60 * 60_000;
-
-interface Ordering {
-  readonly ownNode: string;
-  /** Its drain can only succeed if its cordon opens disruption budgets. */
-  readonly isBlocked?: (candidate: Candidate) => boolean;
-  /** A member of a quorum on it goes after the others. */
-  readonly isLast?: (node: NodeView) => boolean;
-  readonly now: number;
-}
-
-/**
- * Sorts candidates: the nodes whose pods disruption budgets hold go last, and before them those with the last members of
- * quorums. Of the others, first those
- * without a recent attempt, then by the start of their latest attempt. After that, the node of the
- * controller goes last, and the rest is sorted by health, priority, fewest failures, `order` and name. A
- * kubelet may set its priority, and an agent may report any failure or success, so neither moves a node
- * before one without a recent attempt.
- */
-export function inOrder(candidates: readonly Candidate[], ordering: Ordering): Candidate[] {
-  return candidates
-    .map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) }))
-    .toSorted((a, b) => compare(a.rank, b.rank))
-    .map(({ candidate }) => candidate);
-}
-
-function rankOf(candidate: Candidate, { ownNode, isBlocked, isLast, now }: Ordering): Rank {
-  const { node, shadow, version, status, policy } = candidate;
-  const { order } = policy;
-  const { name, uid, annotations = {} } = node.metadata;
-  // A hash costs more than all the rest: only if it decides.
-  const positions = { Name: () => '', Random: () => shuffled(uid, version), OldestBoot: () => byTime(status.bootTime) };
-  const position = positions[order]();
-  const own = name === ownNode ? 1 : 0;
-  return [
-    isBlocked?.(candidate) === true ? 1 : 0,
-    isLast?.(node) === true ? 1 : 0,
-    lastAttempt(candidate, now),
-    own,
-    healthRank(node, policy),
-    -priority(annotations[PRIORITY_ANNOTATION]),
-    failures(shadow),
-    position,
-    name,
-  ];
-}
-
-/** As `spec.health.unhealthyNodes` says. */
-function healthRank(node: NodeView, { health }: Pick<UpdatePolicy, 'health'>): number {
-  if (health.unhealthyNodes === 'Wait' || problemCondition(node, { health }) === undefined) return 0;
-  return health.unhealthyNodes === 'First' ? -1 : 1;
-}
-
-/** Sorts like the time, an unknown one last: groups may have different orders. */
-function byTime(time: string | null | undefined): string {
-  return String(parseTime(time) ?? Number.MAX_SAFE_INTEGER).padStart(16, '0');
-}
-
-/** When the latest attempt started, epoch milliseconds; 0: not within RECENT_MS. */
-function lastAttempt({ shadow, former, group }: Candidate, now: number): number {
-  // A kubelet may move its Node to a group whose window closes, to try again in another one.
-  const isExcused = endedByConfig(shadow) && groupAtStart(shadow) === (group?.name ?? '');
-  const since = Math.max(isExcused ? 0 : (shadow.times.startedAt ?? 0), former?.startedAt ?? 0);
-  return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
-}
-
-/** The same order for as long as the fleet goes to the same version. */
-function shuffled(uid: string, version: string): string {
-  return createHash('sha256').update(`${uid}/${version}`).digest('hex');
-}
-
-function priority(text: string | undefined): number {
-  return text !== undefined && /^-?\d{1,9}$/u.test(text) ? Number(text) : 0;
-}
-
-function compare(a: Rank, b: Rank): number {
-  const at = a.findIndex((value, i) => value !== b[i]);
-  const [x = 0, y = 0] = [a[at], b[at]];
-  if (at < 0) return 0;
-  return x < y ? -1 : 1;
 }

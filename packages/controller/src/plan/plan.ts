@@ -27,15 +27,8 @@ import { estimateFor, expectedMs } from './facts/attempts.ts';
 import { MAX_FAILING_LISTS } from './facts/drainability.ts';
 import { problemBefore } from './facts/health.ts';
 import { allowedAtReboot } from './facts/settings.ts';
-import {
-  type FleetState,
-  fleetStateOf,
-  gateInput,
-  inOrder,
-  type KeptFactsOfNodes,
-  type NodeFacts,
-  policyFor,
-} from './fleet.ts';
+import { type FleetState, fleetStateOf, gateInput, type KeptFactsOfNodes, type NodeFacts, policyFor } from './fleet.ts';
+import { inOrder } from './order.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { answersAtStart, whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';

@@ -143,10 +143,7 @@ const statusSchema = object({
     v.array(
       object({
         version: described(text(128), 'The Bottlerocket version.'),
-        since: described(
-          time(),
-          'When workloads failed on two nodes with it first. It may be held for an hour from here.',
-        ),
+        since: described(time(), 'When it was held first. It may be held for an hour from here.'),
       }),
     ),
     'The versions that have been held because workloads fail on them. The condition Held says whether one is held now.',
