@@ -76,13 +76,15 @@ function addChanges(program: Command, connected: () => Context): void {
   program
     .command('pause')
     .description('let no node start an update')
+    .option('--group <name>', 'only the nodes of this BottlerocketNodeGroup')
     .option('--reason <text>', 'shown on every node that waits')
-    .action(async (options: { reason?: string }) => await pause(connected(), options));
+    .action(async (options: { group?: string; reason?: string }) => await pause(connected(), options));
   program
     .command('resume')
     .description('end the pause')
-    .option('--failures', 'instead, accept all failures so far, which ends the freeze of versions', false)
-    .action(async (options: { failures: boolean }) => await resume(connected(), options));
+    .option('--group <name>', 'the pause of this BottlerocketNodeGroup')
+    .option('--failures', 'instead, accept all failures so far, which ends freezes and holds of versions', false)
+    .action(async (options: { group?: string; failures: boolean }) => await resume(connected(), options));
   program
     .command('approve <version>')
     .description('approve a version for the nodes that are no canaries')

@@ -15,6 +15,7 @@ jest.setTimeout(180_000);
 
 const CRS = '/apis/brupop.bottlerocket.aws';
 const CONFIG = `${CRS}/v1alpha1/brupopconfigs`;
+const GROUPS = `${CRS}/v1alpha1/bottlerocketnodegroups`;
 const RBAC = '/apis/rbac.authorization.k8s.io/v1';
 const NAMESPACE = 'brupop';
 const RENDER = join(import.meta.dirname, '../chart/renders/default/render.yaml');
@@ -182,6 +183,20 @@ describe('with the operator', () => {
     expect((await brupop('status')).stdout).toContain('Paused: freeze');
     await brupop('--context', 'brupop-operate', 'resume');
     expect(await spec()).toEqual({ concurrency: { maxUpdating: 2 }, paused: false });
+  });
+
+  it('pauses and resumes the nodes of a group only', async () => {
+    const nodeSelector = { matchLabels: { pool: 'web' } };
+    const group = { kind: 'BottlerocketNodeGroup', metadata: { name: 'web' }, spec: { nodeSelector } };
+    await cluster.api.create(GROUPS, { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', ...group });
+    const ofGroup = async (): Promise<unknown> => (await cluster.api.get<{ spec: unknown }>(`${GROUPS}/web`)).spec;
+    expect((await brupop('pause', '--group', 'web', '--reason', 'freeze')).stderr).toBe('');
+    expect(await ofGroup()).toEqual({ nodeSelector, paused: true, pauseReason: 'freeze' });
+    await brupop('resume', '--group', 'web');
+    expect(await ofGroup()).toEqual({ nodeSelector, paused: false });
+    expect(await spec()).not.toMatchObject({ paused: true });
+    expect((await brupop('pause', '--group', 'none')).stderr).toContain('bottlerocketnodegroups');
+    await cluster.api.delete(`${GROUPS}/web`);
   });
 
   it('approves a version, and accepts failures', async () => {

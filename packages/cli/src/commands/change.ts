@@ -1,5 +1,12 @@
 /** The commands that change something: each is one patch, which changes only what it names. */
-import { RETRY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  RETRY_ANNOTATION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  SKIP_ANNOTATION,
+} from '@brupop/shared/api/names';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
@@ -10,14 +17,31 @@ async function patch({ client }: Context, path: string, body: unknown): Promise<
   await client.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' });
 }
 
-export async function pause(context: Context, { reason }: { readonly reason?: string | undefined }): Promise<void> {
-  await patch(context, CONFIG_PATH, { spec: { paused: true, pauseReason: reason ?? null } });
-  context.print('The fleet is paused: no node starts an update. Updates under way finish.\n');
+interface OfGroup {
+  /** Name of a BottlerocketNodeGroup; undefined: the fleet. */
+  readonly group?: string | undefined;
+}
+
+function pathOf({ group }: OfGroup): string {
+  return group === undefined ? CONFIG_PATH : crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name: group });
+}
+
+export async function pause(
+  context: Context,
+  { reason, ...of }: OfGroup & { readonly reason?: string | undefined },
+): Promise<void> {
+  await patch(context, pathOf(of), { spec: { paused: true, pauseReason: reason ?? null } });
+  const what = of.group === undefined ? 'The fleet' : `The group ${of.group}`;
+  context.print(`${what} is paused: no node starts an update. Updates under way finish.\n`);
 }
 
 /** A merge patch: null gives a field its default again. */
-export async function resume(context: Context, { failures }: { readonly failures: boolean }): Promise<void> {
+export async function resume(
+  context: Context,
+  { failures, ...of }: OfGroup & { readonly failures: boolean },
+): Promise<void> {
   if (failures) {
+    if (of.group !== undefined) throw new UsageError('--failures is for the fleet: expected no --group with it');
     const now = rfc3339(context.clock.now());
     await patch(context, CONFIG_PATH, { spec: { rollout: { resume: now } } });
     context.print(
@@ -25,8 +49,8 @@ export async function resume(context: Context, { failures }: { readonly failures
     );
     return;
   }
-  await patch(context, CONFIG_PATH, { spec: { paused: false, pauseReason: null, pauseMode: null } });
-  context.print('The pause is over.\n');
+  await patch(context, pathOf(of), { spec: { paused: false, pauseReason: null, pauseMode: null } });
+  context.print(`The pause of ${of.group === undefined ? 'the fleet' : `the group ${of.group}`} is over.\n`);
 }
 
 export async function approve(context: Context, version: string): Promise<void> {
