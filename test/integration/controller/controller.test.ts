@@ -147,7 +147,8 @@ describe('a controller', () => {
       expect(status?.nodes).toEqual({ managed: 4, upToDate: 4, updating: 0, waiting: 0, failed: 0 });
       expect(status?.confirmedGeneration).toBe(metadata.generation);
       expect(status?.conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join(', ')).toBe(
-        'Ready True InUse, Paused False NotPaused, Frozen False NotFrozen, Connected True LeasesRenewed, WindowOpen True NoWindows, ' +
+        'Ready True InUse, Paused False NotPaused, Frozen False NotFrozen, Held False NotHeld, Connected True LeasesRenewed, ' +
+          'WindowOpen True NoWindows, ' +
           'Progressing False UpToDate, Degraded False AsExpected, PendingChanges False NoOtherDefaults',
       );
     });

@@ -166,7 +166,7 @@ const DOCKERFILE: readonly (readonly [string, (rest: string) => void])[] = [
   ['ARG', (rest) => expect(rest).toBe('BASE_IMAGE')],
   ['RUN', (rest) => expect(rest).toMatch(/^case "\$\{BASE_IMAGE\}" in \*@sha256:\*\) ;; .* exit 1 ;; esac$/u)],
   ['WORKDIR', (rest) => expect(rest).toBe('/src')],
-  ...Array.from({ length: 6 }, () => ['COPY', expectSent] as const),
+  ...Array.from({ length: 7 }, () => ['COPY', expectSent] as const),
   ['RUN', (rest) => expect(rest).toBe('npm ci')],
   ...Array.from({ length: 3 }, () => ['COPY', expectSent] as const),
   ['ARG', (rest) => expect(rest).toBe('REVISION=unknown')],
