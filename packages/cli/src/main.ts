@@ -13,7 +13,10 @@ async function main(): Promise<void> {
   let context = 'none';
   const parts: Omit<World, 'connect'> = {
     clock: systemClock,
-    screen: { width: columns ?? DEFAULT_WIDTH, hasColors: isTTY === true && !processEnv()['NO_COLOR'] },
+    screen: {
+      width: columns === undefined || columns === 0 ? DEFAULT_WIDTH : columns,
+      hasColors: isTTY === true && !processEnv()['NO_COLOR'],
+    },
     print: (text) => void process.stdout.write(text),
   };
   const world: World = {

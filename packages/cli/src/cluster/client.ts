@@ -49,9 +49,16 @@ function read(path: string | undefined): KubeConfig {
     if (path === undefined) config.loadFromDefault();
     else config.loadFromFile(path);
   } catch (error) {
-    throw new UsageError(`the kubeconfig cannot be read: ${messageOf(error)}`);
+    throw new UsageError(`the kubeconfig cannot be read: ${problemIn(error)}`);
   }
   return config;
+}
+
+/** The message of an error of YAML quotes the lines around it, which may have a token. */
+function problemIn(error: unknown): string {
+  const { reason, mark } = error as { readonly reason?: unknown; readonly mark?: { readonly line?: unknown } };
+  if (typeof reason !== 'string') return messageOf(error);
+  return typeof mark?.line === 'number' ? `${reason}, in line ${mark.line + 1}` : reason;
 }
 
 /** Throws KubeError, with status 0 when there was no response, and UsageError without credentials. */

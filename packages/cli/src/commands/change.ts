@@ -30,7 +30,7 @@ export async function pause(
   context: Context,
   { reason, ...of }: OfGroup & { readonly reason?: string | undefined },
 ): Promise<void> {
-  await patch(context, pathOf(of), { spec: { paused: true, pauseReason: reason ?? null } });
+  await patch(context, pathOf(of), { spec: { paused: true, ...(reason !== undefined && { pauseReason: reason }) } });
   const what = of.group === undefined ? 'The fleet' : `The group ${of.group}`;
   context.print(`${what} is paused: no node starts an update. Updates under way finish.\n`);
 }
@@ -58,12 +58,12 @@ export async function approve(context: Context, version: string): Promise<void> 
   context.print(`${version} is approved.\n`);
 }
 
-/** Throws UsageError when the host offers no other version. */
+/** Throws UsageError when no version is known that the node is to run. */
 export async function retry(context: Context, node: string): Promise<void> {
-  const { metadata, status } = shadowOf(await readFleet(context.client), node);
-  const version = status?.target_version;
-  if (version === undefined || version === status?.current_version)
-    throw new UsageError(`node ${node}: expected an offered version to retry, found ${version ?? 'none'}`);
+  const fleet = await readFleet(context.client);
+  const { metadata, status } = shadowOf(fleet, node);
+  const version = fleet.config?.spec.versions?.pin ?? status?.target_version;
+  if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
   const { name, namespace = '' } = metadata;
   const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
   await patch(context, path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });

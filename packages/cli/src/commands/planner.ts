@@ -29,14 +29,22 @@ export async function compare({ client, clock }: Omit<Context, 'screen' | 'print
   return { before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
 }
 
-/** What each gate says of the node, in their order; undefined: it is no candidate, or starts now. Throws KubeError. */
+/**
+ * What each gate says of the node, in their order; a text: none is asked, or none blocks it. Throws UsageError when the
+ * node is not managed, and KubeError.
+ */
 export async function gatesOfNode(
   { client, clock }: Omit<Context, 'screen' | 'print'>,
   node: string,
-): Promise<ReturnType<typeof gatesOf> | undefined> {
+): Promise<ReturnType<typeof gatesOf> | string> {
   const { plan: made } = await planned(client, await readObjects(client), clock.now());
   const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
-  return candidate === undefined || blocked === undefined ? undefined : gatesOf(candidate, made);
+  if (candidate !== undefined)
+    return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made);
+  const decision = made.decisions.find(({ managedNode: { name } }) => name === node);
+  if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
+  const { reason = 'Waiting', message = 'its agent has not reported yet' } = decision.progressing ?? {};
+  return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
 }
 
 /** Plans again with the pods that the plan before asked for. */

@@ -48,7 +48,10 @@ export async function explain(
 ): Promise<void> {
   if (gates) {
     const answers = await gatesOfNode(context, node);
-    const data = answers?.map(([gate, answer]) => ({ gate, answer: answer ?? null })) ?? null;
+    const data =
+      typeof answers === 'string'
+        ? { answer: answers }
+        : answers.map(([gate, answer]) => ({ gate, answer: answer ?? null }));
     show(context, output, data, () => gateLines(answers, context.screen));
     return;
   }

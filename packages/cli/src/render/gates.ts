@@ -1,5 +1,5 @@
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Screen } from './screen.ts';
+import { type Screen, wrapped } from './screen.ts';
 import { table } from './table.ts';
 
 interface Answer {
@@ -11,10 +11,10 @@ interface Answer {
 
 /** The gates in their order. The first that blocks is the reason that the node shows. */
 export function gateLines(
-  answers: readonly (readonly [gate: string, answer: Answer | undefined])[] | undefined,
+  answers: readonly (readonly [gate: string, answer: Answer | undefined])[] | string,
   screen: Screen,
 ): string[] {
-  if (answers === undefined) return ['No gate blocks the node: it starts now, or needs no update.'];
+  if (typeof answers === 'string') return wrapped(answers, screen.width);
   const rows = answers.map(([gate, answer]) => [
     gate,
     answer === undefined ? 'passes' : answer.reason,

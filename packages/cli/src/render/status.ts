@@ -29,7 +29,7 @@ function fleetLines(
 ): string[] {
   const counts = status?.nodes ?? countsOf(rows);
   const { managed, upToDate, updating, waiting, failed } = counts;
-  const bar = barOf(upToDate, managed, Math.min(40, screen.width - 30));
+  const bar = barOf(upToDate, managed, Math.max(0, Math.min(40, screen.width - 30)));
   const end = status?.expectedCompletionTime;
   return [
     `${colored(bar, 'green', screen)} ${upToDate} of ${managed} up to date`,
@@ -63,7 +63,7 @@ function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[
     ...(spec.paused === true ? [`Paused: ${spec.pauseReason || 'no reason was given'}`] : []),
     ...frozen(now, status),
     ...(opens === undefined ? [] : [`Window opens: ${relative(opens, now)}`]),
-    ...degraded(status),
+    ...conditionsOf(status),
   ];
   return notices.flatMap((text) => wrapped(text, screen.width, 2)).map((line) => colored(line, 'yellow', screen));
 }
@@ -74,10 +74,10 @@ function frozen(now: number, { frozenVersions = [] }: BrupopConfigStatus = {}): 
   );
 }
 
-function degraded({ conditions = [] }: BrupopConfigStatus = {}): string[] {
+function conditionsOf({ conditions = [] }: BrupopConfigStatus = {}): string[] {
   return conditions
-    .filter(({ type, status }) => type === 'Degraded' && status === 'True')
-    .map(({ message }) => `Degraded: ${message}`);
+    .filter(({ type, status }) => (type === 'Held' || type === 'Degraded') && status === 'True')
+    .map(({ type, message }) => `${type}: ${message}`);
 }
 
 const NARROW = ['NODE', 'PHASE', 'REASON', 'VERSION', 'WAITING FOR'];
