@@ -127,6 +127,7 @@ it('kubectl get brs shows what the node does', async () => {
       'Desired Version': '1.21.0',
       Group: 'ingress',
       Reason: 'Paused',
+      Suspect: null,
       Step: 'Drain',
       'Blocked By': 'default/web-0',
       Message: 'Updates are paused: change freeze.',

@@ -218,7 +218,8 @@ describe('a node that is back after its update', () => {
 });
 
 it('without recovery there is no watch, no list and no condition', async () => {
-  await world.configure({});
+  // A node that was updated just now is observed.
+  await world.configure({ health: { watchFor: '0s' } });
   await world.startReplica();
   await sleep(2_000);
   expect((await openWatches(cluster.auditLogPath, releaseNamespace)).map(({ resource }) => resource)).not.toContain(

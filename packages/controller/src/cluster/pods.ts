@@ -15,7 +15,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import type { NodeView } from './node.ts';
 import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
-import type { ObservedPods, PodsOfNode } from './snapshot.ts';
+import { type ObservedPod, type ObservedPods, type PodsOfNode, REVISION_LABEL } from './snapshot.ts';
 
 interface PodLookupsOptions {
   readonly client: KubeClient;
@@ -30,6 +30,7 @@ const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 /** Of the lists of an observed node. */
 const MAX_TIMES = 3;
+const MAX_OBSERVED = 200;
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
 export class PodLookups {
@@ -144,11 +145,45 @@ export function observedPods(
   before: ObservedPods | undefined,
 ): ObservedPods {
   const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
-  return { nodeUID, pods: pods.filter(isTroubled), listedAt: [...earlier, seenAt] };
+  return {
+    nodeUID,
+    pods: pods.filter(isTroubled).slice(0, MAX_OBSERVED).map(observedPod),
+    listedAt: [...earlier, seenAt],
+  };
 }
 
 function isTroubled({ finished, ready, failing, restarts }: DrainPod): boolean {
-  return !finished && (!ready || failing || restarts > 0);
+  return !finished && (!ready || failing || restarts > 1);
+}
+
+/** There may be many observed nodes, and anyone who may create pods decides on the size of their labels. */
+function observedPod(pod: DrainPod): ObservedPod {
+  const {
+    metadata,
+    controller,
+    daemonSet,
+    mirror,
+    healthIgnored,
+    ready,
+    readyChanged,
+    failing,
+    restarts,
+    restartedAt,
+  } = pod;
+  const revision = metadata.labels?.[REVISION_LABEL];
+  const labels = revision === undefined ? {} : { [REVISION_LABEL]: revision };
+  return {
+    metadata: { ...metadata, labels },
+    controller,
+    ...(daemonSet !== undefined && { daemonSet }),
+    mirror,
+    healthIgnored,
+    ready,
+    readyChanged,
+    failing,
+    restarts,
+    restartedAt,
+  };
 }
 
 /** Only a drain asks for the volumes of a pod. */

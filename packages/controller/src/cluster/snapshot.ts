@@ -77,11 +77,29 @@ export interface PodsOfNode {
   readonly retryAt: number;
 }
 
+/** Of the pods of DaemonSets and StatefulSets (Kubernetes "ControllerRevision"). */
+export const REVISION_LABEL = 'controller-revision-hash';
+
+/** A pod on a node that is observed; of its labels only the revision. */
+export type ObservedPod = Pick<
+  DrainPod,
+  | 'metadata'
+  | 'controller'
+  | 'daemonSet'
+  | 'mirror'
+  | 'healthIgnored'
+  | 'ready'
+  | 'readyChanged'
+  | 'failing'
+  | 'restarts'
+  | 'restartedAt'
+>;
+
 /** What is kept of the pods on a node that is observed after its update. */
 export interface ObservedPods {
   readonly nodeUID: string;
-  /** Those of its pods that are not Ready, or were restarted. */
-  readonly pods: readonly DrainPod[];
+  /** Those of its pods that are not Ready, or were restarted again and again; at most 200. */
+  readonly pods: readonly ObservedPod[];
   /** When they were listed, the latest last, epoch milliseconds. */
   readonly listedAt: readonly number[];
 }

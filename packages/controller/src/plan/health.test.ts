@@ -441,3 +441,10 @@ describe('the startup taint', () => {
     expect(startup(draining({ ...starting, unschedulable: true }), { spec: {} })).toEqual([[false, false]]);
   });
 });
+
+it('a pod that became Ready long after its creation is recorded with five minutes', () => {
+  const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  const old = daemonPod('cni', { readyChanged: NOW });
+  const made = planOf(staged, { spec: { health: { watchFor: '5m' } }, pods: [old] });
+  expect(made.specs[0]?.record.readyBefore?.workloads).toEqual({ 'DaemonSet kube-system/cni': 300 });
+});

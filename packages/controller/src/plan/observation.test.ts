@@ -12,6 +12,7 @@ import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD } from '../testing/
 import { wholePlan, type WholePlan } from '../whole-plan.ts';
 
 const SECOND = 1_000;
+const DAY = 24 * 60 * MINUTE;
 const WEB = 'ReplicaSet apps/web';
 
 interface Updated {
@@ -171,6 +172,11 @@ describe('a workload that fails on an updated node', () => {
     ['takes no more than twice as long as before', [web(80 * SECOND)], { msAgo: MINUTE, ready: { [WEB]: 90 } }],
     ['was restarted once', [web(2 * MINUTE, { ready: true, restarts: 1, restartedAt: NOW })], { msAgo: MINUTE }],
     [
+      'is restarted by the boot only',
+      [web(DAY, { ready: true, restarts: 9, restartedAt: NOW - 40 * SECOND, controller: 'DaemonSet apps/log' })],
+      { msAgo: 31 * SECOND, ready: { 'DaemonSet apps/log': 3 } },
+    ],
+    [
       'has got another revision since',
       [withRevision(crashing(2 * MINUTE), 'db-2')],
       { msAgo: MINUTE, ready: { 'StatefulSet apps/db db-1': 5 } },
@@ -298,6 +304,14 @@ describe('a version with which a workload fails on two nodes', () => {
     ]);
     const recovered = [updated('a', { msAgo: 2 * MINUTE }), updated('b', { msAgo: 2 * MINUTE }), next];
     expect(started(planOf({ nodes: recovered, listed: { a: [], b: [] }, held: heldSince(MINUTE) }))).toEqual(['c']);
+  });
+
+  it('does not delay further nodes when its hour is over', () => {
+    const moved = updated('d', { msAgo: MINUTE, ready: { 'ReplicaSet apps/other': 5 } });
+    const other = web(2 * MINUTE, { failing: true, controller: 'ReplicaSet apps/other' });
+    const world = { nodes: [a, b, moved, next], listed: { ...listed, d: [other] } };
+    expect(started(planOf({ ...world, held: heldSince(59 * MINUTE) }))).toEqual([]);
+    expect(started(planOf({ ...world, held: heldSince(60 * MINUTE) }))).toEqual(['c']);
   });
 
   it('is frozen, for longer than an hour, when the workload is in a trusted namespace', () => {

@@ -22,6 +22,7 @@ import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
+import type { PlacedPod } from '../cluster/all-pods.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { isUnderWay } from '../cluster/state.ts';
@@ -71,6 +72,7 @@ export interface HeldVersion {
   /** When it was held first, and until when it may be held, epoch milliseconds. */
   readonly since: number;
   readonly until: number;
+  readonly isOver: boolean;
   /** Why it is held now; empty: it is not. */
   readonly suspects: readonly SuspectNode[];
 }
@@ -94,10 +96,16 @@ export class Observation {
   readonly suspects: readonly SuspectNode[];
   /** By release, as all that follow. */
   readonly #held: ReadonlyMap<string, Blocked>;
+  /** Those that may not be held again. */
+  readonly #over: ReadonlySet<string>;
   /** How many nodes have updated to it, and when the latest one did, epoch milliseconds. */
   readonly #successes: ReadonlyMap<string, { readonly count: number; readonly latest: number }>;
   /** What was answered to nodes that are to start. */
   readonly #unknown = new Map<string, Blocked | undefined>();
+  /** Whether a workload fails on a version only, as all pods show it. */
+  readonly #confirmed = new Map<string, boolean>();
+  /** The version of each node. */
+  #running: ReadonlyMap<string, string> | undefined;
 
   constructor(known: Known, { drains, workloads }: { drains: Drains; workloads: Workloads }, now: number) {
     this.#now = now;
@@ -112,6 +120,7 @@ export class Observation {
     );
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
     this.#held = new Map(this.holds.flatMap((one) => (one.suspects.length > 0 ? [blockedBy(one)] : [])));
+    this.#over = new Set(this.holds.flatMap(({ version, isOver }) => (isOver ? [releaseOf(version)] : [])));
     this.#successes = successesOf(this.#pairs, new Set(this.#observed.map(({ version }) => releaseOf(version))));
   }
 
@@ -151,6 +160,9 @@ export class Observation {
   }
 
   #whyUnknown(release: string): Blocked | undefined {
+    const { count } = this.#successes.get(release) ?? { count: 0 };
+    // Later nodes are only observed, and after its hour a version is not held again.
+    if (count > FIRST_NODES || this.#over.has(release)) return undefined;
     const ofVersion = this.#observed.filter(({ version }) => releaseOf(version) === release);
     const missing = ofVersion.filter((one) => this.#isMissing(one)).map(({ pair }) => pair);
     const [first] = missing;
@@ -177,10 +189,9 @@ export class Observation {
   }
 
   /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
-  #isSoonKnown({ version, listedAt, nextAt }: Observed): boolean {
-    const { count = 0 } = this.#successes.get(releaseOf(version)) ?? {};
+  #isSoonKnown({ listedAt, nextAt }: Observed): boolean {
     const [last = 0] = listedAt;
-    return count <= FIRST_NODES && listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS;
+    return listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS;
   }
 
   /** True while all pods are being listed for a new suspect of the node. */
@@ -194,7 +205,6 @@ export class Observation {
     const known = pair.shadow.record.suspects ?? [];
     const suspects = found
       .filter((suspect) => this.#isConfirmed(one, suspect) === true)
-      .slice(0, MAX_SUSPECTS)
       .map((suspect) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
     return isSame(known, suspects) ? undefined : { pair, suspects };
   }
@@ -202,19 +212,34 @@ export class Observation {
   /** Undefined: not known yet. Without a list of all pods, what was found counts. */
   #isConfirmed({ pair, version, listedAt }: Observed, suspect: Suspect): boolean | undefined {
     if (pair.shadow.record.suspects?.some(isOf(suspect)) === true) return true;
-    const pods = this.#workloads.podsSince(listedAt.at(-1) ?? 0);
+    // A list of a large cluster may take longer than until the next list of the node.
+    const pods = this.#workloads.podsSince((listedAt.length > 2 ? listedAt.at(-2) : listedAt.at(-1)) ?? 0);
     if (pods === undefined) return this.#workloads.problem === undefined ? undefined : true;
-    const running = new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version]));
-    const others = pods.filter(
-      ({ node, controller, isTerminating }) =>
-        controller === controllerOf(suspect) &&
-        node !== '' &&
-        !isTerminating &&
-        !sameVersion(running.get(node), version),
+    const key = `${releaseOf(version)} ${suspect.workload}`;
+    const known = this.#confirmed.get(key) ?? this.#failsOnlyOn(version, pods, suspect);
+    this.#confirmed.set(key, known);
+    return known;
+  }
+
+  /** False when the workload fails on nodes of other versions as well. */
+  #failsOnlyOn(version: string, pods: readonly PlacedPod[], suspect: Suspect): boolean {
+    this.#running ??= new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version ?? '']));
+    const running = this.#running;
+    const others = (byController(pods).get(controllerOf(suspect)) ?? []).filter(
+      ({ node, isTerminating }) => node !== '' && !isTerminating && !sameVersion(running.get(node), version),
     );
     const unready = others.filter(({ ready }) => !ready);
     return unready.length === 0 || 2 * unready.length < others.length;
   }
+}
+
+/** Of each list, since many suspects may be asked for. */
+const indexes = new WeakMap<readonly PlacedPod[], ReadonlyMap<string, readonly PlacedPod[]>>();
+
+function byController(pods: readonly PlacedPod[]): ReadonlyMap<string, readonly PlacedPod[]> {
+  const index = indexes.get(pods) ?? Map.groupBy(pods, ({ controller }) => controller);
+  indexes.set(pods, index);
+  return index;
 }
 
 function blockedBy({ version, until }: HeldVersion): [release: string, blocked: Blocked] {
@@ -261,10 +286,16 @@ function observedOf(
   const last = listedAt.at(-1);
   if (found === undefined || last === undefined)
     return { pair, version, since, listedAt, suspects: undefined, nextAt: Infinity };
-  const suspects = new Set(pair.shadow.record.suspects?.map(({ workload }) => workload));
-  const { health } = pair.policy;
-  const pods = { node: pair.name, version, pods: found.pods, listedAt: last, health, known: suspects };
-  return { pair, version, since, listedAt, ...suspectsAmong(pods, before) };
+  const { suspects, nextAt } = suspectsAmong(
+    { ...listedOn(pair, since), version, pods: found.pods, listedAt: last },
+    before,
+  );
+  return { pair, version, since, listedAt, suspects: suspects.slice(0, MAX_SUSPECTS), nextAt };
+}
+
+function listedOn({ name, shadow: { record }, policy: { health } }: NodePair, since: number) {
+  const drainedAt = parseTime(record.readyBefore?.at) ?? since;
+  return { node: name, drainedAt, health, known: new Set(record.suspects?.map(({ workload }) => workload)) };
 }
 
 function isDuringObservation({ shadow, policy }: NodePair, since: number, now: number): boolean {
@@ -310,7 +341,7 @@ function holdsOf(
     const until = since + HOLD_MS;
     const isOver = now.reached(until) || isAccepted(since, policy, now);
     const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version)));
-    return suspects.length === 0 && before === undefined ? [] : [{ version, since, until, suspects }];
+    return suspects.length === 0 && before === undefined ? [] : [{ version, since, until, isOver, suspects }];
   });
 }
 

@@ -16,15 +16,20 @@ export function held({ holds }: { readonly holds: readonly HeldVersion[] }) {
 /** Names the workloads with their nodes, and the ways out. */
 export function describeHeld({ version, until, suspects }: HeldVersion): string {
   const byWorkload = [...Map.groupBy(suspects, ({ workload }) => workload)];
-  const list = byWorkload
-    .slice(0, MAX_NAMED)
-    .map(([workload, nodes]) => `${workload} (${nodes.map(onNode).join(', ')})`);
+  const list = byWorkload.slice(0, MAX_NAMED).map(([workload, nodes]) => `${workload} (${onNodes(nodes)})`);
   const more = byWorkload.length > MAX_NAMED ? ` and ${byWorkload.length - MAX_NAMED} more` : '';
   return (
     `No update to ${version} starts until ${rfc3339(until)}: these workloads fail on nodes that run it, and were Ready on nodes of the ` +
     `former version: ${list.join(', ')}${more}. Look at their pods with kubectl get pods -o wide. If ${version} is not the cause, set ` +
     'spec.rollout.resume to the current time to continue now; if it is, pin another version or deny it with spec.versions'
   );
+}
+
+const MAX_NODES = 3;
+
+function onNodes(nodes: readonly SuspectNode[]): string {
+  const more = nodes.length > MAX_NODES ? ` and ${nodes.length - MAX_NODES} more nodes` : '';
+  return `${nodes.slice(0, MAX_NODES).map(onNode).join(', ')}${more}`;
 }
 
 function onNode({ node, problem, from }: SuspectNode): string {

@@ -152,6 +152,11 @@ describe('a pod of the API', () => {
     expect(podsToEvict([pod], { orphaned: new Set() })).toEqual([]);
   });
 
+  it('names no namespace but its own, whatever its reference says', () => {
+    const pod = slimPod({ metadata: { ...metadata, ...owner('Foo kube-system/x') } });
+    expect(pod.controller).toBe('Foo_kube-system_x apps/logs');
+  });
+
   it('belongs to the operator in its namespace only', () => {
     const labels = { 'brupop.bottlerocket.aws/component': 'brupop-controller' };
     const replicaSet = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'brupop-controller-1', uid: 'r' };

@@ -155,14 +155,16 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
   const controller = ownerReferences.find((owner) => owner.controller === true);
   return {
     unmanaged: controller === undefined,
-    controller:
-      controller === undefined
-        ? ''
-        : `${truncated(controller.kind, MAX_NAME)} ${namespace}/${truncated(controller.name, MAX_NAME)}`,
+    controller: controller === undefined ? '' : `${word(controller.kind)} ${namespace}/${word(controller.name)}`,
     stateful: controller?.kind === 'StatefulSet',
     servesVolumes: controller !== undefined && isInstanceManager(controller),
     ...(controller?.kind === 'DaemonSet' && fromDaemonSet(namespace, controller)),
   };
+}
+
+/** A reference may be any text; the namespace of its pod must be the only one in what names a controller. */
+function word(text: string): string {
+  return truncated(text.replaceAll(/[\s/]/gu, '_'), MAX_NAME);
 }
 
 function fromDaemonSet(namespace: string, { apiVersion, name }: OwnerReference) {

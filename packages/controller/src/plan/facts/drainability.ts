@@ -19,7 +19,7 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
-import type { PodsOfNode, Snapshot } from '../../cluster/snapshot.ts';
+import { type PodsOfNode, REVISION_LABEL, type Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
@@ -175,23 +175,26 @@ function readyIn(pods: readonly DrainPod[]): Map<string, number> {
 }
 
 /** True for a pod of a workload or a DaemonSet, which is like the other pods of its controller. */
-export function isCompared({ controller, mirror }: DrainPod): boolean {
+export function isCompared({ controller, mirror }: Pick<DrainPod, 'controller' | 'mirror'>): boolean {
   return !mirror && (isWorkload(controller) || controller.startsWith('DaemonSet '));
 }
 
 /** Its controller, with the revision of one that keeps its name: another revision may fail whatever its node runs. */
-export function comparedAs({ controller, metadata: { labels = {} } }: DrainPod): string {
+export function comparedAs({
+  controller,
+  metadata: { labels = {} },
+}: Pick<DrainPod, 'controller' | 'metadata'>): string {
   const revision = labels[REVISION_LABEL];
   return revision === undefined ? controller : `${controller} ${revision}`;
 }
 
-/** Of the pods of DaemonSets and StatefulSets (Kubernetes "ControllerRevision"). */
-const REVISION_LABEL = 'controller-revision-hash';
+/** That of a pod of a DaemonSet changes with each boot. */
+const MAX_SECONDS = 300;
 
 /** A pod that was not Ready for a while since shows more than it took. */
 function secondsToReady({ readyChanged = 0, metadata: { creationTimestamp } }: DrainPod): number {
   const ms = readyChanged - (parseTime(creationTimestamp) ?? readyChanged);
-  return Math.max(0, Math.ceil(ms / 1000));
+  return Math.min(MAX_SECONDS, Math.max(0, Math.ceil(ms / 1000)));
 }
 
 function unreadyOf(pods: readonly DrainPod[]): DrainPod[] {

@@ -4,16 +4,16 @@
  * counts when its workload is in such a record of the last hour, and the pod
  *
  *     cannot start      at once
- *     is restarted      at the second time
+ *     is restarted      at the second time, if it was created since the drain of its node
  *     is not Ready      after twice the time that the slowest one took before, at least a minute
  *
  * A workload that was broken before is in no record. One that is not Ready on nodes of other versions either fails
  * everywhere: all pods are listed once before anything is concluded. A pod that waits to be scheduled is on no node.
  */
 import { sameVersion } from '@brupop/shared/api/version';
-import { isTerminating, type DrainPod } from '@brupop/shared/drain/pods';
+import { isTerminating } from '@brupop/shared/drain/pods';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { NodePair } from '../../cluster/snapshot.ts';
+import type { NodePair, ObservedPod } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { comparedAs, isCompared } from './drainability.ts';
@@ -117,9 +117,11 @@ interface ListedPods {
   /** The name of the node. */
   readonly node: string;
   readonly version: string;
-  readonly pods: readonly DrainPod[];
-  /** Epoch milliseconds. */
+  readonly pods: readonly ObservedPod[];
+  /** Epoch milliseconds, as the next. */
   readonly listedAt: number;
+  /** When the drain of the node started. */
+  readonly drainedAt: number;
   readonly health: UpdatePolicy['health'];
   /** The workloads that were found before: they count for as long as they fail. */
   readonly known: ReadonlySet<string>;
@@ -142,7 +144,7 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
     if (limitMs === undefined || suspects.has(workload)) continue;
     const createdAt = parseTime(pod.metadata.creationTimestamp) ?? listedAt;
     const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs;
-    const problem = problemOf(pod, listedAt, lateAt);
+    const problem = problemOf(pod, listed, createdAt, lateAt);
     if (problem !== undefined) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
     else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
   }
@@ -150,20 +152,22 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
 }
 
 /** No drain moves the pods of a DaemonSet. */
-function movedBy(pod: DrainPod, createdAt: number, node: string, before: ReadyBefore): Pick<Suspect, 'from'> {
+function movedBy(pod: ObservedPod, createdAt: number, node: string, before: ReadyBefore): Pick<Suspect, 'from'> {
   const from = pod.daemonSet === undefined ? before.originOf(comparedAs(pod), createdAt, node) : undefined;
   return from === undefined ? {} : { from };
 }
 
-function counts(pod: DrainPod, { ignoredNamespaces }: UpdatePolicy['health']): boolean {
+function counts(pod: ObservedPod, { ignoredNamespaces }: UpdatePolicy['health']): boolean {
   const { namespace = '' } = pod.metadata;
   return isCompared(pod) && !pod.healthIgnored && !isTerminating(pod) && !ignoredNamespaces.includes(namespace);
 }
 
-function problemOf(pod: DrainPod, listedAt: number, lateAt: number): string | undefined {
+/** The boot restarts the containers of pods that were there before, which says nothing. */
+function problemOf(pod: ObservedPod, { listedAt, drainedAt }: ListedPods, createdAt: number, lateAt: number) {
   if (pod.failing) return 'cannot start';
   const { restarts, restartedAt = 0 } = pod;
-  if (restarts > 1 && listedAt - restartedAt < LEAST_MS) return 'is restarted again and again';
+  const isNew = createdAt + TOLERANCE_MS >= drainedAt;
+  if (isNew && restarts > 1 && listedAt - restartedAt < LEAST_MS) return 'is restarted again and again';
   return !pod.ready && listedAt >= lateAt ? 'does not become Ready' : undefined;
 }
 
