@@ -160,6 +160,29 @@ describe('a budget of failures', () => {
     ]);
   });
 
+  it('counts for the group with which the update began, whatever labels the Node has since', () => {
+    const failure = { version: NEW, code: 'RolledBack', at: ago(MINUTE) };
+    const record = { startedAt: ago(HOUR), group: 'gpu', failed: failure };
+    const moved = waiting('a', 'web', { record }, { ready: false });
+    const made = planOf([moved, waiting('b', 'gpu')], { groups: [budget(0), aGroup('web')] });
+    expect(made.failed).toMatchObject([{ name: 'a', group: 'gpu' }]);
+    const known = [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(MINUTE), group: 'gpu' }];
+    const gone = { ...failed('a', 'gpu'), node: undefined, group: undefined };
+    const later = planOf([gone, waiting('b', 'gpu')], { groups: [budget(0)], status: { failedNodes: known } });
+    expect(later.failed).toMatchObject([{ name: 'a', group: 'gpu' }]);
+  });
+
+  it('of the fleet counts workloads that fail although the group has resumed', () => {
+    const suspects = [{ workload: 'ReplicaSet kube-system/web', problem: 'cannot start', at: ago(MINUTE) }];
+    const record = { succeeded: { version: NEW, at: ago(HOUR) }, suspects };
+    const status = { current_version: NEW, target_version: NEW };
+    const health = { watchFor: '5m' };
+    const snapshot = aSnapshot([waiting('a', 'gpu', { record, status })], { ...MANY, health });
+    const group = aGroup('gpu', { rollout: { failureBudget: 0, resume: ago(0) } });
+    const made = plan(withGroups(snapshot, [group]), NOW);
+    expect([made.failed.length, made.suspects.length]).toEqual([1, 1]);
+  });
+
   it('of a group frees the slots of its nodes when the group resumes', () => {
     const missed = waiting('a', 'gpu', {
       spec: underWay('MonitoringUpdate', 5 * HOUR),

@@ -116,7 +116,7 @@ export class Observation {
     this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
     const moment = new Moment(now);
     this.suspects = this.#pairs.flatMap((one) =>
-      one.shadow.record.suspects === undefined ? [] : suspectsOf(one, moment),
+      one.shadow.record.suspects === undefined ? [] : suspectsOf(one, moment, known.policy),
     );
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
     this.#held = new Map(this.holds.flatMap((one) => (one.suspects.length > 0 ? [blockedBy(one)] : [])));

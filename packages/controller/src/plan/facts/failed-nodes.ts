@@ -23,7 +23,7 @@ import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../../cluster/shadow.ts';
+import { groupAtStart, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
@@ -148,12 +148,17 @@ export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string 
 
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
-  { managedNodes, policy, config, checks: view, ownNamespace }: Snapshot,
+  { managedNodes, policy, config, checks: view, ownNamespace, groups }: Snapshot,
   { selected, versions, isHealthUnknown, now }: Pick<FleetFacts, 'selected' | 'versions'> & AskedOfNode,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const input = { view, isHealthUnknown, ownNamespace, now };
-  const current = managedNodes.flatMap((one) => inLane(failureOf(one, known, input), one) ?? []);
+  const input = { view, isHealthUnknown, ownNamespace, fleet: policy, now };
+  const current = managedNodes.flatMap((one) => {
+    const failure = failureOf(one, known, input);
+    return failure === undefined
+      ? []
+      : inLane(failure, known.find((other) => isSame(other, failure))?.group ?? laneOf(one, groups));
+  });
   const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
@@ -178,8 +183,15 @@ export function failedNodes(
     .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
 }
 
-function inLane(failure: FailedNode | undefined, { group }: ManagedNode): FailedNode | undefined {
-  return failure !== undefined && group?.lanes.has('budget') === true ? { ...failure, group: group.name } : failure;
+function inLane(failure: FailedNode, group: string | undefined): FailedNode {
+  return group === undefined ? failure : { ...failure, group };
+}
+
+/** The group with a budget of its own with which the latest update began, whatever labels the Node has since. */
+function laneOf({ group, shadow }: ManagedNode, groups: Snapshot['groups']): string | undefined {
+  const hasEnded = shadow?.record.succeeded !== undefined || shadow?.record.startedAt === undefined;
+  const name = hasEnded ? group?.name : groupAtStart(shadow);
+  return groups.find((one) => one.name === name)?.lanes.has('budget') === true ? name : undefined;
 }
 
 function isSame(a: FailedNode, b: FailedNode): boolean {
@@ -234,10 +246,13 @@ function failureOf(
 }
 
 /** Of the version that the node was updated to. Those that users without trust may cause do not count. */
-function failureOfWorkloads(managedNode: ManagedNode, { ownNamespace, now }: FailureInput): FailedNode | undefined {
+function failureOfWorkloads(
+  managedNode: ManagedNode,
+  { ownNamespace, fleet, now }: FailureInput,
+): FailedNode | undefined {
   if (!isPair(managedNode) || managedNode.shadow.record.suspects === undefined) return undefined;
   const { name, policy } = managedNode;
-  const found = suspectsOf(managedNode, now).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
+  const found = suspectsOf(managedNode, now, fleet).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
   return found && { name, version: found.version, code: 'WorkloadsFailed', since: found.at };
 }
 
@@ -249,6 +264,8 @@ interface AskedOfNode {
 
 interface FailureInput extends AskedOfNode {
   readonly ownNamespace: string;
+  /** That of the configuration. */
+  readonly fleet: UpdatePolicy;
   readonly view: ChecksView;
 }
 

@@ -102,14 +102,21 @@ export function isObserved({ health: { pods, watchForMs } }: Pick<UpdatePolicy, 
   return pods !== 'Ignored' && watchForMs > 0;
 }
 
-/** Returns the workloads that fail, without those that a user has accepted. */
-export function suspectsOf({ name, shadow, policy }: NodePair, now: Moment): SuspectNode[] {
+/**
+ * Returns the workloads that fail, without those that a user has accepted.
+ * @param accepting - whose `rollout.resume` counts: what concerns the fleet is not for a group to accept
+ */
+export function suspectsOf(
+  { name, shadow, policy }: NodePair,
+  now: Moment,
+  accepting: UpdatePolicy = policy,
+): SuspectNode[] {
   const { record, updated, status } = shadow;
   if (record.suspects === undefined || updated === undefined || !isObserved(policy)) return [];
   if (!sameVersion(updated.version, status?.current_version)) return [];
   return record.suspects.flatMap(({ at: time, ...suspect }) => {
     const at = parseTime(time) ?? now.ms;
-    return isAccepted(at, policy, now) ? [] : [{ ...suspect, at, node: name, version: updated.version }];
+    return isAccepted(at, accepting, now) ? [] : [{ ...suspect, at, node: name, version: updated.version }];
   });
 }
 
