@@ -1,4 +1,4 @@
-// The planner of commit ec10eb82fb780c24dc2a5c65dbfdc5078b52fbd6, written by scripts/freeze-planner.ts.
+// The planner of commit d0c797671f3eda006d78c6cec215dde5d880854f, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -1782,10 +1782,7 @@ var statusSchema = object2({
     v11.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
-        since: described(
-          time(),
-          "When workloads failed on two nodes with it first. It may be held for an hour from here."
-        )
+        since: described(time(), "When it was held first. It may be held for an hour from here.")
       })
     ),
     "The versions that have been held because workloads fail on them. The condition Held says whether one is held now.",
@@ -2450,11 +2447,14 @@ function fromOwner({ namespace = "", ownerReferences = [] }) {
   const controller = ownerReferences.find((owner) => owner.controller === true);
   return {
     unmanaged: controller === void 0,
-    controller: controller === void 0 ? "" : `${truncated(controller.kind, MAX_NAME)} ${namespace}/${truncated(controller.name, MAX_NAME)}`,
+    controller: controller === void 0 ? "" : `${word(controller.kind)} ${namespace}/${word(controller.name)}`,
     stateful: controller?.kind === "StatefulSet",
     servesVolumes: controller !== void 0 && isInstanceManager(controller),
     ...controller?.kind === "DaemonSet" && fromDaemonSet(namespace, controller)
   };
+}
+function word(text6) {
+  return truncated(text6.replaceAll(/[\s/]/gu, "_"), MAX_NAME);
 }
 function fromDaemonSet(namespace, { apiVersion, name }) {
   const isForeign = !apiVersion.startsWith("apps/");
@@ -2954,14 +2954,517 @@ function asSighted(node, sightings) {
   return { ...node, readySince, clearedAt: Object.fromEntries(seen) };
 }
 
+// packages/controller/src/cluster/shadow.ts
+var v15 = __toESM(require("valibot"), 1);
+
+// packages/shared/src/api/record.ts
+var v14 = __toESM(require("valibot"), 1);
+var MAX_NAMES = 200;
+var MAX_NAME3 = 700;
+var version2 = text(100);
+var settingsAt = object2({ hash: text(100), at: time() });
+var entries = {
+  /** When the latest update started (RFC 3339, as all times here). */
+  startedAt: time(),
+  /** The version that the node ran then; after the reboot nothing else shows it. */
+  from: version2,
+  /** The BottlerocketNodeGroup that it started with, until a success. */
+  group: text(253),
+  /** When the configuration ended it (a pause, a window, `spec.versions`): such an attempt does not count for the order of nodes. */
+  endedByConfigAt: time(),
+  /** When it was first allowed to drain and reboot the host; absent after its end. */
+  rebootRequestedAt: time(),
+  /** The boot ID of the Node at that time. */
+  bootBefore: text(100),
+  /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
+  unreadyBefore: list(text(MAX_NAME3), MAX_NAMES),
+  /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
+  evictedWorkloads: list(text(MAX_NAME3), MAX_NAMES),
+  /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
+  readyBefore: object2({ at: time(), workloads: v14.record(text(MAX_NAME3), count(9999999)) }),
+  /** Since when the update waits for unhealthy pods on the node. */
+  podsWaitSince: time(),
+  /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */
+  suspects: list(
+    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v14.exactOptional(text(253)) }),
+    MAX_NAMES
+  ),
+  /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
+  members: list(object2({ quorum: text(253), pod: text(253) }), MAX_NAMES),
+  /**
+   * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
+   * created, so that no other controller creates it again.
+   */
+  jobs: v14.record(text(400), text(100)),
+  /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
+  succeeded: object2({ version: version2, at: time(), isReboot: v14.exactOptional(flag()) }),
+  /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
+  updated: object2({ version: version2, at: time() }),
+  /**
+   * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
+   * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
+   */
+  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
+  /** The return from a version that failed to the previous one. */
+  rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
+  /** How long the latest update took, whole seconds. */
+  updateSeconds: count(9999999),
+  /** Seconds until the update was deferred: a lower bound of the next estimate. */
+  deferredAfterSeconds: count(9999999),
+  /** Attempts since the latest success that failed or were cancelled. */
+  unsuccessful: count(),
+  /** Attempts since the latest success that ended because the host no longer offered their version. */
+  withdrawn: count(),
+  /** How many attempts with one version have failed. */
+  attempts: object2({ version: version2, count: count() }),
+  /** How often the node was cordoned for pods that budgets held, and when the latest of these attempts started. */
+  blockedDrains: object2({ count: count(), at: time() }),
+  /** The boot ID of the host when it was allowed to change settings. */
+  settingsBoot: text(100),
+  settingsFailed: settingsAt,
+  settingsRebooted: settingsAt,
+  /** The settings of the group that the host has last proved, as key and value. */
+  settingsProved: v14.array(v14.tuple([v14.string(), v14.string()]))
+};
+var whole2 = partial2(entries);
+var readable = object2(
+  Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, ifReadable(schema)]))
+);
+function readRecord({ annotations }) {
+  const found = annotations?.[RECORD_ANNOTATION];
+  if (found === void 0) return {};
+  try {
+    const value2 = JSON.parse(found);
+    const read2 = v14.safeParse(whole2, value2);
+    if (read2.success) return read2.output;
+    return { ...v14.parse(readable, value2), isUnreadable: true };
+  } catch {
+    return { isUnreadable: true };
+  }
+}
+function recordText(record7) {
+  const known = Object.keys(entries).flatMap((name) => {
+    const value2 = record7[name];
+    return value2 === void 0 ? [] : [[name, value2]];
+  });
+  return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
+}
+
+// packages/shared/src/api/error-codes.ts
+var ERROR_CODES = {
+  HostUnreachable: "RetrySoon",
+  HostBusy: "RetrySoon",
+  HostUnsupported: "Manual",
+  HostStatusUnreadable: "Manual",
+  UpdateCheckFailed: "RetrySoon",
+  RefreshFailed: "RetryAfterBackoff",
+  VersionNotOffered: "RetryWithOffered",
+  PrepareFailed: "RetryAfterBackoff",
+  WrongVersionStaged: "RetryAfterBackoff",
+  StagedImageLost: "RetrySoon",
+  SettingsFailed: "RetryAfterBackoff",
+  DrainTimedOut: "RetryAfterBackoff",
+  CordonRemoved: "Manual",
+  ActivateFailed: "RetryAfterBackoff",
+  RebootRefused: "RetryAfterBackoff",
+  RebootTimedOut: "RetryAfterBackoff",
+  RolledBack: "NeverThisVersion",
+  WrongVersionBooted: "Manual",
+  StepTimedOut: "RetryAfterBackoff"
+};
+function isErrorCode(value2) {
+  return Object.hasOwn(ERROR_CODES, value2);
+}
+
+// packages/shared/src/api/shadow-agent.ts
+var SHADOW_STATES = [
+  "Idle",
+  "StagedAndPerformedUpdate",
+  "RebootedIntoUpdate",
+  "MonitoringUpdate",
+  "ErrorReset"
+];
+var OPERATIONS = ["Stage", "Drain", "Activate", "Reboot", "Restore"];
+var OPERATION_STATES = ["Processing", "Succeeded", "Failed"];
+var MESSAGE_LIMIT = 4096;
+var ID_LIMIT = 128;
+var ALLOWED = ["None", "Live", "RestartsService", "NeedsReboot"];
+var MAX_EARLIER = 8;
+var hash = textThat((value2) => /^[0-9a-f]{16}$/u.test(value2), 16, "16 hexadecimal digits", "^[0-9a-f]{16}$");
+var BOOT_ID = "^[0-9A-Za-z-]+$";
+var bootID = textThat(
+  (value2) => new RegExp(BOOT_ID, "u").test(value2),
+  ID_LIMIT,
+  "a boot ID of letters, digits and dashes",
+  BOOT_ID
+);
+var ATOMIC = { "x-kubernetes-list-type": "atomic" };
+var setBy = described(text(80), "Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.");
+var SETTING = {
+  key: described(settingKey, "Its key, such as settings.motd; parts with dots are in double quotes."),
+  value: described(settingValue, "Its value as compact JSON."),
+  owner: setBy,
+  force: optional(flag(), "True: a value that a user has set on the host is replaced. Otherwise it stays.")
+};
+var setting = object2(SETTING);
+var settings = object2({
+  leaves: described(list(setting, MAX_LEAVES), "The settings, one by one.", ATOMIC),
+  allow: described(
+    oneOf(ALLOWED),
+    "What a change may disrupt now. None: the agent only reports the class of each change. Live: nothing. RestartsService: kubelet or container runtime. NeedsReboot: it takes effect with the next boot. The settings of spec.versions are always set."
+  )
+});
+var SPEC2 = {
+  state: described(
+    oneOf(SHADOW_STATES),
+    "State to drive the node to. Idle: update nothing, and undo what an attempt left behind. StagedAndPerformedUpdate: download and write the version, without using it. RebootedIntoUpdate: drain the node, activate the version, reboot into it and return the node to service. MonitoringUpdate: the node runs the version and is watched for a while. ErrorReset is what older operators wrote after a failure; it means Idle."
+  ),
+  version: nullable2(version, "Version to drive the node to, such as 1.21.0. Absent or null in Idle."),
+  state_transition_timestamp: nullable2(
+    time(),
+    "When the state was set. Time limits of a state count from this time."
+  ),
+  timeoutSeconds: nullable2(
+    whole(60, 86400),
+    "Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its own limit. Absent: the default of the agent."
+  ),
+  settings: nullable2(
+    settings,
+    "Settings that the host is to have. A setting that is no longer here gets back the value that it had before."
+  )
+};
+var shadowSpec = object2(SPEC2);
+var former = optional(
+  settingValue,
+  "Value that the host had before. Absent: it had none, or had the requested value when the agent first saw it."
+);
+var RECORD = {
+  key: SETTING.key,
+  value: described(settingValue, "Value that the agent set, or was about to set."),
+  before: former,
+  earlier: optional(
+    list(settingValue, MAX_EARLIER),
+    "Values that the agent may have set before this one, while a change was in flight.",
+    ATOMIC
+  ),
+  owner: setBy,
+  bootID: optional(
+    bootID,
+    "Boot ID of the node when the value was stored, if it takes effect with the next boot. Absent: it is in effect."
+  )
+};
+var record4 = closedObject(RECORD);
+var applied = closedObject({
+  hash: described(hash, "Stands for the settings with their values."),
+  time: described(time(), "When, by the node's clock.")
+});
+var keys2 = (what) => optional(list(settingKey, MAX_LEAVES), what, ATOMIC);
+var pending = closedObject({
+  key: SETTING.key,
+  class: described(oneOf(SETTING_CLASSES), "What the change disrupts."),
+  reason: described(text(256), "Why it has this class.")
+});
+var SETTINGS_STATUS = {
+  lastApplied: optional(
+    applied,
+    "The latest settings that were in force, without those that are pending or in conflict."
+  ),
+  inFlight: optional(
+    applied,
+    "Settings that the agent has started to set. It is recorded before the first call and removed with the write of lastApplied: until then some of them may be set and others not, whatever the host says."
+  ),
+  records: optional(list(record4, MAX_LEAVES), "What was set, so that it can be restored.", ATOMIC),
+  pending: optional(
+    list(pending, MAX_LEAVES),
+    "Changes that spec.settings.allow does not cover, or that are refused.",
+    ATOMIC
+  ),
+  conflicts: keys2("Settings that a user has changed on the host. They stay as they are."),
+  cannotUnset: keys2(
+    "Settings that are no longer requested and stay on the host: they had no value before, and the host API cannot remove a setting; or what they had before is not known, since the host had the requested value when the agent first saw it."
+  ),
+  hostLock: optional(
+    versionLock,
+    "Version that the host is locked to by its own setting settings.updates.version-lock, although no pin is in force. Absent: it follows the releases that it is offered, or it is pinned."
+  ),
+  message: optional(text(MESSAGE_LIMIT), "Why the settings are not in force. Absent when they are.")
+};
+var settingsStatus = closedObject(SETTINGS_STATUS);
+var codes = (recovery2) => Object.keys(ERROR_CODES).filter((code) => ERROR_CODES[code] === recovery2).join(", ");
+var LAST_OPERATION = {
+  operation: described(
+    oneOf(OPERATIONS),
+    "Stage: download and write the version. Drain: exclude the node from load balancers, cordon it and evict its pods. Activate: boot the version from now on. Reboot: restart the node. Restore: uncordon it and include it in load balancers again."
+  ),
+  state: described(oneOf(OPERATION_STATES), "Whether the step is in progress, done or failed."),
+  version: described(version, "Version that the update goes to."),
+  bootID: described(
+    bootID,
+    "Boot ID of the node when the step started. Another one in status.bootID means that the node has rebooted since."
+  ),
+  startTime: described(
+    time(),
+    "When the step started, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain."
+  ),
+  lastUpdateTime: described(time(), "When the state of the step last changed, by the node's clock."),
+  errorCode: optional(
+    oneOf(Object.keys(ERROR_CODES)),
+    `How the step failed. ${codes("RetrySoon")} are retried soon. ${codes("RetryAfterBackoff")} are retried after a wait that doubles. The first ${codes("RetryWithOffered")} since the latest success is no failure: the node starts again with the version that its host offers now. After ${codes("NeverThisVersion")} the version is not tried again until a user asks for it with the annotation brupop.bottlerocket.aws/retry. ${codes("Manual")} need a manual fix.`
+  ),
+  message: optional(text(MESSAGE_LIMIT), "What happened, for users.")
+};
+var lastOperation = closedObject(LAST_OPERATION);
+var RESTORE_ERROR = "the Node cannot be restored for now: ";
+var AGENT_STATUS = {
+  current_state: described(
+    oneOf(SHADOW_STATES),
+    "State that the node has reached, with the meaning of spec.state. ErrorReset means that an attempt failed (see lastOperation)."
+  ),
+  current_version: described(version, "Version of Bottlerocket that the node runs."),
+  target_version: described(
+    version,
+    "Newest version that the host offers, or the running version when it offers nothing."
+  ),
+  crash_count: described(
+    count(),
+    "Failed attempts in a row since the last success. The wait before the next attempt grows with it. The first attempt that ends because the host no longer offers its version does not count."
+  ),
+  state_transition_failure_timestamp: nullable2(
+    time(),
+    "When the latest attempt failed. Absent or null when none has failed since the last success."
+  ),
+  observedGeneration: described(
+    count64(),
+    "The metadata.generation of the spec that the agent answers with this status. Smaller: the agent has not acted on the spec yet."
+  ),
+  bootID: described(bootID, "Boot ID of the node, which changes at every boot."),
+  bootTime: optional(time(), "When the node booted, by its own clock."),
+  settings: optional(settingsStatus, "What was changed for spec.settings, and what was not."),
+  lastOperation: optional(
+    lastOperation,
+    "The step of the current or the latest update. It outlives reboots: an agent that starts learns from it what happened before.",
+    {
+      "x-kubernetes-validations": [
+        {
+          rule: "self.state != 'Failed' || has(self.errorCode)",
+          message: "a failed operation must have an error code",
+          fieldPath: ".errorCode"
+        }
+      ]
+    }
+  )
+};
+var agentStatus = closedObject(AGENT_STATUS);
+
+// packages/controller/src/cluster/shadow.ts
+var PROGRESSING = "Progressing";
+var SUSPECT = "Suspect";
+var HEALTH = ["Ready", "Reconciling", "Stalled", SUSPECT];
+function typesOf(entries2) {
+  return Object.fromEntries(Object.entries(entries2).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
+}
+function typeOf(schema) {
+  const { type, wrapped, entries: entries2 } = schema;
+  if (wrapped !== void 0) return typeOf(wrapped);
+  if (entries2 !== void 0) return object2(typesOf(entries2));
+  if (type === "number") return v15.number("a number");
+  return type === "boolean" ? v15.boolean("a boolean") : text3;
+}
+var text3 = changed(v15.string("a string"), printable);
+var state = oneOf(SHADOW_STATES);
+var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
+var leaf = object2({
+  key: text3,
+  value: v15.string(),
+  owner: text3,
+  force: ifReadable(v15.boolean())
+});
+var keys3 = unlessNull(v15.array(text3));
+var settingsStatus2 = object2({
+  lastApplied: unlessNull(object2({ hash: text3 })),
+  inFlight: unlessNull(v15.looseObject({})),
+  records: unlessNull(v15.array(object2({ key: text3 }))),
+  pending: unlessNull(v15.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
+  conflicts: keys3,
+  cannotUnset: keys3,
+  hostLock: unlessNull(text3),
+  message: unlessNull(text3)
+});
+var shadow = object2({
+  spec: object2({
+    ...typesOf(SPEC2),
+    state,
+    settings: ifReadable(v15.nullable(object2({ leaves: v15.array(leaf), allow: v15.fallback(oneOf(ALLOWED), "None") })))
+  }),
+  status: unlessNull(
+    object2({
+      ...typesOf(AGENT_STATUS),
+      current_state: unlessNull(state),
+      settings: ifReadable(settingsStatus2),
+      lastOperation: unlessNull(object2(lastOperation2)),
+      drain: ifReadable(
+        v15.looseObject({
+          observedGeneration: v15.optional(v15.number()),
+          startTime: v15.optional(text3),
+          resumeTime: v15.optional(text3),
+          result: v15.optional(text3),
+          blockedBy: ifReadable(v15.array(object2({ pod: text3, reason: text3, since: text3 })))
+        })
+      ),
+      group: ifReadable(text3),
+      conditions: unlessNull(v15.array(v15.looseObject({}, "an object"), "a list"))
+    })
+  )
+});
+var SHADOW_PREFIX2 = shadowName("");
+var NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, settings: null };
+var NO_STATUS = {
+  current_version: "",
+  target_version: "",
+  crash_count: 0,
+  state_transition_failure_timestamp: null,
+  bootID: ""
+};
+function readShadow(raw) {
+  const { metadata: metadata12 } = raw;
+  const read2 = parse(shadow, raw, "", (message) => new Error(`${metadata12.name}: ${message}`));
+  const conditions2 = read2.status?.conditions;
+  return shadowView({
+    metadata: readMetadata2(metadata12),
+    record: readRecord(metadata12),
+    spec: { ...NO_SPEC, ...read2.spec },
+    ...readStatus(metadata12, read2),
+    progressing: conditions2?.find(({ type }) => type === PROGRESSING),
+    health: (conditions2 ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
+    group: read2.status?.group ?? ""
+  });
+}
+function shadowView(read2) {
+  const { record: record7 } = read2;
+  const state2 = stateOf(read2);
+  const since = parseTime(record7.rollback?.since);
+  return {
+    ...read2,
+    state: state2,
+    purpose: purposeOf({ ...read2, state: state2 }),
+    rollback: record7.rollback === void 0 || since === void 0 ? void 0 : { ...record7.rollback, since },
+    updated: updateIn(record7),
+    times: timesOf(read2)
+  };
+}
+function updateIn(record7) {
+  const latest3 = latestUpdate(record7);
+  const at2 = parseTime(latest3?.at);
+  return latest3 === void 0 || at2 === void 0 ? void 0 : { version: latest3.version, at: at2 };
+}
+function latestUpdate({ succeeded: succeeded2, updated: updated2 }) {
+  return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
+}
+function timesOf({ metadata: metadata12, spec, status, record: record7 }) {
+  const { startTime, resumeTime, endTime } = status?.drain ?? {};
+  return {
+    createdAt: parseTime(metadata12.creationTimestamp),
+    stateSince: parseTime(spec.state_transition_timestamp),
+    startedAt: parseTime(record7.startedAt),
+    succeededAt: parseTime(record7.succeeded?.at),
+    failedAt: parseTime(status?.state_transition_failure_timestamp),
+    drainSince: parseTime(resumeTime ?? startTime),
+    drainEnd: parseTime(endTime)
+  };
+}
+function healthCondition({ type, status, lastTransitionTime }) {
+  return { type, status, lastTransitionTime };
+}
+function readMetadata2(metadata12) {
+  const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
+  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
+  const { creationTimestamp = "" } = metadata12;
+  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
+}
+function readStatus({ generation = 0 }, read2) {
+  const { current_state, conditions: _, group: _group, ...reported2 } = read2.status ?? {};
+  if (current_state === void 0) return {};
+  const answered = current_state === read2.spec.state || current_state === "ErrorReset";
+  const observedGeneration = answered ? generation : -1;
+  return { status: { ...NO_STATUS, observedGeneration, ...reported2, current_state } };
+}
+function nodeOf({ metadata: metadata12 }) {
+  return metadata12.name.startsWith(SHADOW_PREFIX2) ? metadata12.name.slice(SHADOW_PREFIX2.length) : metadata12.name;
+}
+function blockOf({
+  metadata: metadata12,
+  spec,
+  status
+}) {
+  const { observedGeneration, endTime, blockedBy: blockedBy2 = [] } = status?.drain ?? {};
+  const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
+  return isDraining && endTime === void 0 ? blockedBy2[0] : void 0;
+}
+function groupAtStart({ record: record7 }) {
+  return record7.group ?? "";
+}
+function endedByConfig({ record: record7 }) {
+  return record7.endedByConfigAt !== void 0;
+}
+function isOwnedBy(shadow2, node) {
+  return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
+}
+
+// packages/controller/src/cluster/snapshot.ts
+function isPair(managedNode) {
+  const { node, shadow: shadow2 } = managedNode;
+  return node !== void 0 && shadow2 !== void 0 && isOwnedBy(shadow2, node);
+}
+var REVISION_LABEL = "controller-revision-hash";
+var STALE_RECHECK_MS = 1e4;
+function staleResources(watchLags) {
+  return watchLags.filter(({ ms }) => ms >= WATCH_STALE_MS).map(({ resource }) => resource);
+}
+function staleCheckTimes(watchLags, now) {
+  return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
+}
+
 // packages/controller/src/cluster/pods.ts
 var MAX_TIMES = 3;
+var MAX_OBSERVED = 200;
 function observedPods({ nodeUID, pods, seenAt = 0 }, before) {
   const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
-  return { nodeUID, pods: pods.filter(isTroubled), listedAt: [...earlier, seenAt] };
+  return {
+    nodeUID,
+    pods: pods.filter(isTroubled).slice(0, MAX_OBSERVED).map(observedPod),
+    listedAt: [...earlier, seenAt]
+  };
 }
 function isTroubled({ finished, ready: ready3, failing, restarts }) {
-  return !finished && (!ready3 || failing || restarts > 0);
+  return !finished && (!ready3 || failing || restarts > 1);
+}
+function observedPod(pod) {
+  const {
+    metadata: metadata12,
+    controller,
+    daemonSet,
+    mirror,
+    healthIgnored,
+    ready: ready3,
+    readyChanged,
+    failing,
+    restarts,
+    restartedAt
+  } = pod;
+  const revision = metadata12.labels?.[REVISION_LABEL];
+  const labels = revision === void 0 ? {} : { [REVISION_LABEL]: revision };
+  return {
+    metadata: { ...metadata12, labels },
+    controller,
+    ...daemonSet !== void 0 && { daemonSet },
+    mirror,
+    healthIgnored,
+    ready: ready3,
+    readyChanged,
+    failing,
+    restarts,
+    restartedAt
+  };
 }
 
 // packages/controller/src/cluster/node-memory.ts
@@ -2969,7 +3472,7 @@ var HOUR_MS = 60 * 6e4;
 var FORMER_SLOT_MS = HOUR_MS;
 var CORDON_MEMORY_MS = 24 * HOUR_MS;
 var PROCESS_START = 0;
-var MAX_NAMES = 2e4;
+var MAX_NAMES2 = 2e4;
 var NodeMemory = class {
   /** `slotUntil` is on the monotonic clock. */
   #former = /* @__PURE__ */ new Map();
@@ -3078,7 +3581,7 @@ function remember(memory, name, value2) {
   memory.delete(name);
   memory.set(name, value2);
   const [oldest] = memory.keys();
-  if (memory.size > MAX_NAMES && oldest !== void 0) memory.delete(oldest);
+  if (memory.size > MAX_NAMES2 && oldest !== void 0) memory.delete(oldest);
 }
 
 // packages/controller/src/policy/interval.ts
@@ -3638,462 +4141,6 @@ function protectionProblem({ selector, rendering }) {
   return `spec.nodeMetadata.labels: expected no keys of ${NODE_RESTRICTION} unless kubelets can set none of the labels in spec.nodeSelector, found "${found}"`;
 }
 
-// packages/controller/src/cluster/shadow.ts
-var v15 = __toESM(require("valibot"), 1);
-
-// packages/shared/src/api/record.ts
-var v14 = __toESM(require("valibot"), 1);
-var MAX_NAMES2 = 200;
-var MAX_NAME3 = 700;
-var version2 = text(100);
-var settingsAt = object2({ hash: text(100), at: time() });
-var entries = {
-  /** When the latest update started (RFC 3339, as all times here). */
-  startedAt: time(),
-  /** The version that the node ran then; after the reboot nothing else shows it. */
-  from: version2,
-  /** The BottlerocketNodeGroup that it started with, until a success. */
-  group: text(253),
-  /** When the configuration ended it (a pause, a window, `spec.versions`): such an attempt does not count for the order of nodes. */
-  endedByConfigAt: time(),
-  /** When it was first allowed to drain and reboot the host; absent after its end. */
-  rebootRequestedAt: time(),
-  /** The boot ID of the Node at that time. */
-  bootBefore: text(100),
-  /** What was not Ready before the drain: DaemonSets as `namespace/name`, controllers as `Kind namespace/name`, conditions. */
-  unreadyBefore: list(text(MAX_NAME3), MAX_NAMES2),
-  /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
-  evictedWorkloads: list(text(MAX_NAME3), MAX_NAMES2),
-  /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
-  readyBefore: object2({ at: time(), workloads: v14.record(text(MAX_NAME3), count(9999999)) }),
-  /** Since when the update waits for unhealthy pods on the node. */
-  podsWaitSince: time(),
-  /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */
-  suspects: list(
-    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v14.exactOptional(text(253)) }),
-    MAX_NAMES2
-  ),
-  /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
-  members: list(object2({ quorum: text(253), pod: text(253) }), MAX_NAMES2),
-  /**
-   * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
-   * created, so that no other controller creates it again.
-   */
-  jobs: v14.record(text(400), text(100)),
-  /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
-  succeeded: object2({ version: version2, at: time(), isReboot: v14.exactOptional(flag()) }),
-  /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
-  updated: object2({ version: version2, at: time() }),
-  /**
-   * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
-   * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
-   */
-  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
-  /** The return from a version that failed to the previous one. */
-  rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
-  /** How long the latest update took, whole seconds. */
-  updateSeconds: count(9999999),
-  /** Seconds until the update was deferred: a lower bound of the next estimate. */
-  deferredAfterSeconds: count(9999999),
-  /** Attempts since the latest success that failed or were cancelled. */
-  unsuccessful: count(),
-  /** Attempts since the latest success that ended because the host no longer offered their version. */
-  withdrawn: count(),
-  /** How many attempts with one version have failed. */
-  attempts: object2({ version: version2, count: count() }),
-  /** How often the node was cordoned for pods that budgets held, and when the latest of these attempts started. */
-  blockedDrains: object2({ count: count(), at: time() }),
-  /** The boot ID of the host when it was allowed to change settings. */
-  settingsBoot: text(100),
-  settingsFailed: settingsAt,
-  settingsRebooted: settingsAt,
-  /** The settings of the group that the host has last proved, as key and value. */
-  settingsProved: v14.array(v14.tuple([v14.string(), v14.string()]))
-};
-var whole2 = partial2(entries);
-var readable = object2(
-  Object.fromEntries(Object.entries(entries).map(([name, schema]) => [name, ifReadable(schema)]))
-);
-function readRecord({ annotations }) {
-  const found = annotations?.[RECORD_ANNOTATION];
-  if (found === void 0) return {};
-  try {
-    const value2 = JSON.parse(found);
-    const read2 = v14.safeParse(whole2, value2);
-    if (read2.success) return read2.output;
-    return { ...v14.parse(readable, value2), isUnreadable: true };
-  } catch {
-    return { isUnreadable: true };
-  }
-}
-function recordText(record7) {
-  const known = Object.keys(entries).flatMap((name) => {
-    const value2 = record7[name];
-    return value2 === void 0 ? [] : [[name, value2]];
-  });
-  return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
-}
-
-// packages/shared/src/api/error-codes.ts
-var ERROR_CODES = {
-  HostUnreachable: "RetrySoon",
-  HostBusy: "RetrySoon",
-  HostUnsupported: "Manual",
-  HostStatusUnreadable: "Manual",
-  UpdateCheckFailed: "RetrySoon",
-  RefreshFailed: "RetryAfterBackoff",
-  VersionNotOffered: "RetryWithOffered",
-  PrepareFailed: "RetryAfterBackoff",
-  WrongVersionStaged: "RetryAfterBackoff",
-  StagedImageLost: "RetrySoon",
-  SettingsFailed: "RetryAfterBackoff",
-  DrainTimedOut: "RetryAfterBackoff",
-  CordonRemoved: "Manual",
-  ActivateFailed: "RetryAfterBackoff",
-  RebootRefused: "RetryAfterBackoff",
-  RebootTimedOut: "RetryAfterBackoff",
-  RolledBack: "NeverThisVersion",
-  WrongVersionBooted: "Manual",
-  StepTimedOut: "RetryAfterBackoff"
-};
-function isErrorCode(value2) {
-  return Object.hasOwn(ERROR_CODES, value2);
-}
-
-// packages/shared/src/api/shadow-agent.ts
-var SHADOW_STATES = [
-  "Idle",
-  "StagedAndPerformedUpdate",
-  "RebootedIntoUpdate",
-  "MonitoringUpdate",
-  "ErrorReset"
-];
-var OPERATIONS = ["Stage", "Drain", "Activate", "Reboot", "Restore"];
-var OPERATION_STATES = ["Processing", "Succeeded", "Failed"];
-var MESSAGE_LIMIT = 4096;
-var ID_LIMIT = 128;
-var ALLOWED = ["None", "Live", "RestartsService", "NeedsReboot"];
-var MAX_EARLIER = 8;
-var hash = textThat((value2) => /^[0-9a-f]{16}$/u.test(value2), 16, "16 hexadecimal digits", "^[0-9a-f]{16}$");
-var BOOT_ID = "^[0-9A-Za-z-]+$";
-var bootID = textThat(
-  (value2) => new RegExp(BOOT_ID, "u").test(value2),
-  ID_LIMIT,
-  "a boot ID of letters, digits and dashes",
-  BOOT_ID
-);
-var ATOMIC = { "x-kubernetes-list-type": "atomic" };
-var setBy = described(text(80), "Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.");
-var SETTING = {
-  key: described(settingKey, "Its key, such as settings.motd; parts with dots are in double quotes."),
-  value: described(settingValue, "Its value as compact JSON."),
-  owner: setBy,
-  force: optional(flag(), "True: a value that a user has set on the host is replaced. Otherwise it stays.")
-};
-var setting = object2(SETTING);
-var settings = object2({
-  leaves: described(list(setting, MAX_LEAVES), "The settings, one by one.", ATOMIC),
-  allow: described(
-    oneOf(ALLOWED),
-    "What a change may disrupt now. None: the agent only reports the class of each change. Live: nothing. RestartsService: kubelet or container runtime. NeedsReboot: it takes effect with the next boot. The settings of spec.versions are always set."
-  )
-});
-var SPEC2 = {
-  state: described(
-    oneOf(SHADOW_STATES),
-    "State to drive the node to. Idle: update nothing, and undo what an attempt left behind. StagedAndPerformedUpdate: download and write the version, without using it. RebootedIntoUpdate: drain the node, activate the version, reboot into it and return the node to service. MonitoringUpdate: the node runs the version and is watched for a while. ErrorReset is what older operators wrote after a failure; it means Idle."
-  ),
-  version: nullable2(version, "Version to drive the node to, such as 1.21.0. Absent or null in Idle."),
-  state_transition_timestamp: nullable2(
-    time(),
-    "When the state was set. Time limits of a state count from this time."
-  ),
-  timeoutSeconds: nullable2(
-    whole(60, 86400),
-    "Time limit of the step that the state calls for, in seconds: of staging, or of the reboot without the drain, which has its own limit. Absent: the default of the agent."
-  ),
-  settings: nullable2(
-    settings,
-    "Settings that the host is to have. A setting that is no longer here gets back the value that it had before."
-  )
-};
-var shadowSpec = object2(SPEC2);
-var former = optional(
-  settingValue,
-  "Value that the host had before. Absent: it had none, or had the requested value when the agent first saw it."
-);
-var RECORD = {
-  key: SETTING.key,
-  value: described(settingValue, "Value that the agent set, or was about to set."),
-  before: former,
-  earlier: optional(
-    list(settingValue, MAX_EARLIER),
-    "Values that the agent may have set before this one, while a change was in flight.",
-    ATOMIC
-  ),
-  owner: setBy,
-  bootID: optional(
-    bootID,
-    "Boot ID of the node when the value was stored, if it takes effect with the next boot. Absent: it is in effect."
-  )
-};
-var record4 = closedObject(RECORD);
-var applied = closedObject({
-  hash: described(hash, "Stands for the settings with their values."),
-  time: described(time(), "When, by the node's clock.")
-});
-var keys2 = (what) => optional(list(settingKey, MAX_LEAVES), what, ATOMIC);
-var pending = closedObject({
-  key: SETTING.key,
-  class: described(oneOf(SETTING_CLASSES), "What the change disrupts."),
-  reason: described(text(256), "Why it has this class.")
-});
-var SETTINGS_STATUS = {
-  lastApplied: optional(
-    applied,
-    "The latest settings that were in force, without those that are pending or in conflict."
-  ),
-  inFlight: optional(
-    applied,
-    "Settings that the agent has started to set. It is recorded before the first call and removed with the write of lastApplied: until then some of them may be set and others not, whatever the host says."
-  ),
-  records: optional(list(record4, MAX_LEAVES), "What was set, so that it can be restored.", ATOMIC),
-  pending: optional(
-    list(pending, MAX_LEAVES),
-    "Changes that spec.settings.allow does not cover, or that are refused.",
-    ATOMIC
-  ),
-  conflicts: keys2("Settings that a user has changed on the host. They stay as they are."),
-  cannotUnset: keys2(
-    "Settings that are no longer requested and stay on the host: they had no value before, and the host API cannot remove a setting; or what they had before is not known, since the host had the requested value when the agent first saw it."
-  ),
-  hostLock: optional(
-    versionLock,
-    "Version that the host is locked to by its own setting settings.updates.version-lock, although no pin is in force. Absent: it follows the releases that it is offered, or it is pinned."
-  ),
-  message: optional(text(MESSAGE_LIMIT), "Why the settings are not in force. Absent when they are.")
-};
-var settingsStatus = closedObject(SETTINGS_STATUS);
-var codes = (recovery2) => Object.keys(ERROR_CODES).filter((code) => ERROR_CODES[code] === recovery2).join(", ");
-var LAST_OPERATION = {
-  operation: described(
-    oneOf(OPERATIONS),
-    "Stage: download and write the version. Drain: exclude the node from load balancers, cordon it and evict its pods. Activate: boot the version from now on. Reboot: restart the node. Restore: uncordon it and include it in load balancers again."
-  ),
-  state: described(oneOf(OPERATION_STATES), "Whether the step is in progress, done or failed."),
-  version: described(version, "Version that the update goes to."),
-  bootID: described(
-    bootID,
-    "Boot ID of the node when the step started. Another one in status.bootID means that the node has rebooted since."
-  ),
-  startTime: described(
-    time(),
-    "When the step started, by the node's clock. Its time limit counts from this time; that of a drain is in status.drain."
-  ),
-  lastUpdateTime: described(time(), "When the state of the step last changed, by the node's clock."),
-  errorCode: optional(
-    oneOf(Object.keys(ERROR_CODES)),
-    `How the step failed. ${codes("RetrySoon")} are retried soon. ${codes("RetryAfterBackoff")} are retried after a wait that doubles. The first ${codes("RetryWithOffered")} since the latest success is no failure: the node starts again with the version that its host offers now. After ${codes("NeverThisVersion")} the version is not tried again until a user asks for it with the annotation brupop.bottlerocket.aws/retry. ${codes("Manual")} need a manual fix.`
-  ),
-  message: optional(text(MESSAGE_LIMIT), "What happened, for users.")
-};
-var lastOperation = closedObject(LAST_OPERATION);
-var RESTORE_ERROR = "the Node cannot be restored for now: ";
-var AGENT_STATUS = {
-  current_state: described(
-    oneOf(SHADOW_STATES),
-    "State that the node has reached, with the meaning of spec.state. ErrorReset means that an attempt failed (see lastOperation)."
-  ),
-  current_version: described(version, "Version of Bottlerocket that the node runs."),
-  target_version: described(
-    version,
-    "Newest version that the host offers, or the running version when it offers nothing."
-  ),
-  crash_count: described(
-    count(),
-    "Failed attempts in a row since the last success. The wait before the next attempt grows with it. The first attempt that ends because the host no longer offers its version does not count."
-  ),
-  state_transition_failure_timestamp: nullable2(
-    time(),
-    "When the latest attempt failed. Absent or null when none has failed since the last success."
-  ),
-  observedGeneration: described(
-    count64(),
-    "The metadata.generation of the spec that the agent answers with this status. Smaller: the agent has not acted on the spec yet."
-  ),
-  bootID: described(bootID, "Boot ID of the node, which changes at every boot."),
-  bootTime: optional(time(), "When the node booted, by its own clock."),
-  settings: optional(settingsStatus, "What was changed for spec.settings, and what was not."),
-  lastOperation: optional(
-    lastOperation,
-    "The step of the current or the latest update. It outlives reboots: an agent that starts learns from it what happened before.",
-    {
-      "x-kubernetes-validations": [
-        {
-          rule: "self.state != 'Failed' || has(self.errorCode)",
-          message: "a failed operation must have an error code",
-          fieldPath: ".errorCode"
-        }
-      ]
-    }
-  )
-};
-var agentStatus = closedObject(AGENT_STATUS);
-
-// packages/controller/src/cluster/shadow.ts
-var PROGRESSING = "Progressing";
-var SUSPECT = "Suspect";
-var HEALTH = ["Ready", "Reconciling", "Stalled", SUSPECT];
-function typesOf(entries2) {
-  return Object.fromEntries(Object.entries(entries2).map(([name, schema]) => [name, unlessNull(typeOf(schema))]));
-}
-function typeOf(schema) {
-  const { type, wrapped, entries: entries2 } = schema;
-  if (wrapped !== void 0) return typeOf(wrapped);
-  if (entries2 !== void 0) return object2(typesOf(entries2));
-  if (type === "number") return v15.number("a number");
-  return type === "boolean" ? v15.boolean("a boolean") : text3;
-}
-var text3 = changed(v15.string("a string"), printable);
-var state = oneOf(SHADOW_STATES);
-var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
-var leaf = object2({
-  key: text3,
-  value: v15.string(),
-  owner: text3,
-  force: ifReadable(v15.boolean())
-});
-var keys3 = unlessNull(v15.array(text3));
-var settingsStatus2 = object2({
-  lastApplied: unlessNull(object2({ hash: text3 })),
-  inFlight: unlessNull(v15.looseObject({})),
-  records: unlessNull(v15.array(object2({ key: text3 }))),
-  pending: unlessNull(v15.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
-  conflicts: keys3,
-  cannotUnset: keys3,
-  hostLock: unlessNull(text3),
-  message: unlessNull(text3)
-});
-var shadow = object2({
-  spec: object2({
-    ...typesOf(SPEC2),
-    state,
-    settings: ifReadable(v15.nullable(object2({ leaves: v15.array(leaf), allow: v15.fallback(oneOf(ALLOWED), "None") })))
-  }),
-  status: unlessNull(
-    object2({
-      ...typesOf(AGENT_STATUS),
-      current_state: unlessNull(state),
-      settings: ifReadable(settingsStatus2),
-      lastOperation: unlessNull(object2(lastOperation2)),
-      drain: ifReadable(
-        v15.looseObject({
-          observedGeneration: v15.optional(v15.number()),
-          startTime: v15.optional(text3),
-          resumeTime: v15.optional(text3),
-          result: v15.optional(text3),
-          blockedBy: ifReadable(v15.array(object2({ pod: text3, reason: text3, since: text3 })))
-        })
-      ),
-      group: ifReadable(text3),
-      conditions: unlessNull(v15.array(v15.looseObject({}, "an object"), "a list"))
-    })
-  )
-});
-var SHADOW_PREFIX2 = shadowName("");
-var NO_SPEC = { version: null, state_transition_timestamp: null, timeoutSeconds: null, settings: null };
-var NO_STATUS = {
-  current_version: "",
-  target_version: "",
-  crash_count: 0,
-  state_transition_failure_timestamp: null,
-  bootID: ""
-};
-function readShadow(raw) {
-  const { metadata: metadata12 } = raw;
-  const read2 = parse(shadow, raw, "", (message) => new Error(`${metadata12.name}: ${message}`));
-  const conditions2 = read2.status?.conditions;
-  return shadowView({
-    metadata: readMetadata2(metadata12),
-    record: readRecord(metadata12),
-    spec: { ...NO_SPEC, ...read2.spec },
-    ...readStatus(metadata12, read2),
-    progressing: conditions2?.find(({ type }) => type === PROGRESSING),
-    health: (conditions2 ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
-    group: read2.status?.group ?? ""
-  });
-}
-function shadowView(read2) {
-  const { record: record7 } = read2;
-  const state2 = stateOf(read2);
-  const since = parseTime(record7.rollback?.since);
-  return {
-    ...read2,
-    state: state2,
-    purpose: purposeOf({ ...read2, state: state2 }),
-    rollback: record7.rollback === void 0 || since === void 0 ? void 0 : { ...record7.rollback, since },
-    updated: updateIn(record7),
-    times: timesOf(read2)
-  };
-}
-function updateIn(record7) {
-  const latest3 = latestUpdate(record7);
-  const at2 = parseTime(latest3?.at);
-  return latest3 === void 0 || at2 === void 0 ? void 0 : { version: latest3.version, at: at2 };
-}
-function latestUpdate({ succeeded: succeeded2, updated: updated2 }) {
-  return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
-}
-function timesOf({ metadata: metadata12, spec, status, record: record7 }) {
-  const { startTime, resumeTime, endTime } = status?.drain ?? {};
-  return {
-    createdAt: parseTime(metadata12.creationTimestamp),
-    stateSince: parseTime(spec.state_transition_timestamp),
-    startedAt: parseTime(record7.startedAt),
-    succeededAt: parseTime(record7.succeeded?.at),
-    failedAt: parseTime(status?.state_transition_failure_timestamp),
-    drainSince: parseTime(resumeTime ?? startTime),
-    drainEnd: parseTime(endTime)
-  };
-}
-function healthCondition({ type, status, lastTransitionTime }) {
-  return { type, status, lastTransitionTime };
-}
-function readMetadata2(metadata12) {
-  const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
-  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
-  const { creationTimestamp = "" } = metadata12;
-  return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
-}
-function readStatus({ generation = 0 }, read2) {
-  const { current_state, conditions: _, group: _group, ...reported2 } = read2.status ?? {};
-  if (current_state === void 0) return {};
-  const answered = current_state === read2.spec.state || current_state === "ErrorReset";
-  const observedGeneration = answered ? generation : -1;
-  return { status: { ...NO_STATUS, observedGeneration, ...reported2, current_state } };
-}
-function nodeOf({ metadata: metadata12 }) {
-  return metadata12.name.startsWith(SHADOW_PREFIX2) ? metadata12.name.slice(SHADOW_PREFIX2.length) : metadata12.name;
-}
-function blockOf({
-  metadata: metadata12,
-  spec,
-  status
-}) {
-  const { observedGeneration, endTime, blockedBy: blockedBy2 = [] } = status?.drain ?? {};
-  const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
-  return isDraining && endTime === void 0 ? blockedBy2[0] : void 0;
-}
-function groupAtStart({ record: record7 }) {
-  return record7.group ?? "";
-}
-function endedByConfig({ record: record7 }) {
-  return record7.endedByConfigAt !== void 0;
-}
-function isOwnedBy(shadow2, node) {
-  return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
-}
-
 // packages/controller/src/cluster/policies.ts
 function rulesFor({ node, shadow: shadow2 }, { fleet, groups }) {
   const began = shadow2 !== void 0 && holdsGroup(shadow2) ? groupAtStart(shadow2) : void 0;
@@ -4192,22 +4239,6 @@ var answer = object2({
   )
 });
 var alert = object2({ labels: v16.record(v16.string("a label"), v16.string("a text"), "labels") });
-
-// packages/controller/src/plan/fleet.ts
-var import_node_crypto3 = require("node:crypto");
-
-// packages/controller/src/cluster/snapshot.ts
-function isPair(managedNode) {
-  const { node, shadow: shadow2 } = managedNode;
-  return node !== void 0 && shadow2 !== void 0 && isOwnedBy(shadow2, node);
-}
-var STALE_RECHECK_MS = 1e4;
-function staleResources(watchLags) {
-  return watchLags.filter(({ ms }) => ms >= WATCH_STALE_MS).map(({ resource }) => resource);
-}
-function staleCheckTimes(watchLags, now) {
-  return watchLags.map(({ ms }) => now + (ms >= WATCH_STALE_MS ? STALE_RECHECK_MS : WATCH_STALE_MS - ms));
-}
 
 // packages/controller/src/plan/capacity.ts
 var Capacity = class {
@@ -5456,14 +5487,17 @@ function readyIn(pods) {
 function isCompared({ controller, mirror }) {
   return !mirror && (isWorkload(controller) || controller.startsWith("DaemonSet "));
 }
-function comparedAs({ controller, metadata: { labels = {} } }) {
+function comparedAs({
+  controller,
+  metadata: { labels = {} }
+}) {
   const revision = labels[REVISION_LABEL];
   return revision === void 0 ? controller : `${controller} ${revision}`;
 }
-var REVISION_LABEL = "controller-revision-hash";
+var MAX_SECONDS = 300;
 function secondsToReady({ readyChanged = 0, metadata: { creationTimestamp } }) {
   const ms = readyChanged - (parseTime(creationTimestamp) ?? readyChanged);
-  return Math.max(0, Math.ceil(ms / 1e3));
+  return Math.min(MAX_SECONDS, Math.max(0, Math.ceil(ms / 1e3)));
 }
 function unreadyOf(pods) {
   return pods.filter(({ ready: ready3, finished, mirror, controller }) => !ready3 && !finished && !mirror && controller !== "");
@@ -5650,13 +5684,13 @@ function drainOf({ name, shadow: { record: record7 } }, now) {
 function isObserved({ health: { pods, watchForMs } }) {
   return pods !== "Ignored" && watchForMs > 0;
 }
-function suspectsOf({ name, shadow: shadow2, policy }, now) {
+function suspectsOf({ name, shadow: shadow2, policy }, now, accepting = policy) {
   const { record: record7, updated: updated2, status } = shadow2;
   if (record7.suspects === void 0 || updated2 === void 0 || !isObserved(policy)) return [];
   if (!sameVersion(updated2.version, status?.current_version)) return [];
   return record7.suspects.flatMap(({ at: time2, ...suspect }) => {
     const at2 = parseTime(time2) ?? now.ms;
-    return isAccepted(at2, policy, now) ? [] : [{ ...suspect, at: at2, node: name, version: updated2.version }];
+    return isAccepted(at2, accepting, now) ? [] : [{ ...suspect, at: at2, node: name, version: updated2.version }];
   });
 }
 function suspectsAmong(listed, before) {
@@ -5669,7 +5703,7 @@ function suspectsAmong(listed, before) {
     if (limitMs2 === void 0 || suspects.has(workload)) continue;
     const createdAt = parseTime(pod.metadata.creationTimestamp) ?? listedAt;
     const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs2;
-    const problem = problemOf3(pod, listedAt, lateAt);
+    const problem = problemOf3(pod, listed, createdAt, lateAt);
     if (problem !== void 0) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
     else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
   }
@@ -5683,10 +5717,11 @@ function counts(pod, { ignoredNamespaces }) {
   const { namespace = "" } = pod.metadata;
   return isCompared(pod) && !pod.healthIgnored && !isTerminating(pod) && !ignoredNamespaces.includes(namespace);
 }
-function problemOf3(pod, listedAt, lateAt) {
+function problemOf3(pod, { listedAt, drainedAt }, createdAt, lateAt) {
   if (pod.failing) return "cannot start";
   const { restarts, restartedAt = 0 } = pod;
-  if (restarts > 1 && listedAt - restartedAt < LEAST_MS) return "is restarted again and again";
+  const isNew = createdAt + TOLERANCE_MS >= drainedAt;
+  if (isNew && restarts > 1 && listedAt - restartedAt < LEAST_MS) return "is restarted again and again";
   return !pod.ready && listedAt >= lateAt ? "does not become Ready" : void 0;
 }
 function controllerOf2({ workload }) {
@@ -5801,10 +5836,13 @@ function missedDeadline(shadow2, node) {
 function failureAtEnd(shadow2, node, reason2) {
   return reason2 === "CheckFailed" ? witnessed(reason2, shadow2, node) : missedDeadline(shadow2, node);
 }
-function failedNodes({ managedNodes, policy, config, checks: view, ownNamespace }, { selected: selected2, versions, isHealthUnknown, now }) {
+function failedNodes({ managedNodes, policy, config, checks: view, ownNamespace, groups }, { selected: selected2, versions, isHealthUnknown, now }) {
   const known = recorded(config?.status?.failedNodes);
-  const input = { view, isHealthUnknown, ownNamespace, now };
-  const current = managedNodes.flatMap((one) => inLane(failureOf3(one, known, input), one) ?? []);
+  const input = { view, isHealthUnknown, ownNamespace, fleet: policy, now };
+  const current = managedNodes.flatMap((one) => {
+    const failure = failureOf3(one, known, input);
+    return failure === void 0 ? [] : inLane(failure, known.find((other) => isSame3(other, failure))?.group ?? laneOf(one, groups));
+  });
   const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one) => wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
   const kept = known.filter((one) => {
@@ -5825,8 +5863,13 @@ function failedNodes({ managedNodes, policy, config, checks: view, ownNamespace 
   });
   return [...current, ...before].filter(({ since }) => !isAccepted(since, policy, now)).toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
 }
-function inLane(failure, { group: group2 }) {
-  return failure !== void 0 && group2?.lanes.has("budget") === true ? { ...failure, group: group2.name } : failure;
+function inLane(failure, group2) {
+  return group2 === void 0 ? failure : { ...failure, group: group2 };
+}
+function laneOf({ group: group2, shadow: shadow2 }, groups) {
+  const hasEnded2 = shadow2?.record.succeeded !== void 0 || shadow2?.record.startedAt === void 0;
+  const name = hasEnded2 ? group2?.name : groupAtStart(shadow2);
+  return groups.find((one) => one.name === name)?.lanes.has("budget") === true ? name : void 0;
 }
 function isSame3(a, b) {
   return a.name === b.name && sameVersion(a.version, b.version);
@@ -5859,10 +5902,10 @@ function failureOf3(managedNode, known, input) {
   const since = known.find((one) => isSame3(one, found) && one.code === found.code)?.since ?? found.since;
   return { ...found, since };
 }
-function failureOfWorkloads(managedNode, { ownNamespace, now }) {
+function failureOfWorkloads(managedNode, { ownNamespace, fleet, now }) {
   if (!isPair(managedNode) || managedNode.shadow.record.suspects === void 0) return void 0;
   const { name, policy } = managedNode;
-  const found = suspectsOf(managedNode, now).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
+  const found = suspectsOf(managedNode, now, fleet).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
   return found && { name, version: found.version, code: "WorkloadsFailed", since: found.at };
 }
 function currentFailure(pair, input) {
@@ -6687,10 +6730,16 @@ var Observation = class {
   suspects;
   /** By release, as all that follow. */
   #held;
+  /** Those that may not be held again. */
+  #over;
   /** How many nodes have updated to it, and when the latest one did, epoch milliseconds. */
   #successes;
   /** What was answered to nodes that are to start. */
   #unknown = /* @__PURE__ */ new Map();
+  /** Whether a workload fails on a version only, as all pods show it. */
+  #confirmed = /* @__PURE__ */ new Map();
+  /** The version of each node. */
+  #running;
   constructor(known, { drains, workloads }, now) {
     this.#now = now;
     this.#drains = drains;
@@ -6700,10 +6749,11 @@ var Observation = class {
     this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
     const moment = new Moment(now);
     this.suspects = this.#pairs.flatMap(
-      (one) => one.shadow.record.suspects === void 0 ? [] : suspectsOf(one, moment)
+      (one) => one.shadow.record.suspects === void 0 ? [] : suspectsOf(one, moment, known.policy)
     );
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
     this.#held = new Map(this.holds.flatMap((one) => one.suspects.length > 0 ? [blockedBy(one)] : []));
+    this.#over = new Set(this.holds.flatMap(({ version: version3, isOver }) => isOver ? [releaseOf(version3)] : []));
     this.#successes = successesOf(this.#pairs, new Set(this.#observed.map(({ version: version3 }) => releaseOf(version3))));
   }
   /** Names of the nodes of whose pods something is kept. */
@@ -6736,6 +6786,8 @@ var Observation = class {
     return this.#unknown.get(release3);
   }
   #whyUnknown(release3) {
+    const { count: count2 } = this.#successes.get(release3) ?? { count: 0 };
+    if (count2 > FIRST_NODES || this.#over.has(release3)) return void 0;
     const ofVersion = this.#observed.filter(({ version: version3 }) => releaseOf(version3) === release3);
     const missing2 = ofVersion.filter((one) => this.#isMissing(one)).map(({ pair }) => pair);
     const [first] = missing2;
@@ -6757,10 +6809,9 @@ var Observation = class {
     return suspects === void 0 && count2 <= FIRST_NODES && latest3 > since;
   }
   /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
-  #isSoonKnown({ version: version3, listedAt, nextAt }) {
-    const { count: count2 = 0 } = this.#successes.get(releaseOf(version3)) ?? {};
+  #isSoonKnown({ listedAt, nextAt }) {
     const [last = 0] = listedAt;
-    return count2 <= FIRST_NODES && listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS3;
+    return listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS3;
   }
   /** True while all pods are being listed for a new suspect of the node. */
   #isUnconfirmed(one) {
@@ -6770,22 +6821,36 @@ var Observation = class {
     const { pair, suspects: found } = one;
     if (found === void 0) return void 0;
     const known = pair.shadow.record.suspects ?? [];
-    const suspects = found.filter((suspect) => this.#isConfirmed(one, suspect) === true).slice(0, MAX_SUSPECTS).map((suspect) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
+    const suspects = found.filter((suspect) => this.#isConfirmed(one, suspect) === true).map((suspect) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
     return isSame4(known, suspects) ? void 0 : { pair, suspects };
   }
   /** Undefined: not known yet. Without a list of all pods, what was found counts. */
   #isConfirmed({ pair, version: version3, listedAt }, suspect) {
     if (pair.shadow.record.suspects?.some(isOf(suspect)) === true) return true;
-    const pods = this.#workloads.podsSince(listedAt.at(-1) ?? 0);
+    const pods = this.#workloads.podsSince((listedAt.length > 2 ? listedAt.at(-2) : listedAt.at(-1)) ?? 0);
     if (pods === void 0) return this.#workloads.problem === void 0 ? void 0 : true;
-    const running = new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version]));
-    const others = pods.filter(
-      ({ node, controller, isTerminating: isTerminating2 }) => controller === controllerOf2(suspect) && node !== "" && !isTerminating2 && !sameVersion(running.get(node), version3)
+    const key2 = `${releaseOf(version3)} ${suspect.workload}`;
+    const known = this.#confirmed.get(key2) ?? this.#failsOnlyOn(version3, pods, suspect);
+    this.#confirmed.set(key2, known);
+    return known;
+  }
+  /** False when the workload fails on nodes of other versions as well. */
+  #failsOnlyOn(version3, pods, suspect) {
+    this.#running ??= new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version ?? ""]));
+    const running = this.#running;
+    const others = (byController(pods).get(controllerOf2(suspect)) ?? []).filter(
+      ({ node, isTerminating: isTerminating2 }) => node !== "" && !isTerminating2 && !sameVersion(running.get(node), version3)
     );
     const unready = others.filter(({ ready: ready3 }) => !ready3);
     return unready.length === 0 || 2 * unready.length < others.length;
   }
 };
+var indexes2 = /* @__PURE__ */ new WeakMap();
+function byController(pods) {
+  const index = indexes2.get(pods) ?? Map.groupBy(pods, ({ controller }) => controller);
+  indexes2.set(pods, index);
+  return index;
+}
 function blockedBy({ version: version3, until }) {
   const message = `Workloads fail on nodes that run ${version3}; see the condition Held of BrupopConfig "cluster"`;
   return [releaseOf(version3), { reason: "Held", message, retryAt: until }];
@@ -6817,10 +6882,15 @@ function observedOf(pair, known, before, now) {
   const last = listedAt.at(-1);
   if (found === void 0 || last === void 0)
     return { pair, version: version3, since, listedAt, suspects: void 0, nextAt: Infinity };
-  const suspects = new Set(pair.shadow.record.suspects?.map(({ workload }) => workload));
-  const { health } = pair.policy;
-  const pods = { node: pair.name, version: version3, pods: found.pods, listedAt: last, health, known: suspects };
-  return { pair, version: version3, since, listedAt, ...suspectsAmong(pods, before) };
+  const { suspects, nextAt } = suspectsAmong(
+    { ...listedOn(pair, since), version: version3, pods: found.pods, listedAt: last },
+    before
+  );
+  return { pair, version: version3, since, listedAt, suspects: suspects.slice(0, MAX_SUSPECTS), nextAt };
+}
+function listedOn({ name, shadow: { record: record7 }, policy: { health } }, since) {
+  const drainedAt = parseTime(record7.readyBefore?.at) ?? since;
+  return { node: name, drainedAt, health, known: new Set(record7.suspects?.map(({ workload }) => workload)) };
 }
 function isDuringObservation({ shadow: shadow2, policy }, since, now) {
   if (!isObserved(policy) || now < since) return false;
@@ -6852,7 +6922,7 @@ function holdsOf(all, pairs, { config, policy }, now) {
     const until = since + HOLD_MS;
     const isOver = now.reached(until) || isAccepted(since, policy, now);
     const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version3)));
-    return suspects.length === 0 && before === void 0 ? [] : [{ version: version3, since, until, suspects }];
+    return suspects.length === 0 && before === void 0 ? [] : [{ version: version3, since, until, isOver, suspects }];
   });
 }
 function hasVersion({ status }, version3) {
@@ -7089,53 +7159,6 @@ function requestedPolicy({ node, shadow: shadow2, policy, group: group2 }, now) 
   const known = requestedOf(shadow2);
   const isKept = group2.problem.startsWith("spec.versions");
   return { ...policy, settings: isKept ? known : [...settingsOfVersions(policy.versions), ...ownSettings(known)] };
-}
-var RECENT_MS = 24 * 60 * 6e4;
-function inOrder2(candidates, ordering) {
-  return candidates.map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) })).toSorted((a, b) => compare(a.rank, b.rank)).map(({ candidate }) => candidate);
-}
-function rankOf(candidate, { ownNode, isBlocked, isLast, now }) {
-  const { node, shadow: shadow2, version: version3, status, policy } = candidate;
-  const { order } = policy;
-  const { name, uid, annotations = {} } = node.metadata;
-  const positions = { Name: () => "", Random: () => shuffled(uid, version3), OldestBoot: () => byTime(status.bootTime) };
-  const position = positions[order]();
-  const own2 = name === ownNode ? 1 : 0;
-  return [
-    isBlocked?.(candidate) === true ? 1 : 0,
-    isLast?.(node) === true ? 1 : 0,
-    lastAttempt(candidate, now),
-    own2,
-    healthRank(node, policy),
-    -priority(annotations[PRIORITY_ANNOTATION]),
-    failures(shadow2),
-    position,
-    name
-  ];
-}
-function healthRank(node, { health }) {
-  if (health.unhealthyNodes === "Wait" || problemCondition(node, { health }) === void 0) return 0;
-  return health.unhealthyNodes === "First" ? -1 : 1;
-}
-function byTime(time2) {
-  return String(parseTime(time2) ?? Number.MAX_SAFE_INTEGER).padStart(16, "0");
-}
-function lastAttempt({ shadow: shadow2, former: former2, group: group2 }, now) {
-  const isExcused = endedByConfig(shadow2) && groupAtStart(shadow2) === (group2?.name ?? "");
-  const since = Math.max(isExcused ? 0 : shadow2.times.startedAt ?? 0, former2?.startedAt ?? 0);
-  return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
-}
-function shuffled(uid, version3) {
-  return (0, import_node_crypto3.createHash)("sha256").update(`${uid}/${version3}`).digest("hex");
-}
-function priority(text6) {
-  return text6 !== void 0 && /^-?\d{1,9}$/u.test(text6) ? Number(text6) : 0;
-}
-function compare(a, b) {
-  const at2 = a.findIndex((value2, i) => value2 !== b[i]);
-  const [x = 0, y = 0] = [a[at2], b[at2]];
-  if (at2 < 0) return 0;
-  return x < y ? -1 : 1;
 }
 
 // packages/shared/src/kube/events.ts
@@ -8694,6 +8717,56 @@ function phaseBefore({ progressing: progressing3, status }) {
   const isCurrent = sameVersion(status?.current_version, status?.target_version);
   if (reason2 === "UpToDate" || isCurrent && OF_SETTINGS.includes(reason2)) return "upToDate";
   return progressing3?.reason === "Updating" ? "updating" : "waiting";
+}
+
+// packages/controller/src/plan/order.ts
+var import_node_crypto3 = require("node:crypto");
+var RECENT_MS = 24 * 60 * 6e4;
+function inOrder2(candidates, ordering) {
+  return candidates.map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) })).toSorted((a, b) => compare(a.rank, b.rank)).map(({ candidate }) => candidate);
+}
+function rankOf(candidate, { ownNode, isBlocked, isLast, now }) {
+  const { node, shadow: shadow2, version: version3, status, policy } = candidate;
+  const { order } = policy;
+  const { name, uid, annotations = {} } = node.metadata;
+  const positions = { Name: () => "", Random: () => shuffled(uid, version3), OldestBoot: () => byTime(status.bootTime) };
+  const position = positions[order]();
+  const own2 = name === ownNode ? 1 : 0;
+  return [
+    isBlocked?.(candidate) === true ? 1 : 0,
+    isLast?.(node) === true ? 1 : 0,
+    lastAttempt(candidate, now),
+    own2,
+    healthRank(node, policy),
+    -priority(annotations[PRIORITY_ANNOTATION]),
+    failures(shadow2),
+    position,
+    name
+  ];
+}
+function healthRank(node, { health }) {
+  if (health.unhealthyNodes === "Wait" || problemCondition(node, { health }) === void 0) return 0;
+  return health.unhealthyNodes === "First" ? -1 : 1;
+}
+function byTime(time2) {
+  return String(parseTime(time2) ?? Number.MAX_SAFE_INTEGER).padStart(16, "0");
+}
+function lastAttempt({ shadow: shadow2, former: former2, group: group2 }, now) {
+  const isExcused = endedByConfig(shadow2) && groupAtStart(shadow2) === (group2?.name ?? "");
+  const since = Math.max(isExcused ? 0 : shadow2.times.startedAt ?? 0, former2?.startedAt ?? 0);
+  return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
+}
+function shuffled(uid, version3) {
+  return (0, import_node_crypto3.createHash)("sha256").update(`${uid}/${version3}`).digest("hex");
+}
+function priority(text6) {
+  return text6 !== void 0 && /^-?\d{1,9}$/u.test(text6) ? Number(text6) : 0;
+}
+function compare(a, b) {
+  const at2 = a.findIndex((value2, i) => value2 !== b[i]);
+  const [x = 0, y = 0] = [a[at2], b[at2]];
+  if (at2 < 0) return 0;
+  return x < y ? -1 : 1;
 }
 
 // packages/controller/src/plan/record-changes.ts
@@ -10346,9 +10419,14 @@ function held2({ holds }) {
 }
 function describeHeld2({ version: version3, until, suspects }) {
   const byWorkload = [...Map.groupBy(suspects, ({ workload }) => workload)];
-  const list2 = byWorkload.slice(0, MAX_NAMED8).map(([workload, nodes]) => `${workload} (${nodes.map(onNode).join(", ")})`);
+  const list2 = byWorkload.slice(0, MAX_NAMED8).map(([workload, nodes]) => `${workload} (${onNodes(nodes)})`);
   const more = byWorkload.length > MAX_NAMED8 ? ` and ${byWorkload.length - MAX_NAMED8} more` : "";
   return `No update to ${version3} starts until ${rfc3339(until)}: these workloads fail on nodes that run it, and were Ready on nodes of the former version: ${list2.join(", ")}${more}. Look at their pods with kubectl get pods -o wide. If ${version3} is not the cause, set spec.rollout.resume to the current time to continue now; if it is, pin another version or deny it with spec.versions`;
+}
+var MAX_NODES = 3;
+function onNodes(nodes) {
+  const more = nodes.length > MAX_NODES ? ` and ${nodes.length - MAX_NODES} more nodes` : "";
+  return `${nodes.slice(0, MAX_NODES).map(onNode).join(", ")}${more}`;
 }
 function onNode({ node, problem, from }) {
   const moved = from === void 0 ? "" : `, moved there by the drain of ${from}`;
@@ -10636,7 +10714,7 @@ function statusOf(input) {
     nodes: counts2,
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? void 0 : now),
     ...failuresOf(plan2),
-    ...laneOf(plan2),
+    ...laneOf2(plan2),
     ...holdsOf2(plan2),
     ...quorumsOf2(plan2, before, now),
     ...dependentsOf(dependents, before, now),
@@ -10727,7 +10805,7 @@ function failuresOf({ failed: failed2 }) {
   const failedNodes2 = failed2.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
   return failed2.length > 0 ? { failedNodes: failedNodes2 } : {};
 }
-function laneOf({
+function laneOf2({
   frozen: frozen2,
   canaries: completed,
   progress
@@ -10823,7 +10901,7 @@ function groupStatusOf({ metadata: metadata12 }, { rollout, before, isWritten, n
     conditions: conditionsOf({ ...Object.fromEntries(evaluated), ...state2 }, before, { generation, now }),
     ...rendered !== void 0 && { rendered },
     nodes: rollout.counts,
-    ...laneOf(rollout),
+    ...laneOf2(rollout),
     ...rollout.settings.left.length > 0 && { settings: rollout.settings.left },
     ...windowOf(rollout),
     ...expectedOf2(rollout.forecast)
