@@ -31,6 +31,8 @@ const RETRY = { baseMs: 1_000, capMs: 60_000 };
 /** Of the lists of an observed node. */
 const MAX_TIMES = 3;
 const MAX_OBSERVED = 200;
+/** A restart before that says nothing of how the pod is now. */
+export const RESTARTED_MS = 60_000;
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
 
 export class PodLookups {
@@ -147,13 +149,16 @@ export function observedPods(
   const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
   return {
     nodeUID,
-    pods: pods.filter(isTroubled).slice(0, MAX_OBSERVED).map(observedPod),
+    pods: pods
+      .filter((pod) => isTroubled(pod, seenAt))
+      .slice(0, MAX_OBSERVED)
+      .map(observedPod),
     listedAt: [...earlier, seenAt],
   };
 }
 
-function isTroubled({ finished, ready, failing, restarts }: DrainPod): boolean {
-  return !finished && (!ready || failing || restarts > 1);
+function isTroubled({ finished, ready, failing, restarts, restartedAt = 0 }: DrainPod, seenAt: number): boolean {
+  return !finished && (!ready || failing || (restarts > 1 && seenAt - restartedAt < RESTARTED_MS));
 }
 
 /** There may be many observed nodes, and anyone who may create pods decides on the size of their labels. */

@@ -218,6 +218,15 @@ describe('a node with podsBefore: Prefer, the default', () => {
     expect(outcomes(waiting({ podsWaitSince: ago(60 * MINUTE) }, ['apps']))).toEqual(['Started']);
   });
 
+  it.each([
+    ['by a clock that was a year ahead', ago(-365 * 24 * 60 * MINUTE)],
+    ['long ago', ago(9 * 24 * 60 * MINUTE)],
+  ])('waits anew when it is recorded to have waited %s', (_, podsWaitSince) => {
+    const made = waiting({ podsWaitSince });
+    expect(outcomes(made)).toEqual([]);
+    expect(made.records.map(({ record }) => record.podsWaitSince)).toEqual([ago(0)]);
+  });
+
   it('lets other nodes go first', () => {
     const nodes = [aManagedNode('a'), aManagedNode('b')];
     const snapshot = aSnapshot(nodes, {});

@@ -173,7 +173,7 @@ describe('a budget of failures', () => {
   });
 
   it('of the fleet counts workloads that fail although the group has resumed', () => {
-    const suspects = [{ workload: 'ReplicaSet kube-system/web', problem: 'cannot start', at: ago(MINUTE) }];
+    const suspects = [{ workload: 'ReplicaSet kube-system/web', problem: 'cannot start', at: ago(2 * MINUTE) }];
     const record = { succeeded: { version: NEW, at: ago(HOUR) }, suspects };
     const status = { current_version: NEW, target_version: NEW };
     const health = { watchFor: '5m' };

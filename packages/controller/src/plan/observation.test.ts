@@ -228,6 +228,17 @@ describe('a workload that fails on an updated node', () => {
     ]);
   });
 
+  it('delays no node for ever when its pods cannot be listed', () => {
+    const late = updated('a', { msAgo: 6 * MINUTE, suspects: [suspect] });
+    expect(started(planOf({ nodes: [late, updated('b', { msAgo: SECOND }), next] }))).toEqual(['c']);
+  });
+
+  it('is not looked at again once a user has accepted it', () => {
+    const accepted = updated('a', { msAgo: 60 * MINUTE, suspects: [{ ...suspect, at: ago(50 * MINUTE) }] });
+    expect(lookUps(planOf({ nodes: [accepted] }))).toEqual(['a']);
+    expect(lookUps(planOf({ nodes: [accepted], spec: { rollout: { resume: ago(MINUTE) } } }))).toEqual([]);
+  });
+
   it('makes its node Suspect, and holds no version alone', () => {
     const made = planOf({
       nodes: [updated('a', { msAgo: MINUTE, suspects: [suspect] }), next],
@@ -243,7 +254,7 @@ describe('a workload that fails on an updated node', () => {
 });
 
 describe('a version with which a workload fails on two nodes', () => {
-  const suspect = { workload: WEB, problem: 'cannot start', at: ago(MINUTE) };
+  const suspect = { workload: WEB, problem: 'cannot start', at: ago(100 * SECOND) };
   const [a, b] = ['a', 'b'].map((name) => updated(name, { msAgo: 2 * MINUTE, suspects: [suspect] })) as [
     ManagedNode,
     ManagedNode,

@@ -183,9 +183,10 @@ export class Observation {
   }
 
   /** True for one of the first nodes of its version that was not listed yet, after another one has succeeded. */
-  #isMissing({ version, since, suspects }: Observed): boolean {
+  #isMissing({ pair, version, since, suspects }: Observed): boolean {
     const { count, latest } = this.#successes.get(releaseOf(version)) ?? { count: 0, latest: 0 };
-    return suspects === undefined && count <= FIRST_NODES && latest > since;
+    const isOver = this.#now >= since + pair.policy.health.watchForMs + GRACE_MS;
+    return suspects === undefined && !isOver && count <= FIRST_NODES && latest > since;
   }
 
   /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
@@ -300,7 +301,9 @@ function listedOn({ name, shadow: { record }, policy: { health } }: NodePair, si
 
 function isDuringObservation({ shadow, policy }: NodePair, since: number, now: number): boolean {
   if (!isObserved(policy) || now < since) return false;
-  return shadow.record.suspects !== undefined || now < since + policy.health.watchForMs + GRACE_MS;
+  if (now < since + policy.health.watchForMs + GRACE_MS) return true;
+  const moment = new Moment(now);
+  return shadow.record.suspects?.some(({ at }) => !isAccepted(parseTime(at) ?? 0, policy, moment)) === true;
 }
 
 /** True while it is at rest on the version to which it was updated. */

@@ -23,6 +23,8 @@ export function recordChanges(decisions: readonly Decision[], { observation, now
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
   return decisions.flatMap(({ managedNode, change, jobs, blocked }) => {
     if (change !== undefined || jobs !== undefined || !isPair(managedNode)) return [];
+    // A user is needed, and must see what could not be read.
+    if (managedNode.shadow.record.isUnreadable === true) return [];
     const found = suspects.get(managedNode.name);
     if (found !== undefined) return [withSuspects(found)];
     if (blocked?.startsWaiting !== true) return [];

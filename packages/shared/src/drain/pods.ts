@@ -162,9 +162,9 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
   };
 }
 
-/** A reference may be any text; the namespace of its pod must be the only one in what names a controller. */
+/** A reference may be any text: in what names a controller, the namespace is that of its pod, and each character is one byte. */
 function word(text: string): string {
-  return truncated(text.replaceAll(/[\s/]/gu, '_'), MAX_NAME);
+  return truncated(text.replaceAll(/[^A-Za-z0-9.:_-]/gu, '_'), MAX_NAME);
 }
 
 function fromDaemonSet(namespace: string, { apiVersion, name }: OwnerReference) {

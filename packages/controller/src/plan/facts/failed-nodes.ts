@@ -245,6 +245,9 @@ function failureOf(
   return { ...found, since };
 }
 
+/** By then its pods were listed again: what passes within a minute is no failure. */
+const LASTING_MS = 90_000;
+
 /** Of the version that the node was updated to. Those that users without trust may cause do not count. */
 function failureOfWorkloads(
   managedNode: ManagedNode,
@@ -252,7 +255,9 @@ function failureOfWorkloads(
 ): FailedNode | undefined {
   if (!isPair(managedNode) || managedNode.shadow.record.suspects === undefined) return undefined;
   const { name, policy } = managedNode;
-  const found = suspectsOf(managedNode, now, fleet).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
+  const found = suspectsOf(managedNode, now, fleet).find(
+    ({ workload, at }) => isTrusted(workload, policy, ownNamespace) && now.reached(at + LASTING_MS),
+  );
   return found && { name, version: found.version, code: 'WorkloadsFailed', since: found.at };
 }
 

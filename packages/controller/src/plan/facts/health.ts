@@ -12,6 +12,7 @@
  * listed when it is otherwise healthy, every RECHECK_MS while some are not Ready, and once more at the
  * end.
  */
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -96,7 +97,16 @@ export function waitsForPodsUntil(
 ): number {
   const { failing, unready } = unhealthyPods(drain().podHealth(), policy, now);
   const isAnyTrusted = [...failing, ...unready].some((name) => isTrusted(name, policy, ownNamespace));
-  return (parseTime(shadow.record.podsWaitSince) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
+  return (podsWaitSince(shadow, now) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
+}
+
+/** Longer than from one weekly window to the next, so that a node is not delayed in each of them. */
+const WAITED_MS = 8 * 24 * 60 * 60_000;
+
+/** Since when the node waits for unhealthy pods; undefined also when that was long ago, or by a clock that was wrong. */
+export function podsWaitSince({ record }: ShadowView, now: Moment): number | undefined {
+  const since = parseTime(record.podsWaitSince);
+  return since === undefined || since > now.ms + CLOCK_TOLERANCE_MS || now.ms > since + WAITED_MS ? undefined : since;
 }
 
 /** Returns what is wrong with the pods on a node before its update, or undefined. */

@@ -10,9 +10,10 @@
  * A workload that was broken before is in no record. One that is not Ready on nodes of other versions either fails
  * everywhere: all pods are listed once before anything is concluded. A pod that waits to be scheduled is on no node.
  */
-import { sameVersion } from '@brupop/shared/api/version';
+import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { isTerminating } from '@brupop/shared/drain/pods';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import { RESTARTED_MS } from '../../cluster/pods.ts';
 import type { NodePair, ObservedPod } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
@@ -40,7 +41,7 @@ interface Drain {
   /** Epoch milliseconds. */
   readonly at: number;
   /** The version that its node ran. */
-  readonly version: string;
+  readonly release: string;
   /** How many seconds their pods took to become Ready. */
   readonly workloads: Readonly<Record<string, number>>;
 }
@@ -59,6 +60,7 @@ export class ReadyBefore {
   readonly #pairs: readonly NodePair[];
   readonly #now: number;
   #found: readonly Drain[] | undefined;
+  readonly #byWorkload = new Map<string, readonly Drain[]>();
 
   constructor(pairs: readonly NodePair[], now: number) {
     this.#pairs = pairs;
@@ -67,8 +69,9 @@ export class ReadyBefore {
 
   /** How long a pod may be not Ready on `version`, milliseconds; undefined: no node of another version shows it. */
   limitMs(workload: string, version: string): number | undefined {
-    const seconds = this.#drains.flatMap((drain) =>
-      sameVersion(drain.version, version) ? [] : (drain.workloads[workload] ?? []),
+    const release = releaseOf(version);
+    const seconds = this.#of(workload).flatMap((drain) =>
+      drain.release === release ? [] : (drain.workloads[workload] ?? []),
     );
     if (seconds.length === 0) return undefined;
     return Math.min(MOST_MS, Math.max(LEAST_MS, 2_000 * Math.max(...seconds)));
@@ -76,12 +79,15 @@ export class ReadyBefore {
 
   /** The node whose drain moved a pod that was created at `createdAt`, if it is another one. */
   originOf(workload: string, createdAt: number, node: string): string | undefined {
-    const before = this.#drains.filter(
-      ({ at, workloads }) =>
-        workloads[workload] !== undefined && at <= createdAt + TOLERANCE_MS && createdAt <= at + MOVES_MS,
-    );
+    const before = this.#of(workload).filter(({ at }) => at <= createdAt + TOLERANCE_MS && createdAt <= at + MOVES_MS);
     const latest = before.toSorted((a, b) => b.at - a.at)[0]?.name;
     return latest === node ? undefined : latest;
+  }
+
+  #of(workload: string): readonly Drain[] {
+    const found = this.#byWorkload.get(workload) ?? this.#drains.filter((one) => one.workloads[workload] !== undefined);
+    this.#byWorkload.set(workload, found);
+    return found;
   }
 
   get #drains(): readonly Drain[] {
@@ -94,7 +100,9 @@ function drainOf({ name, shadow: { record } }: NodePair, now: number): Drain | u
   const { readyBefore, from: version } = record;
   if (readyBefore === undefined || version === undefined) return undefined;
   const at = parseTime(readyBefore.at) ?? 0;
-  return now - at > COUNTS_MS || at > now ? undefined : { name, at, version, workloads: readyBefore.workloads };
+  return now - at > COUNTS_MS || at > now
+    ? undefined
+    : { name, at, release: releaseOf(version), workloads: readyBefore.workloads };
 }
 
 /** True when pods are compared after an update. */
@@ -174,7 +182,7 @@ function problemOf(pod: ObservedPod, { listedAt, drainedAt }: ListedPods, create
   if (pod.failing) return 'cannot start';
   const { restarts, restartedAt = 0 } = pod;
   const isNew = createdAt + TOLERANCE_MS >= drainedAt;
-  if (isNew && restarts > 1 && listedAt - restartedAt < LEAST_MS) return 'is restarted again and again';
+  if (isNew && restarts > 1 && listedAt - restartedAt < RESTARTED_MS) return 'is restarted again and again';
   return !pod.ready && listedAt >= lateAt ? 'does not become Ready' : undefined;
 }
 

@@ -9,7 +9,7 @@ import { ownedByUs } from '@brupop/shared/node/ownership';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { isBeingRemoved, isSelected, skippedBy } from '../../cluster/node.ts';
-import { problemBefore, problemCondition, waitsForPodsUntil } from '../facts/health.ts';
+import { podsWaitSince, problemBefore, problemCondition, waitsForPodsUntil } from '../facts/health.ts';
 import { type Drainable, isDrainBlocked, nextTryAt } from '../facts/drainability.ts';
 import { type Blocked, type Gate, type GateInput, specRejected } from './reasons.ts';
 import { isRetryRequested } from './retry.ts';
@@ -178,7 +178,7 @@ function preferred(input: GateInput, found: Blocked): Blocked | undefined {
     ...found,
     message: `${found.message}; it starts at ${rfc3339(until)} even so (spec.health.podsBefore)`,
     ...(found.retryAt !== undefined && { retryAt: Math.min(found.retryAt, until) }),
-    startsWaiting: shadow.record.podsWaitSince === undefined,
+    startsWaiting: podsWaitSince(shadow, moment) === undefined,
   };
 }
 
