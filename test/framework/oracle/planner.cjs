@@ -1,4 +1,4 @@
-// The planner of commit d0c797671f3eda006d78c6cec215dde5d880854f, written by scripts/freeze-planner.ts.
+// The planner of commit 9a9362f5725bfe9f29f2e01ddbfd60cdff123c45, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -2454,7 +2454,7 @@ function fromOwner({ namespace = "", ownerReferences = [] }) {
   };
 }
 function word(text6) {
-  return truncated(text6.replaceAll(/[\s/]/gu, "_"), MAX_NAME);
+  return truncated(text6.replaceAll(/[^A-Za-z0-9.:_-]/gu, "_"), MAX_NAME);
 }
 function fromDaemonSet(namespace, { apiVersion, name }) {
   const isForeign = !apiVersion.startsWith("apps/");
@@ -3427,16 +3427,17 @@ function staleCheckTimes(watchLags, now) {
 // packages/controller/src/cluster/pods.ts
 var MAX_TIMES = 3;
 var MAX_OBSERVED = 200;
+var RESTARTED_MS = 6e4;
 function observedPods({ nodeUID, pods, seenAt = 0 }, before) {
   const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
   return {
     nodeUID,
-    pods: pods.filter(isTroubled).slice(0, MAX_OBSERVED).map(observedPod),
+    pods: pods.filter((pod) => isTroubled(pod, seenAt)).slice(0, MAX_OBSERVED).map(observedPod),
     listedAt: [...earlier, seenAt]
   };
 }
-function isTroubled({ finished, ready: ready3, failing, restarts }) {
-  return !finished && (!ready3 || failing || restarts > 1);
+function isTroubled({ finished, ready: ready3, failing, restarts, restartedAt = 0 }, seenAt) {
+  return !finished && (!ready3 || failing || restarts > 1 && seenAt - restartedAt < RESTARTED_MS);
 }
 function observedPod(pod) {
   const {
@@ -5650,25 +5651,30 @@ var ReadyBefore = class {
   #pairs;
   #now;
   #found;
+  #byWorkload = /* @__PURE__ */ new Map();
   constructor(pairs, now) {
     this.#pairs = pairs;
     this.#now = now;
   }
   /** How long a pod may be not Ready on `version`, milliseconds; undefined: no node of another version shows it. */
   limitMs(workload, version3) {
-    const seconds = this.#drains.flatMap(
-      (drain) => sameVersion(drain.version, version3) ? [] : drain.workloads[workload] ?? []
+    const release3 = releaseOf(version3);
+    const seconds = this.#of(workload).flatMap(
+      (drain) => drain.release === release3 ? [] : drain.workloads[workload] ?? []
     );
     if (seconds.length === 0) return void 0;
     return Math.min(MOST_MS, Math.max(LEAST_MS, 2e3 * Math.max(...seconds)));
   }
   /** The node whose drain moved a pod that was created at `createdAt`, if it is another one. */
   originOf(workload, createdAt, node) {
-    const before = this.#drains.filter(
-      ({ at: at2, workloads }) => workloads[workload] !== void 0 && at2 <= createdAt + TOLERANCE_MS && createdAt <= at2 + MOVES_MS
-    );
+    const before = this.#of(workload).filter(({ at: at2 }) => at2 <= createdAt + TOLERANCE_MS && createdAt <= at2 + MOVES_MS);
     const latest3 = before.toSorted((a, b) => b.at - a.at)[0]?.name;
     return latest3 === node ? void 0 : latest3;
+  }
+  #of(workload) {
+    const found = this.#byWorkload.get(workload) ?? this.#drains.filter((one) => one.workloads[workload] !== void 0);
+    this.#byWorkload.set(workload, found);
+    return found;
   }
   get #drains() {
     this.#found ??= this.#pairs.flatMap((pair) => drainOf(pair, this.#now) ?? []);
@@ -5679,7 +5685,7 @@ function drainOf({ name, shadow: { record: record7 } }, now) {
   const { readyBefore, from: version3 } = record7;
   if (readyBefore === void 0 || version3 === void 0) return void 0;
   const at2 = parseTime(readyBefore.at) ?? 0;
-  return now - at2 > COUNTS_MS3 || at2 > now ? void 0 : { name, at: at2, version: version3, workloads: readyBefore.workloads };
+  return now - at2 > COUNTS_MS3 || at2 > now ? void 0 : { name, at: at2, release: releaseOf(version3), workloads: readyBefore.workloads };
 }
 function isObserved({ health: { pods, watchForMs } }) {
   return pods !== "Ignored" && watchForMs > 0;
@@ -5721,7 +5727,7 @@ function problemOf3(pod, { listedAt, drainedAt }, createdAt, lateAt) {
   if (pod.failing) return "cannot start";
   const { restarts, restartedAt = 0 } = pod;
   const isNew = createdAt + TOLERANCE_MS >= drainedAt;
-  if (isNew && restarts > 1 && listedAt - restartedAt < LEAST_MS) return "is restarted again and again";
+  if (isNew && restarts > 1 && listedAt - restartedAt < RESTARTED_MS) return "is restarted again and again";
   return !pod.ready && listedAt >= lateAt ? "does not become Ready" : void 0;
 }
 function controllerOf2({ workload }) {
@@ -5902,10 +5908,13 @@ function failureOf3(managedNode, known, input) {
   const since = known.find((one) => isSame3(one, found) && one.code === found.code)?.since ?? found.since;
   return { ...found, since };
 }
+var LASTING_MS = 9e4;
 function failureOfWorkloads(managedNode, { ownNamespace, fleet, now }) {
   if (!isPair(managedNode) || managedNode.shadow.record.suspects === void 0) return void 0;
   const { name, policy } = managedNode;
-  const found = suspectsOf(managedNode, now, fleet).find(({ workload }) => isTrusted(workload, policy, ownNamespace));
+  const found = suspectsOf(managedNode, now, fleet).find(
+    ({ workload, at: at2 }) => isTrusted(workload, policy, ownNamespace) && now.reached(at2 + LASTING_MS)
+  );
   return found && { name, version: found.version, code: "WorkloadsFailed", since: found.at };
 }
 function currentFailure(pair, input) {
@@ -5987,7 +5996,12 @@ var SHORT_WAIT_MS = 30 * 6e4;
 function waitsForPodsUntil({ shadow: shadow2, policy, drain }, ownNamespace, now) {
   const { failing, unready } = unhealthyPods(drain().podHealth(), policy, now);
   const isAnyTrusted = [...failing, ...unready].some((name) => isTrusted(name, policy, ownNamespace));
-  return (parseTime(shadow2.record.podsWaitSince) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
+  return (podsWaitSince(shadow2, now) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
+}
+var WAITED_MS = 8 * 24 * 60 * 6e4;
+function podsWaitSince({ record: record7 }, now) {
+  const since = parseTime(record7.podsWaitSince);
+  return since === void 0 || since > now.ms + CLOCK_TOLERANCE_MS || now.ms > since + WAITED_MS ? void 0 : since;
 }
 function problemBefore(health, policy, now) {
   const { podGracePeriodMs } = policy.health;
@@ -6804,9 +6818,10 @@ var Observation = class {
     return isDemanded || this.#now >= dueAt(one, this.#now);
   }
   /** True for one of the first nodes of its version that was not listed yet, after another one has succeeded. */
-  #isMissing({ version: version3, since, suspects }) {
+  #isMissing({ pair, version: version3, since, suspects }) {
     const { count: count2, latest: latest3 } = this.#successes.get(releaseOf(version3)) ?? { count: 0, latest: 0 };
-    return suspects === void 0 && count2 <= FIRST_NODES && latest3 > since;
+    const isOver = this.#now >= since + pair.policy.health.watchForMs + GRACE_MS;
+    return suspects === void 0 && !isOver && count2 <= FIRST_NODES && latest3 > since;
   }
   /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
   #isSoonKnown({ listedAt, nextAt }) {
@@ -6894,7 +6909,9 @@ function listedOn({ name, shadow: { record: record7 }, policy: { health } }, sin
 }
 function isDuringObservation({ shadow: shadow2, policy }, since, now) {
   if (!isObserved(policy) || now < since) return false;
-  return shadow2.record.suspects !== void 0 || now < since + policy.health.watchForMs + GRACE_MS;
+  if (now < since + policy.health.watchForMs + GRACE_MS) return true;
+  const moment = new Moment(now);
+  return shadow2.record.suspects?.some(({ at: at2 }) => !isAccepted(parseTime(at2) ?? 0, policy, moment)) === true;
 }
 function runsIt({ shadow: shadow2 }, version3) {
   const isRunning = sameVersion(shadow2.status?.current_version, version3);
@@ -8078,7 +8095,7 @@ function preferred(input, found) {
     ...found,
     message: `${found.message}; it starts at ${rfc3339(until)} even so (spec.health.podsBefore)`,
     ...found.retryAt !== void 0 && { retryAt: Math.min(found.retryAt, until) },
-    startsWaiting: shadow2.record.podsWaitSince === void 0
+    startsWaiting: podsWaitSince(shadow2, moment) === void 0
   };
 }
 var podsListed = ({ drain }) => {
@@ -8774,6 +8791,7 @@ function recordChanges(decisions, { observation, now }) {
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
   return decisions.flatMap(({ managedNode, change, jobs: jobs2, blocked: blocked3 }) => {
     if (change !== void 0 || jobs2 !== void 0 || !isPair(managedNode)) return [];
+    if (managedNode.shadow.record.isUnreadable === true) return [];
     const found = suspects.get(managedNode.name);
     if (found !== void 0) return [withSuspects(found)];
     if (blocked3?.startsWaiting !== true) return [];
