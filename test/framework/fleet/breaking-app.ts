@@ -1,5 +1,6 @@
 /** A Deployment whose pods break on some nodes, as a kubelet would report it. */
 import type { V1Pod, V1PodList } from '@kubernetes/client-node';
+import { eventually } from '../eventually.ts';
 import type { FleetContext } from './with-fleet.ts';
 
 export type Breakage = 'crashes' | 'never becomes Ready';
@@ -38,11 +39,11 @@ export async function createApp(
     metadata: { name: 'app' },
     spec: { replicas, selector: { matchLabels: labels }, template },
   });
-  for (;;) {
-    const found = await api.get<{ status?: { readyReplicas?: number } }>(`${path}/app`);
-    if (found.status?.readyReplicas === replicas) return;
-    await new Promise((done) => setTimeout(done, POLL_MS));
-  }
+  await eventually(async () => {
+    const { status } = await api.get<{ status?: { readyReplicas?: number } }>(`${path}/app`);
+    if (status?.readyReplicas !== replicas)
+      throw new Error(`${path}/app: expected ${replicas} Ready, found ${status?.readyReplicas}`);
+  });
 }
 
 const isWhole = ({ status }: V1Pod): boolean =>

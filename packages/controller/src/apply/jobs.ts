@@ -7,8 +7,7 @@
  *     at the start of a leadership, when the attempt of a known Job is over, and every SWEEP_MS
  *     while Jobs are known: all Jobs of checks are listed once, and those of no current attempt deleted
  */
-import { CHECK_LABEL, RECORD_ANNOTATION } from '@brupop/shared/api/names';
-import { recordText } from '@brupop/shared/api/record';
+import { CHECK_LABEL } from '@brupop/shared/api/names';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { groupPath } from '@brupop/shared/kube/paths';
@@ -17,11 +16,10 @@ import { attemptOf, type CheckLookups, type RawJob, readJob, startIn } from '../
 import type { NodeView } from '../cluster/node.ts';
 import { cronJobPath } from '../cluster/probes.ts';
 import { isRefusal } from '../cluster/refusals.ts';
-import { readShadow } from '../cluster/shadow.ts';
 import type { CheckWork, NodeJobs } from '../plan/look-ups.ts';
-import type { JobRun, WrittenJobs } from '../plan/facts/jobs.ts';
+import type { JobRun } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
-import { shadowPath } from './shadows.ts';
+import { patchRecord } from './records.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';
 
@@ -58,7 +56,8 @@ export class CheckJobs {
     let due = create;
     if (records !== undefined && writer.canWrite(key)) {
       const log = this.#context.logOf(node.metadata.name);
-      const isRecorded = await writer.attempt('job_record', key, () => this.#record(work, records), log);
+      const record = { ...shadow.record, jobs: records ?? undefined };
+      const isRecorded = await writer.attempt('job_record', key, () => patchRecord(this.#context, shadow, record), log);
       if (!isRecorded) return;
       writer.settle(key);
       if (event !== undefined) events.record(event);
@@ -67,14 +66,6 @@ export class CheckJobs {
     }
     this.#attempts = new Set([...this.#attempts, ...due.map((run) => attemptOf(run.jobOf))]);
     for (const run of due) await this.#create(run, node);
-  }
-
-  async #record({ shadow }: NodeJobs, records: WrittenJobs): Promise<void> {
-    const { client, assumeCache, signal } = this.#context;
-    const { uid, resourceVersion } = shadow.metadata;
-    const record = recordText({ ...shadow.record, jobs: records ?? undefined });
-    const body = { metadata: { uid, resourceVersion, annotations: { [RECORD_ANNOTATION]: record } } };
-    assumeCache.shadow(readShadow(await client.mergePatch(shadowPath(shadow), body, { signal })));
   }
 
   /**

@@ -49,7 +49,7 @@ it('a deleted group of which nothing is left ends at once', async () => {
   expect([patched.length, events]).toEqual([1, []]);
 });
 
-it('a freeze of a group is told once, and known before the watch shows it', async () => {
+it('a freeze of a group is reported once, and known before the watch shows it', async () => {
   const { clock, events, groups } = leader();
   const group = aGroup('gpu', { rollout: { failureBudget: 0 } });
   const record = { failed: { version: NEW, code: 'RolledBack', at: ago(MINUTE) } };

@@ -1,8 +1,8 @@
 /** Writes what is recorded of nodes whose spec stays, each with the resourceVersion of the plan. */
 import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
-import { recordText } from '@brupop/shared/api/record';
+import { type NodeRecord, recordText } from '@brupop/shared/api/record';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { readShadow } from '../cluster/shadow.ts';
+import { readShadow, type ShadowView } from '../cluster/shadow.ts';
 import type { RecordChange } from '../plan/record-changes.ts';
 import { shadowPath } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
@@ -14,7 +14,7 @@ export async function writeRecords(context: ApplyContext, changes: readonly Reco
     const key = `record/${shadow.metadata.uid}`;
     if (!writer.canWrite(key)) return;
     const log = context.logOf(node.metadata.name);
-    if (!(await writer.attempt('record', key, () => writeRecord(context, change), log))) return;
+    if (!(await writer.attempt('record', key, () => patchRecord(context, shadow, change.record), log))) return;
     // The annotation does not change the generation, so only the watch shows it.
     writer.settle(key);
     if (event === undefined) return;
@@ -23,7 +23,8 @@ export async function writeRecords(context: ApplyContext, changes: readonly Reco
   });
 }
 
-async function writeRecord(context: ApplyContext, { shadow, record }: RecordChange): Promise<void> {
+/** Writes the record alone. Throws a KubeError, also when the shadow has changed since the plan. */
+export async function patchRecord(context: ApplyContext, shadow: ShadowView, record: NodeRecord): Promise<void> {
   const { client, assumeCache, signal } = context;
   const { uid, resourceVersion } = shadow.metadata;
   const annotations = { [RECORD_ANNOTATION]: recordText(record) };

@@ -115,9 +115,7 @@ export class Observation {
     const before = new ReadyBefore(this.#pairs, now);
     this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
     const moment = new Moment(now);
-    this.suspects = this.#pairs.flatMap((one) =>
-      one.shadow.record.suspects === undefined ? [] : suspectsOf(one, moment, known.policy),
-    );
+    this.suspects = this.#pairs.flatMap((one) => suspectsOf(one, moment, known.policy));
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
     this.#held = new Map(this.holds.flatMap((one) => (one.suspects.length > 0 ? [blockedBy(one)] : [])));
     this.#over = new Set(this.holds.flatMap(({ version, isOver }) => (isOver ? [releaseOf(version)] : [])));

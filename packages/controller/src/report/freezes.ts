@@ -1,11 +1,11 @@
 /** The conditions Paused and Frozen of a group, and what is said of a frozen version. */
 import { sameVersion } from '@brupop/shared/api/version';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
-import { describeHeld, describePause } from '../plan/gates/fleet.ts';
+import { describeFreeze, describePause } from '../plan/gates/fleet.ts';
 import { objectOf } from '../policy/node-groups.ts';
 import type { GroupRollout } from './rollout.ts';
 
-interface Judged<R extends string> {
+interface Evaluation<R extends string> {
   readonly status: 'True' | 'False';
   readonly reason: R;
   readonly message: string;
@@ -13,7 +13,7 @@ interface Judged<R extends string> {
 
 export const NOT_PAUSED = { status: 'False', reason: 'NotPaused', message: 'Updates may start' } as const;
 
-export function groupPaused({ policy, group }: GroupRollout): Judged<'Paused' | 'NotPaused'> {
+export function groupPaused({ policy, group }: GroupRollout): Evaluation<'Paused' | 'NotPaused'> {
   return policy.paused ? { status: 'True', reason: 'Paused', message: describePause(policy, group) } : NOT_PAUSED;
 }
 
@@ -25,9 +25,11 @@ export function groupFrozen({
   fleetFrozen: [ofFleet],
   frozen: [own],
   failed,
-}: Pick<GroupRollout, 'group' | 'fleetFrozen' | 'frozen' | 'failed'>): Judged<'FailureBudgetExceeded' | 'NotFrozen'> {
+}: Pick<GroupRollout, 'group' | 'fleetFrozen' | 'frozen' | 'failed'>): Evaluation<
+  'FailureBudgetExceeded' | 'NotFrozen'
+> {
   const reason = 'FailureBudgetExceeded';
-  if (ofFleet !== undefined) return { status: 'True', reason, message: describeHeld(ofFleet) };
+  if (ofFleet !== undefined) return { status: 'True', reason, message: describeFreeze(ofFleet) };
   if (own === undefined) return NOT_FROZEN;
   return { status: 'True', reason, message: `In ${objectOf(group.name)}: ${describeFrozen(own.version, failed)}` };
 }

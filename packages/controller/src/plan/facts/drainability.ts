@@ -105,7 +105,7 @@ export class Drains {
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      podHealth: () => healthOf(known.pods, { ...health, ownNamespace }),
+      podHealth: () => knownHealth(known.pods, health, ownNamespace),
       pods: known.pods,
     };
   }
@@ -130,6 +130,22 @@ const UNKNOWN: Drainable = {
   podHealth: () => NO_PODS,
   pods: [],
 };
+
+interface KnownHealth {
+  readonly health: UpdatePolicy['health'];
+  readonly found: PodHealth;
+}
+
+/** Of each list of pods, as long as the settings are the same. */
+const healths = new WeakMap<readonly DrainPod[], KnownHealth>();
+
+function knownHealth(pods: readonly DrainPod[], health: UpdatePolicy['health'], ownNamespace: string): PodHealth {
+  const known = healths.get(pods);
+  if (known?.health === health) return known.found;
+  const found = healthOf(pods, { ...health, ownNamespace });
+  healths.set(pods, { health, found });
+  return found;
+}
 
 interface Namespaces extends Pick<UpdatePolicy['health'], 'ignoredNamespaces' | 'trustedNamespaces'> {
   readonly ownNamespace: string;

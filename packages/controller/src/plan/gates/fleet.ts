@@ -68,10 +68,10 @@ export const notFrozen: Gate = ({ frozen, version, policy: { versions } }) => {
   const isHeld = (one: FrozenVersion): boolean =>
     sameVersion(version, one.version) || (!isPinned && one.holdsOlder && !isLater(version, one.version));
   const found = frozen.find(isHeld);
-  return found && { reason: 'Frozen', message: describeHeld(found) };
+  return found && { reason: 'Frozen', message: describeFreeze(found) };
 };
 
-export function describeHeld({ version, group }: FrozenVersion): string {
+export function describeFreeze({ version, group }: FrozenVersion): string {
   return `Too many nodes failed with ${version}; see the condition Frozen of ${objectOf(group)}`;
 }
 
