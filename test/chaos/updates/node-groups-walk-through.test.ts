@@ -20,7 +20,7 @@ it('the documented commands update one pool, while the other one waits for it, a
       await runCommands(cluster, APPLY.replace('pools.yaml', file));
       await fleet.configure({});
       const output = await runCommands(cluster, SHOW, 240_000);
-      expect(output).toMatch(/^NAME +STATUS +READY +DEGRADED +UP TO DATE +UPDATING +WAITING +FAILED/mu);
+      expect(output).toMatch(/^NAME +STATUS +PAUSED +FROZEN +DEGRADED +UP TO DATE +UPDATING +WAITING +FAILED/mu);
       expect(output).toMatch(/^db +\S+ +True +False +0 +0 +2 +0$/mu);
       expect(output).toMatch(/^web +\S+ +True +False +2 +0 +0 +0$/mu);
       for (const node of ['node-1', 'node-2']) expect(output).toMatch(new RegExp(`brs-${node} .* web `, 'u'));

@@ -69,15 +69,7 @@ async function columnsOf(path: string): Promise<{ always: object; wide: object }
 const age: unknown = expect.stringMatching(/^\d+s$/u);
 
 /** What a configuration and a group show of their nodes, in order. */
-const ROLLOUT = {
-  Status: 'Paused',
-  Ready: 'False',
-  Degraded: 'False',
-  'Up To Date': 7,
-  Updating: 2,
-  Waiting: 2,
-  Failed: 1,
-};
+const NODES = { 'Up To Date': 7, Updating: 2, Waiting: 2, Failed: 1 };
 
 it('kubectl get brc shows what the fleet does', async () => {
   const { conditions } = fullConfig.status;
@@ -90,7 +82,10 @@ it('kubectl get brc shows what the fleet does', async () => {
   expect(Object.entries(always)).toEqual(
     Object.entries({
       Name: 'cluster',
-      ...ROLLOUT,
+      Status: 'Paused',
+      Ready: 'False',
+      Degraded: 'False',
+      ...NODES,
       'Complete By': '2026-01-03T03:00:00Z',
     }),
   );
@@ -137,14 +132,18 @@ it('kubectl get brs shows what the node does', async () => {
 
 it('kubectl get brng shows what the group does', async () => {
   const { conditions } = fullGroup.status;
-  const types = ['Progressing', 'Ready', 'Paused', 'Frozen', 'WindowOpen', 'Degraded'];
+  const types = ['Progressing', 'Paused', 'Frozen', 'Degraded', 'Ready', 'WindowOpen'];
   const status = { ...fullGroup.status, conditions: types.map((type) => ({ ...conditions[0], type })) };
   await store(groups, { ...fullGroup, status });
   const { always, wide } = await columnsOf(groups);
   expect(Object.entries(always)).toEqual(
     Object.entries({
       Name: 'db',
-      ...ROLLOUT,
+      Status: 'Paused',
+      Paused: 'False',
+      Frozen: 'False',
+      Degraded: 'False',
+      ...NODES,
     }),
   );
   expect(Object.entries(wide)).toEqual(
@@ -154,8 +153,7 @@ it('kubectl get brng shows what the group does', async () => {
       Age: age,
       Precedence: 10,
       After: '["web"]',
-      Paused: 'False',
-      Frozen: 'False',
+      Ready: 'False',
       'Window Open': 'False',
       Opens: '2026-01-03T01:00:00Z',
       Message: 'Updates are paused: change freeze.',
@@ -202,7 +200,7 @@ describe('a table of kubectl get has at most 120 columns, whatever the reasons',
 
   it('of the configuration and of groups', async () => {
     const [reason = ''] = reasons.toSorted((a, b) => b.length - a.length);
-    const conditions = ['Progressing', 'Ready', 'WindowOpen', 'Degraded'].map((type) => ({
+    const conditions = ['Progressing', 'Ready', 'Paused', 'Frozen', 'WindowOpen', 'Degraded'].map((type) => ({
       ...fullConfig.status.conditions[0],
       type,
       reason,
