@@ -1,8 +1,8 @@
 /**
  * `make bench`: measures the cost of the operator. Six nodes with instant hosts, one at a time:
  * time per node and per state transition, requests to kube-apiserver at idle and per node update,
- * open watches, memory. Before that, how long the controller plans for large fleets, and how many functions one plan calls;
- * after it, what the controller costs with 5,000 nodes (`fleet.ts`). Figures depend on the machine; ratios and counts less so.
+ * open watches, memory, and the cost of comparing pods. Before that, how long the controller plans for large fleets, and
+ * how many functions one plan calls; after it, what the controller costs with 5,000 nodes (`fleet.ts`). Figures depend on the machine; ratios and counts less so.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { auditPosition, countRequests, openWatches, operatorRequests } from '../../test/framework/audit.ts';
@@ -27,6 +27,8 @@ const SETTLE_MS = 5_000;
 const IDLE_AFTER_MS = 30_000;
 /** Ten renewals of the Lease, and checks of silent watches, as in test/chaos/updates/quiet.test.ts. */
 const IDLE_LIMIT = 14;
+/** For how long pods are compared after an update, and after which time no node is compared any more. */
+const WATCH = { watchFor: '30s', ms: 45_000 } as const;
 /** Figures of the Rust operator for the same work: six nodes, one at a time. */
 const RUST = { secondsPerNode: 90, idlePerMinute: 3.4, perUpdate: 37, watches: 17 } as const;
 /** MiB. */
@@ -58,16 +60,16 @@ function phasesOf(timelines: readonly Timeline[], owner?: Phase['owner']): [stri
   ]);
 }
 
+const total = { from: 'specStaged', to: 'statusIdle' } as const;
+
 function printTimes(timelines: readonly Timeline[]): void {
-  const total = median(
-    timelines.map((timeline) => phaseMs(timeline, { from: 'specStaged', to: 'statusIdle' }) ?? Number.NaN),
-  );
+  const wholeMs = median(timelines.map((timeline) => phaseMs(timeline, total) ?? Number.NaN));
   const own = phasesOf(timelines, 'operator').reduce((sum, [, ms]) => sum + ms, 0);
   print(`\nTime of one node's update, median of ${timelines.length} (ms)`);
   for (const [name, ms] of phasesOf(timelines)) print(`  ${ms.toFixed(0).padStart(6)}  ${name}`);
-  print(`  ${total.toFixed(0).padStart(6)}  in all; the operator's own share is ${own.toFixed(0)}`);
+  print(`  ${wholeMs.toFixed(0).padStart(6)}  in all; the operator's own share is ${own.toFixed(0)}`);
   print(
-    `  the Rust operator: ${RUST.secondsPerNode} s, ${(RUST.secondsPerNode / (total / 1000)).toFixed(0)} times as long`,
+    `  the Rust operator: ${RUST.secondsPerNode} s, ${(RUST.secondsPerNode / (wholeMs / 1000)).toFixed(0)} times as long`,
   );
 }
 
@@ -158,7 +160,34 @@ async function measure(cluster: ControlPlane, fleet: Fleet): Promise<void> {
   const watches = await openWatches(cluster.auditLogPath, 'brupop-bottlerocket-aws');
   print(`\nOpen watches: ${watches.length} (the Rust operator: ${RUST.watches} for six nodes)`);
   for (const [what, times] of countRequests(watches)) print(`  ${String(times).padStart(6)}  ${what}`);
+  await printObservation(cluster, fleet);
   for (const problem of fleet.problems()) print(`PROBLEM: ${problem}`);
+}
+
+/** Each node's pods are listed before its drain in any case. */
+async function printObservation(cluster: ControlPlane, fleet: Fleet): Promise<void> {
+  print('\nA node that is updated, with its pods compared before and after or not');
+  const health = { pods: 'Ignored', podsBefore: 'Ignored' } as const;
+  const rollouts = [
+    { what: 'compared', version: '1.28.0', spec: { health: { watchFor: WATCH.watchFor } } },
+    { what: 'ignored', version: '1.29.0', spec: { health } },
+  ];
+  for (const { what, version, spec } of rollouts) {
+    await fleet.configure(spec);
+    await sleep(SETTLE_MS);
+    const recorder = new Recorder(fleet);
+    const position = await auditPosition(cluster.auditLogPath);
+    fleet.publish([OLD, NEW, version]);
+    await fleet.untilAllRun(version, 300_000);
+    const ms = median(recorder.timelines().map((timeline) => phaseMs(timeline, total) ?? Number.NaN));
+    await sleep(WATCH.ms);
+    const requests = await operatorRequests(cluster.auditLogPath, 'brupop-bottlerocket-aws', position);
+    const lists = requests.filter(({ verb, resource }) => verb === 'list' && resource === 'pods');
+    print(
+      `  ${ms.toFixed(0).padStart(6)}  ms, ${(requests.length / NODES).toFixed(1)} requests, of which ` +
+        `${(lists.length / NODES).toFixed(1)} list pods: ${what}`,
+    );
+  }
 }
 
 printPlanning();
