@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { auditPosition, countRequests, openWatches, operatorRequests } from '../../test/framework/audit.ts';
 import { nodeFlags } from '../../test/framework/chart.ts';
+import { CONTROLLER } from '../../packages/shared/src/api/names.ts';
 import { createNamespace } from '../../test/framework/control-plane/namespaces.ts';
 import { type ControlPlane, startControlPlane } from '../../test/framework/control-plane/start.ts';
 import { installCrds } from '../../test/framework/crds.ts';
@@ -182,10 +183,12 @@ async function printObservation(cluster: ControlPlane, fleet: Fleet): Promise<vo
     const ms = median(recorder.timelines().map((timeline) => phaseMs(timeline, total) ?? Number.NaN));
     await sleep(WATCH.ms);
     const requests = await operatorRequests(cluster.auditLogPath, 'brupop-bottlerocket-aws', position);
-    const lists = requests.filter(({ verb, resource }) => verb === 'list' && resource === 'pods');
+    const lists = requests.filter(
+      ({ user, verb, resource }) => user === CONTROLLER && verb === 'list' && resource === 'pods',
+    );
     print(
       `  ${ms.toFixed(0).padStart(6)}  ms, ${(requests.length / NODES).toFixed(1)} requests, of which ` +
-        `${(lists.length / NODES).toFixed(1)} list pods: ${what}`,
+        `${(lists.length / NODES).toFixed(1)} list pods for the controller: ${what}`,
     );
   }
 }

@@ -46,6 +46,39 @@ export async function createApp(
   });
 }
 
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly message: string;
+}
+
+const CONFIG = '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster';
+
+/** Returns the condition of this type of the BrupopConfig when it is True. */
+export async function untilTrue({ cluster: { api } }: FleetContext, wanted: string): Promise<Condition> {
+  return await eventually(
+    async () => {
+      const { status } = await api.get<{ status?: { conditions?: readonly Condition[] } }>(CONFIG);
+      const found = status?.conditions?.find(({ type }) => type === wanted);
+      if (found?.status !== 'True')
+        throw new Error(`expected the condition ${wanted}, found ${JSON.stringify(status)}`);
+      return found;
+    },
+    { limitMs: 400_000, pauseMs: 250 },
+  );
+}
+
+/** The versions that were held at any time, as the status remembers them for an hour. */
+export async function heldVersions({ cluster: { api } }: FleetContext): Promise<string[]> {
+  const { status } = await api.get<{ status?: { heldVersions?: readonly { version: string }[] } }>(CONFIG);
+  return (status?.heldVersions ?? []).map(({ version }) => version);
+}
+
+/** The nodes whose hosts were rebooted. */
+export function rebooted({ fleet }: FleetContext): string[] {
+  return [...fleet.nodes].flatMap(([name, { host }]) => (host.reboots > 0 ? [name] : []));
+}
+
 const isWhole = ({ status }: V1Pod): boolean =>
   status?.conditions?.some(({ type, status: found }) => type === 'Ready' && found === 'True') === true;
 
