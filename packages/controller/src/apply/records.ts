@@ -1,4 +1,4 @@
-/** Writes what is recorded of nodes whose spec stays, each with the resourceVersion of the plan. */
+/** Writes what is recorded of nodes whose spec stays, and removes requests that are refused, each with the resourceVersion of the plan. */
 import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import { type NodeRecord, recordText } from '@brupop/shared/api/record';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
@@ -14,8 +14,8 @@ export async function writeRecords(context: ApplyContext, changes: readonly Reco
     const key = `record/${shadow.metadata.uid}`;
     if (!writer.canWrite(key)) return;
     const log = context.logOf(node.metadata.name);
-    if (!(await writer.attempt('record', key, () => patchRecord(context, shadow, change.record), log))) return;
-    // The annotation does not change the generation, so only the watch shows it.
+    if (!(await writer.attempt('record', key, () => writeChange(context, change), log))) return;
+    // An annotation does not change the generation, so only the watch shows it.
     writer.settle(key);
     if (event === undefined) return;
     context.events.record(event);
@@ -23,11 +23,22 @@ export async function writeRecords(context: ApplyContext, changes: readonly Reco
   });
 }
 
+async function writeChange(context: ApplyContext, { shadow, record, refused }: RecordChange): Promise<void> {
+  if (refused === undefined) await patchRecord(context, shadow, record);
+  else await annotate(context, shadow, { [refused]: null });
+}
+
 /** Writes the record alone. Throws a KubeError, also when the shadow has changed since the plan. */
 export async function patchRecord(context: ApplyContext, shadow: ShadowView, record: NodeRecord): Promise<void> {
-  const { client, assumeCache, signal } = context;
+  await annotate(context, shadow, { [RECORD_ANNOTATION]: recordText(record) });
+}
+
+async function annotate(
+  { client, assumeCache, signal }: ApplyContext,
+  shadow: ShadowView,
+  annotations: Readonly<Record<string, string | null>>,
+): Promise<void> {
   const { uid, resourceVersion } = shadow.metadata;
-  const annotations = { [RECORD_ANNOTATION]: recordText(record) };
   const body = { metadata: { uid, resourceVersion, annotations } };
   assumeCache.shadow(readShadow(await client.mergePatch(shadowPath(shadow), body, { signal })));
 }

@@ -1,4 +1,5 @@
 import {
+  ABORT_ANNOTATION,
   CONTROLLER,
   GROUP,
   SHADOW_KIND,
@@ -7,6 +8,7 @@ import {
   shadowName,
   RECORD_ANNOTATION,
   RETRY_ANNOTATION,
+  UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
@@ -155,17 +157,24 @@ export function patchOf(change: SpecChange): object {
   };
 }
 
-/** The start of an update uses up a user's request for another attempt. null removes an annotation. */
+/** The requests of users that a change follows, and so uses up. */
+const FOLLOWED: Partial<Record<SpecChange['outcome'], readonly string[]>> = {
+  Started: [RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION],
+  Aborted: [ABORT_ANNOTATION],
+};
+
+/** null removes an annotation. */
 export function annotationsOf({
   shadow,
   record,
   outcome,
 }: Pick<SpecChange, 'shadow' | 'record' | 'outcome'>): Readonly<Record<string, string | null>> {
   const text = recordText(record);
-  const isRetry = outcome === 'Started' && shadow.metadata.annotations?.[RETRY_ANNOTATION] !== undefined;
+  const { annotations = {} } = shadow.metadata;
+  const followed = (FOLLOWED[outcome] ?? []).filter((name) => annotations[name] !== undefined);
   return {
     ...(text !== recordText(shadow.record) && { [RECORD_ANNOTATION]: text }),
-    ...(isRetry && { [RETRY_ANNOTATION]: null }),
+    ...Object.fromEntries(followed.map((name) => [name, null])),
   };
 }
 

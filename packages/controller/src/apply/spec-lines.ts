@@ -24,6 +24,7 @@ const LINES: Readonly<Record<Outcome, readonly [LogLevel, string]>> = {
   Withdrawn: ['info', 'the update is cancelled: the host no longer offers its version'],
   Deferred: ['info', 'the staged update is deferred'],
   Interrupted: ['info', 'the update is undone: the configuration interrupts updates'],
+  Aborted: ['info', 'the update is undone: a user ended it'],
   Superseded: ['info', 'the update is undone: the configuration no longer wants it'],
   Configured: ['info', 'the host gets other settings, or may change other ones'],
   Repaired: ['warn', 'the spec was not written by this operator, and is Idle again'],

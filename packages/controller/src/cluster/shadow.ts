@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { RETRY_ANNOTATION, shadowName } from '@brupop/shared/api/names';
+import { ABORT_ANNOTATION, RETRY_ANNOTATION, shadowName, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { currentAttempt } from '@brupop/shared/api/attempt';
 import { type NodeRecord, readRecord } from '@brupop/shared/api/record';
 import { SETTING_CLASSES } from '@brupop/shared/api/settings';
@@ -34,7 +34,7 @@ export const SUSPECT = 'Suspect';
 
 /** A shadow as it was read. */
 interface ReadShadow extends BottlerocketShadow {
-  /** Of its annotations only `retry` is kept beside it. */
+  /** Of its annotations only the requests of users are kept beside it. */
   readonly record: NodeRecord;
   /** The Progressing condition as last seen. A shadow can have it before an agent has reported. */
   readonly progressing: Condition | undefined;
@@ -205,9 +205,14 @@ export function healthCondition({ type, status, lastTransitionTime }: HealthCond
   return { type, status, lastTransitionTime };
 }
 
+const REQUESTS = [RETRY_ANNOTATION, ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION];
+/** Characters of a request that are kept: no version is as long. */
+const MAX_REQUEST = 200;
+
 function readMetadata(metadata: ObjectMeta): ObjectMeta {
   const { name, uid, resourceVersion, namespace = '', generation = 0, ownerReferences = [] } = metadata;
-  const annotations = pick(metadata.annotations, [RETRY_ANNOTATION]);
+  const requests = Object.entries(pick(metadata.annotations, REQUESTS));
+  const annotations = Object.fromEntries(requests.map(([key, value]) => [key, value.slice(0, MAX_REQUEST)]));
   const { creationTimestamp = '' } = metadata;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }

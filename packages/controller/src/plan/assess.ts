@@ -49,6 +49,7 @@ import { type FleetState, gateInput, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/applications.ts';
 import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
+import { isUpdateRequested } from './requests.ts';
 import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
 import {
   awaitsRestore,
@@ -75,6 +76,8 @@ export interface Assessment {
   /** Pods must not be scheduled to it until its DaemonSets are Ready. */
   readonly isStarting?: boolean;
   readonly candidate?: Candidate;
+  /** The version that a node at rest is to run. */
+  readonly next?: string;
   /** What its host has to be allowed to disrupt for its settings, while it is at rest. */
   readonly grant?: ReturnType<typeof grantable> | undefined;
   /** The Jobs that the node needs now. */
@@ -125,6 +128,7 @@ function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): Transitio
               status,
               version: spec.version ?? '',
               isReboot: purpose === 'Settings',
+              isRequested: record.updateNow === true,
               isRollback: purpose === 'Rollback' || restoresSettings(pair.shadow, fleetState.settings.get(pair.name)),
             },
             fleetState,
@@ -273,7 +277,7 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   const { current_version: running, target_version: offered } = status;
   const version = nextVersion(input, status);
   const problem = problemOf(input, status);
-  const found = { change, ...settingsOf(input, change) };
+  const found = { change, next: version, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== undefined && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
@@ -325,12 +329,10 @@ function startOf(
   const { shadow, policy, settings, now } = input;
   if (isChanging(settings)) return { progressing: waiting(CHANGING) };
   if (change !== undefined) return {};
-  const isRollback = pendingRollback(shadow, policy, now) !== undefined;
-  const reboots = sameVersion(version, status.current_version);
-  const restores = reboots && awaitsRestore(settings);
-  return {
-    start: { status, version, isReboot: reboots, isRollback: isRollback || restores },
-  };
+  const isReboot = sameVersion(version, status.current_version);
+  const isRollback = pendingRollback(shadow, policy, now) !== undefined || (isReboot && awaitsRestore(settings));
+  const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow, version);
+  return { start: { status, version, isReboot, isRollback, isRequested } };
 }
 
 function settingsOf({ settings }: TransitionInput, change: Transition | undefined) {

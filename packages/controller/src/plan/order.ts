@@ -14,6 +14,7 @@ import type { Candidate } from './gates/reasons.ts';
 type Rank = readonly [
   blocked: number,
   last: number,
+  requested: number,
   lastAttempt: number,
   own: number,
   health: number,
@@ -37,7 +38,7 @@ interface Ordering {
 
 /**
  * Sorts candidates: the nodes whose pods disruption budgets hold go last, and before them those with the last members of
- * quorums. Of the others, first those
+ * quorums. Of the others, first those that a user asks for now, also of nodes with such pods; then those
  * without a recent attempt, then by the start of their latest attempt. After that, the node of the
  * controller goes last, and the rest is sorted by health, priority, fewest failures, `order` and name. A
  * kubelet may set its priority, and an agent may report any failure or success, so neither moves a node
@@ -51,7 +52,7 @@ export function inOrder(candidates: readonly Candidate[], ordering: Ordering): C
 }
 
 function rankOf(candidate: Candidate, { ownNode, isBlocked, isLast, now }: Ordering): Rank {
-  const { node, shadow, version, status, policy } = candidate;
+  const { node, shadow, version, status, policy, isRequested = false } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
   // A hash costs more than all the rest: only if it decides.
@@ -59,8 +60,9 @@ function rankOf(candidate: Candidate, { ownNode, isBlocked, isLast, now }: Order
   const position = positions[order]();
   const own = name === ownNode ? 1 : 0;
   return [
-    isBlocked?.(candidate) === true ? 1 : 0,
+    isBlocked?.(candidate) === true && !isRequested ? 1 : 0,
     isLast?.(node) === true ? 1 : 0,
+    isRequested ? 0 : 1,
     lastAttempt(candidate, now),
     own,
     healthRank(node, policy),

@@ -33,6 +33,7 @@ import { recordsAtStart } from './facts/jobs.ts';
 import { answersAtStart, whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';
 import { type Blocked, type Candidate, firstOf, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
+import { withRequest } from './requests.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type RecordChange, recordChanges } from './record-changes.ts';
 import { grant, startSpec } from './transition.ts';
@@ -186,7 +187,7 @@ function decide(
   const blocked = admitted.get(candidate);
   if (blocked !== undefined) {
     // What is about to be known leaves the condition as it is.
-    const progressing = blocked.isUnknown === true ? undefined : conditions.of(blocked);
+    const progressing = blocked.isUnknown === true ? undefined : conditions.of(withRequest(blocked, candidate));
     return { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing };
   }
   const { node, group, policy } = candidate;
@@ -205,6 +206,7 @@ function decide(
     isBlocked,
     restores,
     unhealthyPods,
+    isRequested: candidate.isRequested,
   } as const;
   const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing, phase: 'updating' };

@@ -49,7 +49,7 @@ export function recordAfter(transition: Transition, { shadow, node }: Pick<NodeP
 const timeOf = ({ state_transition_timestamp: time }: ShadowSpec): string => time ?? '';
 
 /** Recorded at the start, or at the end of an update that another actor started by writing the spec. */
-function started({ outcome, spec, group }: Transition, shadow: ShadowView): Changes {
+function started({ outcome, spec, group, isRequested }: Transition, shadow: ShadowView): Changes {
   const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
   if (outcome !== 'Started' && !isUnknown) return {};
   return {
@@ -58,6 +58,8 @@ function started({ outcome, spec, group }: Transition, shadow: ShadowView): Chan
     group,
     succeeded: undefined,
     podsWaitSince: undefined,
+    aborted: undefined,
+    updateNow: isRequested === true ? true : undefined,
     ...(sameVersion(shadow.status?.current_version, spec.version) ? beforeReboot(shadow) : beforeUpdate(spec, shadow)),
   };
 }
@@ -191,6 +193,8 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     ...succeededWith(transition, shadow),
     ...doneRollback(shadow),
   }),
+  /** No failure: neither counted, nor delayed. */
+  Aborted: ({ spec }, shadow) => ({ aborted: { version: shadow.spec.version ?? '', at: timeOf(spec) } }),
   Withdrawn: (_, shadow) => ({ withdrawn: withdrawn(shadow) + 1 }),
   Deferred: (transition, shadow) => ({
     ...deferredAfter(transition, shadow),

@@ -7,6 +7,7 @@
  * versions. Which version the node ran before its reboot is in the record since the start, since a new leader could not
  * know it and the agent reports the new one by then.
  */
+import { ABORT_ANNOTATION, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { isVersion, releaseOf, sameVersion } from '@brupop/shared/api/version';
@@ -31,6 +32,9 @@ export const EVENT_REASONS = [
   'UpdateFailed',
   'UpdateDeferred',
   'UpdateInterrupted',
+  'UpdateAborted',
+  'AbortRefused',
+  'UpdateNowRefused',
   'UpdateSuperseded',
   'Reverted',
   'SettingsFailed',
@@ -55,6 +59,8 @@ const WARNINGS: ReadonlySet<EventReason> = new Set([
   'DeadlineExceeded',
   'HookFailed',
   'HostSettingsKept',
+  'AbortRefused',
+  'UpdateNowRefused',
   'NodeLost',
   'OutOfService',
   'Suspect',
@@ -104,13 +110,14 @@ function forSettings(before: ShadowView): string {
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
 const EVENTS: Readonly<Record<Outcome, EventText>> = {
-  Started: ({ spec, unhealthyPods }, before) => {
+  Started: ({ spec, unhealthyPods, isRequested = false }, before) => {
+    const asked = isRequested ? `, as the annotation ${UPDATE_NOW_ANNOTATION} asks` : '';
     const even = unhealthyPods === undefined ? '' : `, although ${unhealthyPods}: it has waited for them long enough`;
     return {
       reason: 'UpdateStarted',
       message: sameVersion(spec.version, before.status?.current_version)
         ? `Rebooting ${spec.version ?? '?'} ${forSettings(before)}${even}`
-        : `Updating from ${before.status?.current_version ?? '?'} to ${spec.version ?? '?'}${even}`,
+        : `Updating from ${before.status?.current_version ?? '?'} to ${spec.version ?? '?'}${asked}${even}`,
     };
   },
   Advanced: ({ spec }, before) => ({
@@ -145,6 +152,12 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
   Interrupted: () => ({
     reason: 'UpdateInterrupted',
     message: 'BrupopConfig "cluster" interrupts updates: this one is undone, and starts again after the pause',
+  }),
+  Aborted: (_, { spec }) => ({
+    reason: 'UpdateAborted',
+    message:
+      `A user ended the update to ${spec.version ?? '?'} with the annotation ${ABORT_ANNOTATION}: it is undone, and ` +
+      `starts again when a user asks for it with the annotation ${RETRY_ANNOTATION}`,
   }),
   Superseded: (_, before) => ({
     reason: 'UpdateSuperseded',

@@ -4,6 +4,7 @@
  * says how an attempt goes on or ends. For each state, {@link STEPS} has what may follow:
  *
  *     repair      a spec without a usable version or start time; in every state
+ *     abort       a user ends the update, until the host may have been asked to reboot
  *     interrupt   the pause mode Interrupt, until the host may have been asked to reboot
  *     supersede   the configuration rules out the version
  *     release     disruption budgets blocked evictions while the node was cordoned
@@ -17,6 +18,7 @@
  *
  * After its drain a node always continues: its pods are gone, and only finishing returns it to service.
  */
+import { ABORT_ANNOTATION, ABORT_VALUE } from '@brupop/shared/api/names';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -74,6 +76,8 @@ export type Outcome =
   | 'Deferred'
   /** A user has interrupted updates. */
   | 'Interrupted'
+  /** A user has ended this update. */
+  | 'Aborted'
   /** The configuration no longer allows this version. */
   | 'Superseded'
   /** The host did not get its settings, or the node was not Ready with them: the former ones are restored. */
@@ -106,6 +110,8 @@ export interface Transition {
   readonly previous?: string;
   /** Connectivity was lost during the update, so its duration says nothing. */
   readonly wasSuspended?: boolean;
+  /** A user asked for this start with the annotation `update-now`. */
+  readonly isRequested?: boolean | undefined;
   /** Started although disruption budgets hold pods of the node. */
   readonly isBlocked?: boolean;
   /** At a start and an end: the node gets back what it had before settings that failed. */
@@ -160,10 +166,10 @@ type Step = (input: TransitionInput) => Transition | undefined;
 
 /** The first that has an answer decides. */
 const STEPS: Readonly<Record<NodeState, readonly Step[]>> = {
-  Staging: [interrupt, supersede, fail, cancel],
-  Staged: [interrupt, supersede, startDrain, cancel],
-  Draining: [interrupt, supersede, release, fail, prove, cancel],
-  Away: [interrupt, fail, prove],
+  Staging: [abort, interrupt, supersede, fail, cancel],
+  Staged: [abort, interrupt, supersede, startDrain, cancel],
+  Draining: [abort, interrupt, supersede, release, fail, prove, cancel],
+  Away: [abort, interrupt, fail, prove],
   Proving: [fail, succeed, rollBack, cancelHopeless],
   Finishing: [configure],
   Restoring: [configure],
@@ -175,6 +181,11 @@ export function transition(input: TransitionInput): Transition | undefined {
   const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
   return isEnd ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
+}
+
+function abort(input: TransitionInput): Transition | undefined {
+  const isAsked = input.shadow.metadata.annotations?.[ABORT_ANNOTATION] === ABORT_VALUE;
+  return isAsked && !mayHaveRebooted(input) ? idle(input, 'Aborted') : undefined;
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {

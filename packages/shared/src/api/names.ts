@@ -63,6 +63,11 @@ export const NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
 export const RECORD_ANNOTATION = `${GROUP}/record`;
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
+/** On a shadow, by users: with {@link ABORT_VALUE}, the update of the node ends, unless its host may reboot already. */
+export const ABORT_ANNOTATION = `${GROUP}/abort`;
+export const ABORT_VALUE = 'true';
+/** On a shadow, by users: the version to update to now, before other nodes and outside of windows. */
+export const UPDATE_NOW_ANNOTATION = `${GROUP}/update-now`;
 /** On the Lease of the controllers: why the BrupopConfig pauses the fleet; empty: it does not. Outlives the configuration. */
 export const PAUSED_ANNOTATION = `${GROUP}/paused`;
 /** Label of the Jobs of checks and hooks, and of their pods: the name of the check or hook. */

@@ -60,6 +60,10 @@ const entries = {
    * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
    */
   failed: object({ version, code: text(100), at: time(), isHidden: v.exactOptional(flag()) }),
+  /** The version of the latest update, if a user ended it with the annotation `abort`; absent from the next start. */
+  aborted: object({ version, at: time() }),
+  /** A user asked for the latest update with the annotation `update-now`: it waits for no window. */
+  updateNow: flag(),
   /** The return from a version that failed to the previous one. */
   rollback: object({ failed: version, previous: version, since: time(), isDone: flag() }),
   /** How long the latest update took, whole seconds. */

@@ -90,11 +90,13 @@ export const controlPlaneFree: Gate = (input) => input.controlPlane;
 
 export const capacity: Gate = (input) => input.capacity;
 
-export const windowOpen = ({
-  policy: { calendar },
-  needMs,
-  now,
-}: Pick<GateInput, 'policy' | 'needMs' | 'now'>): Blocked | undefined => {
+type OfWindow = Pick<GateInput, 'policy' | 'needMs' | 'now' | 'isRequested'>;
+
+export const windowOpen = (input: OfWindow): Blocked | undefined => {
+  const { calendar, problem } = input.policy;
+  const { needMs, now, isRequested = false } = input;
+  // A calendar with a mistake is never open.
+  if (isRequested && problem === undefined) return outOfBlackouts(input);
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== undefined && retryAt <= now) return undefined;
   const [reason, why] = closed(calendar.at(now), needMs);
@@ -102,6 +104,15 @@ export const windowOpen = ({
   const everOpens = calendar.nextFit(now, 1) !== undefined;
   return everOpens ? tooShort(needMs) : { reason, message: `${why}, and none opens within 400 days` };
 };
+
+/** A user who asks for one update now overrides the windows, but not a time at which nothing may be updated. */
+function outOfBlackouts({ policy: { maintenance }, needMs, now }: OfWindow): Blocked | undefined {
+  const found = maintenance.blackouts.find(({ fromMs, toMs }) => fromMs < now + needMs && now < toMs);
+  if (found === undefined) return undefined;
+  const state = { open: found.fromMs > now, reason: 'NoWindows', until: found.toMs, blackout: found } as const;
+  const [reason, why] = closed(state.open ? state : { ...state, reason: 'Blackout' }, needMs);
+  return { reason, message: `${why}; updates may start at ${rfc3339(found.toMs)}`, retryAt: found.toMs };
+}
 
 function closed({ open, reason, blackout }: CalendarState, needMs: number): [Reason, string] {
   const update = `an update of about ${minutes(needMs)} minutes can finish`;

@@ -44,7 +44,7 @@ import {
   writable,
 } from './node.ts';
 import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
-import { backoff, notRolledBack } from './retry.ts';
+import { backoff, notAborted, notRolledBack } from './retry.ts';
 
 type Point = 'Start' | 'Drain' | 'StartOfRollback' | 'DrainOfRollback';
 
@@ -78,6 +78,7 @@ const GATES: readonly (readonly [gate: Gate, at: readonly Point[]])[] = [
   [restored, STARTS],
   [backoff, STARTS],
   [notRolledBack, ['Start']],
+  [notAborted, STARTS],
   [writable, STARTS],
   [notFrozen, ['Start']],
   [notHeld, ['Start']],

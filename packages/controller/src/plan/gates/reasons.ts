@@ -64,6 +64,7 @@ export const REASONS = {
   CleanupPending: { passes: 'event' },
   Backoff: { passes: 'time' },
   ManualRetryRequired: { passes: 'manual', needsAttention: true, withoutTaint: true },
+  Aborted: { passes: 'manual', withoutTaint: true, isIntended: true },
   SpecWriteRejected: { passes: 'manual', needsAttention: true },
   OutsideMaintenanceWindow: { passes: 'time', fleetWide: true, isIntended: true },
   Blackout: { passes: 'time', fleetWide: true, isIntended: true },
@@ -134,6 +135,8 @@ export interface Candidate extends NodePair {
   readonly isRollback: boolean;
   /** It runs the version, and is rebooted for its settings. */
   readonly isReboot: boolean;
+  /** A user asks for it with the annotation `update-now`: it goes before others, and waits for no window. */
+  readonly isRequested?: boolean;
 }
 
 export interface GateInput extends Candidate {

@@ -1,5 +1,5 @@
 import { ERROR_CODES, isErrorCode, type Recovery } from '@brupop/shared/api/error-codes';
-import { RECORD_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
+import { ABORT_ANNOTATION, RECORD_ANNOTATION, RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
@@ -52,6 +52,14 @@ export const notRolledBack: Gate = ({ name, shadow, version, policy, moment }) =
   const code = recordedFailure(name, shadow)?.code ?? 'NotHealthy';
   const found = `The node failed with ${version} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: 'Reverted', message: `${found}. ${howToRetry(shadow, version)}` };
+};
+
+/** Otherwise the update that a user has ended would start again at once. */
+export const notAborted: Gate = ({ shadow, version }) => {
+  const { aborted } = shadow.record;
+  if (!sameVersion(aborted?.version, version) || isRetryRequested(shadow, version)) return undefined;
+  const found = `A user ended the update to ${version} with the annotation ${ABORT_ANNOTATION} at ${aborted?.at ?? '?'}`;
+  return { reason: 'Aborted', message: `${found}. ${howToRetry(shadow, version)}` };
 };
 
 function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
