@@ -1,7 +1,7 @@
 /** The commands and their options. */
 import { Argument, Command, Option } from 'commander';
 import { RELEASE } from '@brupop/shared/runtime/build';
-import { approve, pause, resume, retry, skip, unskip } from './commands/change.ts';
+import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
 import { completion, type Shell, SHELLS } from './commands/completion.ts';
 import type { Context } from './commands/context.ts';
 import { explain, type Format, history, plan, status } from './commands/show.ts';
@@ -19,6 +19,8 @@ export function programOf(world: World): Command {
     .version(RELEASE)
     .option('--kubeconfig <file>', 'the kubeconfig; by default KUBECONFIG, or else ~/.kube/config')
     .option('--context <name>', 'the context of the kubeconfig; by default its current one')
+    // The option --version of a command is its own.
+    .enablePositionalOptions()
     .exitOverride();
   const connected = (): Context => world.connect(program.opts<Kubeconfig>());
   addReads(program, connected);
@@ -67,7 +69,7 @@ function addReads(program: Command, connected: () => Context): void {
     .action(async (options: Output & { with?: string }) => await plan(connected(), options));
   program
     .command('history [node]')
-    .description('show the latest success and failure of each node')
+    .description('show the latest success, failure and aborted update of each node')
     .addOption(format())
     .action(async (node: string | undefined, options: Output) => await history(connected(), node, options));
 }
@@ -93,6 +95,15 @@ function addChanges(program: Command, connected: () => Context): void {
     .command('retry <node>')
     .description('retry the version that the host offers')
     .action(async (node: string) => await retry(connected(), node));
+  program
+    .command('abort <node>')
+    .description('end the update of a node before its reboot, and uncordon the node')
+    .action(async (node: string) => await abort(connected(), node));
+  program
+    .command('update-now <node>')
+    .description('update a node before others, and outside of maintenance windows, once')
+    .option('--version <version>', 'only to this version; by default the one that its host offers')
+    .action(async (node: string, options: { version?: string }) => await updateNow(connected(), node, options));
   program
     .command('skip <node>')
     .description('let a node start no update')

@@ -101,7 +101,7 @@ export const METRICS = {
     'update_transitions_total',
     'Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next ' +
       'step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), ' +
-      '`Reverted`, `Deferred`, `Interrupted`, `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other ' +
+      '`Reverted`, `Deferred`, `Interrupted`, `Aborted` (by a user), `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other ' +
       'settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure ' +
       '(`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or ' +
       '`NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. ' +

@@ -1,13 +1,20 @@
 /** The commands that change something: each is one patch, which changes only what it names. */
+import { readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
+import { isUnderWay } from '@brupop/controller/cluster/state';
+import { mayHaveRebooted } from '@brupop/controller/plan/transition';
 import {
+  ABORT_ANNOTATION,
+  ABORT_VALUE,
   NODE_GROUP_PLURAL,
   NODE_GROUP_VERSION,
   RETRY_ANNOTATION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
   SKIP_ANNOTATION,
+  UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
 import { CONFIG_PATH, readFleet, shadowOf } from '../cluster/fleet.ts';
@@ -61,13 +68,57 @@ export async function approve(context: Context, version: string): Promise<void> 
 /** Throws UsageError when no version is known that the node is to run. */
 export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await readFleet(context.client);
-  const { metadata, status } = shadowOf(fleet, node);
-  const version = fleet.config?.spec.versions?.pin ?? status?.target_version;
+  const shadow = shadowOf(fleet, node);
+  const version = fleet.config?.spec.versions?.pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
-  const { name, namespace = '' } = metadata;
-  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
-  await patch(context, path, { metadata: { annotations: { [RETRY_ANNOTATION]: version } } });
+  await request(context, shadow, { [RETRY_ANNOTATION]: version });
   context.print(`${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.\n`);
+}
+
+async function request(
+  context: Context,
+  { metadata: { name, namespace = '' } }: Pick<ShadowView, 'metadata'>,
+  annotations: Readonly<Record<string, string>>,
+): Promise<void> {
+  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
+  await patch(context, path, { metadata: { annotations } });
+}
+
+/** Throws UsageError when the node has no update that can be ended. */
+export async function abort(context: Context, node: string): Promise<void> {
+  const shadow = readShadow(shadowOf(await readFleet(context.client), node));
+  const { version } = shadow.spec;
+  if (!isUnderWay(shadow)) throw new UsageError(`node ${node}: expected an update that is under way, found none`);
+  if (mayHaveRebooted({ shadow, state: shadow.state }))
+    throw new UsageError(
+      `node ${node}: expected an update before its reboot, but the host may have booted ${version} or be about to: the update goes on`,
+    );
+  await request(context, shadow, { [ABORT_ANNOTATION]: ABORT_VALUE });
+  context.print(
+    `The update of ${node} to ${version} is to end: the node is uncordoned, and waits until "kubectl brupop retry ${node}".\n` +
+      'If its host was asked to reboot meanwhile, an Event AbortRefused on the Node says so.\n',
+  );
+}
+
+/** Throws UsageError when the host does not offer the version, or the node runs it or is under way. */
+export async function updateNow(
+  context: Context,
+  node: string,
+  { version }: { readonly version?: string | undefined },
+): Promise<void> {
+  const shadow = readShadow(shadowOf(await readFleet(context.client), node));
+  const { current_version: running = '', target_version: offered = '' } = shadow.status ?? {};
+  if (isUnderWay(shadow))
+    throw new UsageError(`node ${node}: expected a node at rest, found an update to ${shadow.spec.version}`);
+  if (offered === '') throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
+  if (version !== undefined && !sameVersion(version, offered))
+    throw new UsageError(`node ${node}: expected --version ${offered}, which its host offers, found ${version}`);
+  if (sameVersion(running, offered)) throw new UsageError(`node ${node}: it runs ${running}, and is offered no other`);
+  await request(context, shadow, { [UPDATE_NOW_ANNOTATION]: offered });
+  context.print(
+    `${node} updates to ${offered} before other nodes, and outside of maintenance windows, once.\n` +
+      'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain".\n',
+  );
 }
 
 export async function skip(context: Context, node: string, reason = 'true'): Promise<void> {

@@ -14,9 +14,11 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['Reason', row.reason],
     ['Message', row.message],
     ['Waiting for', row.waitingFor],
+    ['Requested', row.requests.join(', ')],
     ...(shadow.status?.drain?.blockedBy ?? []).map((one) => ['Drain', blockText(one, now)] as const),
     ['Last step', lastStep(row, now)],
     ['Failed', failure(row, now)],
+    ['Aborted', aborted(row, now)],
     ['What to do', advice(row)],
   ];
   return facts.flatMap(([name, text]) => (text === '' ? [] : wrapped(`${`${name}:`.padEnd(13)}${text}`, width, 13)));
@@ -37,6 +39,10 @@ function failure({ record: { failed, unsuccessful } }: NodeRow, now: number): st
   if (failed === undefined) return '';
   const attempts = unsuccessful === undefined ? '' : `; attempts without success: ${unsuccessful}`;
   return `with ${failed.version} at ${relative(failed.at, now)}: ${failed.code}${attempts}`;
+}
+
+function aborted({ record: { aborted: ended } }: NodeRow, now: number): string {
+  return ended === undefined ? '' : `the update to ${ended.version}, by a user, at ${relative(ended.at, now)}`;
 }
 
 /** The runbook has an entry for each reason. */

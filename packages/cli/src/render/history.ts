@@ -11,12 +11,12 @@ export interface Entry {
   readonly details: string;
 }
 
-/** The latest success and failure of each node, the newest first. The operator keeps no more. */
+/** The latest success, failure and aborted update of each node, the newest first. The operator keeps no more. */
 export function historyOf(shadows: readonly BottlerocketShadow[]): Entry[] {
   return shadows.flatMap((shadow) => entriesOf(nodeRow(shadow))).toSorted((a, b) => (a.time > b.time ? -1 : 1));
 }
 
-function entriesOf({ node, record: { succeeded, updated, failed, rollback } }: NodeRow): Entry[] {
+function entriesOf({ node, record: { succeeded, updated, failed, aborted, rollback } }: NodeRow): Entry[] {
   const success = succeeded?.isReboot === true ? updated : succeeded;
   return [
     ...(success === undefined
@@ -25,6 +25,9 @@ function entriesOf({ node, record: { succeeded, updated, failed, rollback } }: N
     ...(failed === undefined
       ? []
       : [{ time: failed.at, node, result: 'Failed', version: failed.version, details: failed.code }]),
+    ...(aborted === undefined
+      ? []
+      : [{ time: aborted.at, node, result: 'Aborted', version: aborted.version, details: 'by a user' }]),
     ...(rollback === undefined
       ? []
       : [

@@ -1,7 +1,8 @@
 /** What the shadow of a node says, for tables. */
 import type { Condition } from '@brupop/shared/api/meta';
-import { shadowName } from '@brupop/shared/api/names';
+import { ABORT_ANNOTATION, GROUP, RETRY_ANNOTATION, shadowName, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { type NodeRecord, readRecord } from '@brupop/shared/api/record';
+import { shorten } from '@brupop/shared/runtime/errors';
 import type { BottlerocketShadow, LastOperation } from '@brupop/shared/api/shadow';
 
 export type Phase = 'UpToDate' | 'Updating' | 'Waiting' | 'Failed' | 'Unknown';
@@ -18,6 +19,8 @@ export interface NodeRow {
   readonly target: string;
   readonly lastOperation: LastOperation | undefined;
   readonly record: NodeRecord;
+  /** What users have asked for, and the controller has not followed yet, such as `retry=1.21.0`. */
+  readonly requests: readonly string[];
 }
 
 const PREFIX = shadowName('');
@@ -38,9 +41,21 @@ export function nodeRow({ metadata, status }: BottlerocketShadow): NodeRow {
     target: reported.target_version,
     lastOperation: reported.lastOperation,
     record: readRecord(metadata),
+    requests: requestsOf(metadata.annotations),
   };
 }
 
+const REQUESTS = [ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION, RETRY_ANNOTATION];
+
+function requestsOf(annotations: Readonly<Record<string, string>> = {}): string[] {
+  return REQUESTS.flatMap((name) => {
+    const value = annotations[name];
+    return value === undefined ? [] : [`${name.slice(GROUP.length + 1)}=${shorten(value, MAX_VALUE)}`];
+  });
+}
+
+/** Characters of an annotation. */
+const MAX_VALUE = 100;
 const NO_CONDITION = { reason: '', message: '' };
 const NOTHING = {
   conditions: [] as readonly Condition[],

@@ -261,7 +261,8 @@ export function grant({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, 
   return { spec: idleSpec(policy, now, allow), outcome: 'Configured' };
 }
 
-function mayHaveRebooted({ state, shadow }: TransitionInput): boolean {
+/** True once the host may have been asked to reboot: the update is not ended by a user or a pause any more. */
+export function mayHaveRebooted({ state, shadow }: Pick<TransitionInput, 'state' | 'shadow'>): boolean {
   const { spec, status } = shadow;
   if (state === 'Staging' || state === 'Staged') return false;
   const { operation } = status?.lastOperation ?? {};
