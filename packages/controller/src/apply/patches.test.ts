@@ -1,9 +1,11 @@
 import {
+  ABORT_ANNOTATION,
   CORDONED_ANNOTATION,
   EXCLUDED_ANNOTATION,
   EXCLUSION_LABEL,
   RECORD_ANNOTATION,
   RETRY_ANNOTATION,
+  UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { ObjectMeta } from '@brupop/shared/api/meta';
 import { readRecord, recordText } from '@brupop/shared/api/record';
@@ -52,13 +54,17 @@ describe('the patch of a spec', () => {
     });
   });
 
-  it('removes the retry annotation at the start of an update only', () => {
-    const annotations = { [RETRY_ANNOTATION]: NEW };
-    const used = { metadata: { annotations: { [RETRY_ANNOTATION]: null } } };
-    expect(
-      patchOf(write({ annotations }, { spec: startSpec(NEW, POLICY, new Moment(NOW)), outcome: 'Started' })),
-    ).toMatchObject(used);
-    expect(patchOf(write({ annotations }, idle(AT_NOW, 'Failed')))).not.toMatchObject(used);
+  it.each<[string, string, SpecChange['outcome']]>([
+    [RETRY_ANNOTATION, NEW, 'Started'],
+    [UPDATE_NOW_ANNOTATION, NEW, 'Started'],
+    [ABORT_ANNOTATION, 'true', 'Aborted'],
+  ])('removes the annotation %s=%s with the outcome %s only', (name, value, outcome) => {
+    const parts = { annotations: { [name]: value } };
+    const used = { metadata: { annotations: { [name]: null } } };
+    const spec = startSpec(NEW, POLICY, new Moment(NOW));
+    expect(patchOf(write(parts, { spec, outcome }))).toMatchObject(used);
+    expect(patchOf(write(parts, idle(AT_NOW, 'Failed')))).not.toMatchObject(used);
+    expect(patchOf(write({}, { spec, outcome }))).not.toMatchObject(used);
   });
 });
 

@@ -1,7 +1,7 @@
 import { lockOf } from './facts/settings.ts';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
-import { ZONE_LABEL } from '@brupop/shared/api/names';
+import { ABORT_ANNOTATION, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -41,6 +41,8 @@ const ofFailures = fc
 const starts = ({ outcome }: SpecChange): boolean => outcome === 'Started';
 const drains = ({ spec, outcome }: SpecChange): boolean =>
   outcome === 'Advanced' && spec.state === 'RebootedIntoUpdate';
+/** By a user, with the annotation update-now: windows do not hold. */
+const isRequested = ({ record }: SpecChange): boolean => record.updateNow === true;
 const zoneOf = ({ node }: ManagedNode): string => node?.metadata.labels?.[ZONE_LABEL] ?? '';
 
 function isUnavailable(world: Reconcile['after'], managedNode: ManagedNode): boolean {
@@ -124,23 +126,50 @@ const LIMITS: Invariants = {
     }),
 };
 
+const REQUESTS: Invariants = {
+  'a request to abort ends an update that has not been drained, and nothing else does so': ({ before, made }) =>
+    before.managedNodes.some(({ name, node, shadow }) => {
+      const isAsked = shadow?.metadata.annotations?.[ABORT_ANNOTATION] === 'true';
+      const { outcome } = made.specs.find((write) => write.node.metadata.name === name) ?? {};
+      const isStaging = shadow?.spec.state === 'StagedAndPerformedUpdate' && node !== undefined;
+      return (outcome === 'Aborted' && !isAsked) || (isAsked && isStaging && outcome !== 'Aborted');
+    }),
+
+  'what a user has aborted starts again on request only': ({ before, made }) =>
+    made.specs.filter(starts).some(({ node, spec: { version } }) => {
+      const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
+      return (
+        shadow?.record.aborted?.version === version && shadow?.metadata.annotations?.[RETRY_ANNOTATION] !== version
+      );
+    }),
+};
+
 const WINDOWS: Invariants = {
   'whatever the clock does, no node starts or is drained outside of the windows': (
     { before, made },
     { maintenance: { windows } },
   ) => {
     const isOpen = windows.length === 0 || Math.floor(before.now / 3_600_000) % 2 === 0;
-    return !isOpen && made.specs.some((write) => starts(write) || drains(write));
+    return !isOpen && made.specs.some((write) => (starts(write) || drains(write)) && !isRequested(write));
   },
+
+  'no node starts outside of the windows for a user who has not asked for that version of it': ({ before, made }) =>
+    made.specs.some(({ node, outcome, record, spec: { version } }) => {
+      const { shadow } = before.managedNodes.find(({ name }) => name === node.metadata.name) ?? {};
+      const asked = shadow?.metadata.annotations?.[UPDATE_NOW_ANNOTATION];
+      return outcome === 'Started' && record.updateNow === true && asked !== version;
+    }),
 
   'no window is entered by an update that does not fit': ({ before, made }, { maintenance: { windows } }) => {
     const leftMs = 3_600_000 - (before.now % 3_600_000);
-    return windows.length > 0 && made.specs.some(starts) && leftMs < 30 * 60_000;
+    return (
+      windows.length > 0 && made.specs.some((write) => starts(write) && !isRequested(write)) && leftMs < 30 * 60_000
+    );
   },
 };
 
 test.each([
-  ['no story breaks a limit', story(40), LIMITS],
+  ['no story breaks a limit', story(40), { ...LIMITS, ...REQUESTS }],
   ['no story breaks a window, whatever the clock does', story(40, 90), WINDOWS],
 ])('%s', (_, stories, invariants) => {
   expectKept(stories, invariants, { runs: 2 });

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowState } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { carryOut, happen, limitOf, newWorld, snapshotOf, startsOf, tell } from '../testing/fleet-simulation.ts';
@@ -112,7 +113,7 @@ test('the same world gives the same plan, in whatever order it is listed', () =>
   expect.hasAssertions();
 });
 
-test('after any past, well-behaved agents and a valid configuration bring every node up to date', () => {
+test('after any past, well-behaved agents, retries of what was aborted and a valid configuration bring every node up to date', () => {
   fc.assert(
     fc.property(story(40), (events) => {
       const world = newWorld();
@@ -129,6 +130,9 @@ test('after any past, well-behaved agents and a valid configuration bring every 
           happen(world, { kind: 'health', node: i, ready: true });
           happen(world, { kind: 'cordon', node: i, unschedulable: false });
           happen(world, { kind: 'report', node: i, how: 'reached' });
+          const { aborted } = world.managedNodes[i]?.shadow?.record ?? {};
+          if (aborted !== undefined)
+            happen(world, { kind: 'ask', node: i, request: { [RETRY_ANNOTATION]: aborted.version } });
         }
         const made = plan(snapshotOf(world), world.now);
         if (made.counts.upToDate === NODES) return;

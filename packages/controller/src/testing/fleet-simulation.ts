@@ -7,6 +7,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
 import type { ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
+import { annotationsOf } from '../apply/shadows.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { type ShadowView, shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
@@ -112,8 +113,21 @@ function change(
   if (event.kind === 'health') return { ...managedNode, node: { ...node, ready: event.ready } };
   if (event.kind === 'cordon') return { ...managedNode, node: { ...node, unschedulable: event.unschedulable } };
   if (event.kind === 'report') return answered(managedNode, node, shadow, event.how);
-  const status = { ...shadow.status, target_version: event.version };
-  return { ...managedNode, shadow: shadowView({ ...shadow, status }) };
+  return { ...managedNode, shadow: changedShadow(shadow, event) };
+}
+
+function changedShadow(shadow: ShadowView, event: Extract<Happening, { kind: 'ask' | 'offer' }>): ShadowView {
+  if (event.kind === 'ask') return annotated(shadow, event.request);
+  const { status } = shadow;
+  return status === undefined
+    ? shadow
+    : shadowView({ ...shadow, status: { ...status, target_version: event.version } });
+}
+
+function annotated(shadow: ShadowView, patch: Readonly<Record<string, string | null>>): ShadowView {
+  const entries = Object.entries({ ...shadow.metadata.annotations, ...patch });
+  const annotations = Object.fromEntries(entries.filter((entry): entry is [string, string] => entry[1] !== null));
+  return shadowView({ ...shadow, metadata: { ...shadow.metadata, annotations } });
 }
 
 let creations = 0;
@@ -233,12 +247,10 @@ export function carryOut(world: World, made: Plan): void {
     return {
       ...managedNode,
       node,
-      shadow: shadowView({
-        ...managedNode.shadow,
-        spec: write.spec,
-        record: write.record,
-        metadata: { ...metadata, generation },
-      }),
+      shadow: annotated(
+        { ...managedNode.shadow, spec: write.spec, record: write.record, metadata: { ...metadata, generation } },
+        annotationsOf(write),
+      ),
     };
   });
 }
@@ -246,7 +258,9 @@ export function carryOut(world: World, made: Plan): void {
 function recordedIn(managedNode: ManagedNode, { records }: Plan): ManagedNode {
   const found = records.find(({ node }) => node.metadata.name === managedNode.name);
   if (managedNode.shadow === undefined || found === undefined) return managedNode;
-  return { ...managedNode, shadow: shadowView({ ...managedNode.shadow, record: found.record }) };
+  const shadow =
+    found.refused === undefined ? managedNode.shadow : annotated(managedNode.shadow, { [found.refused]: null });
+  return { ...managedNode, shadow: shadowView({ ...shadow, record: found.record }) };
 }
 
 /** Of those that were not under way. */

@@ -1,11 +1,5 @@
 /** Objects for tests: healthy and at rest unless told otherwise. */
-import {
-  CORDONED_ANNOTATION,
-  MANAGED_LABEL,
-  MANAGED_LABEL_VALUE,
-  type RETRY_ANNOTATION,
-  shadowName,
-} from '@brupop/shared/api/names';
+import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
@@ -112,7 +106,7 @@ export interface ShadowParts {
   readonly uid?: string;
   readonly generation?: number;
   /** By users. */
-  readonly annotations?: { readonly [RETRY_ANNOTATION]?: string };
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly record?: NodeRecord;
   readonly spec?: Partial<ShadowSpec>;
   readonly creationTimestamp?: string;

@@ -1,5 +1,6 @@
 /** What happens to the fleet of property tests between two plans, drawn at random. */
 import fc from 'fast-check';
+import { ABORT_ANNOTATION, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { NEW, OLD } from './objects.ts';
 
 /** `started`: the agent has recorded that it takes the step. */
@@ -11,6 +12,8 @@ export type Happening =
   | { readonly kind: 'health'; readonly node: number; readonly ready: boolean }
   | { readonly kind: 'cordon'; readonly node: number; readonly unschedulable: boolean }
   | { readonly kind: 'offer'; readonly node: number; readonly version: string }
+  /** A user annotates the shadow. */
+  | { readonly kind: 'ask'; readonly node: number; readonly request: Readonly<Record<string, string>> }
   | { readonly kind: 'lose'; readonly node: number }
   | { readonly kind: 'ensure'; readonly node: number }
   | { readonly kind: 'config'; readonly spec: unknown }
@@ -65,9 +68,18 @@ const report = fc.record({
   node,
   how: fc.constantFrom<Report>('started', 'reached', 'reached', 'reached', 'failed', 'stale'),
 });
+const request = fc.constantFrom(
+  { [UPDATE_NOW_ANNOTATION]: NEW },
+  { [UPDATE_NOW_ANNOTATION]: '1.22.0' },
+  { [UPDATE_NOW_ANNOTATION]: 'soon' },
+  { [ABORT_ANNOTATION]: 'true' },
+  { [ABORT_ANNOTATION]: '' },
+  { [RETRY_ANNOTATION]: NEW },
+);
 const happening = (maxMinutes: number, back: number): fc.Arbitrary<Happening> =>
   fc.oneof(
     { weight: 8, arbitrary: report },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('ask' as const), node, request }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), node }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('ensure' as const), node }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('health' as const), node, ready: fc.boolean() }) },
