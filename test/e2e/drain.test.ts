@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
-import { EXCLUSION_LABEL, WAITING_TAINT } from '../../packages/shared/src/api/names.ts';
+import { ABORT_ANNOTATION, EXCLUSION_LABEL, WAITING_TAINT } from '../../packages/shared/src/api/names.ts';
 import { createBudget, createPod } from '../framework/apiserver/pods.ts';
 import { eventually } from '../framework/eventually.ts';
 import { createDatabase } from '../framework/fleet/databases.ts';
@@ -14,6 +14,7 @@ import { NEW, OLD, type FleetContext, withFleet } from '../framework/fleet/with-
 
 jest.setTimeout(360_000);
 
+const UNTIL_OTHERS = { limitMs: 90_000 };
 const STRICT = 'node-2';
 const CORDONED = 'node-3';
 
@@ -90,6 +91,34 @@ describe('a pause that interrupts', () => {
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([0, 0, 0]);
       await releaseDrains(context);
       await fleet.configure({ paused: false });
+      await fleet.untilAllRun(NEW);
+    });
+  });
+});
+
+describe('an update that a user aborts', () => {
+  it('ends during its drain, leaves the node uncordoned and idle, and starts again with a retry', async () => {
+    await withFleet({ nodes: fleetNodes(3), before: holdAllDrains }, async (context) => {
+      const { fleet, cluster } = context;
+      const name = await untilSomeNodeIsBlocked(fleet);
+      await fleet.configure({ paused: true });
+      const asked = { metadata: { annotations: { [ABORT_ANNOTATION]: 'true' } } };
+      await cluster.api.patch(fleet.shadowPath(name), asked);
+      await eventually(() => {
+        expect(fleet.observer.leftovers()).toEqual([]);
+        const { status, spec, metadata } = fleet.shadow(name) ?? {};
+        expect([spec?.state, status?.current_state, status?.drain?.result]).toEqual(['Idle', 'Idle', 'Cancelled']);
+        expect(metadata?.annotations).not.toHaveProperty([ABORT_ANNOTATION]);
+      });
+      await releaseDrains(context);
+      await fleet.configure({ paused: false });
+      await eventually(() => {
+        for (const [other] of fleet.nodes) if (other !== name) fleet.assertRuns(other, NEW);
+        expect(reasonOf(context, name)).toBe('Aborted');
+      }, UNTIL_OTHERS);
+      expect([fleet.node(name).host.version, fleet.node(name).host.reboots]).toEqual([OLD, 0]);
+      expect(fleet.shadow(name)?.status?.crash_count).toBe(0);
+      await fleet.askForRetry(name, NEW);
       await fleet.untilAllRun(NEW);
     });
   });

@@ -1,4 +1,4 @@
-// The planner of commit 9a9362f5725bfe9f29f2e01ddbfd60cdff123c45, written by scripts/freeze-planner.ts.
+// The planner of commit 706bbd90a36c5f4ade3f1776f980a9c6daddaa2f, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -2375,6 +2375,9 @@ var GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
 var NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
 var RECORD_ANNOTATION = `${GROUP}/record`;
 var RETRY_ANNOTATION = `${GROUP}/retry`;
+var ABORT_ANNOTATION = `${GROUP}/abort`;
+var ABORT_VALUE = "true";
+var UPDATE_NOW_ANNOTATION = `${GROUP}/update-now`;
 var PAUSED_ANNOTATION = `${GROUP}/paused`;
 var CHECK_LABEL = `${GROUP}/check`;
 var JOB_OF_ANNOTATION = `${GROUP}/job-of`;
@@ -3005,6 +3008,10 @@ var entries = {
    * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
    */
   failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
+  /** The version of the latest update, if a user ended it with the annotation `abort`; absent from the next start. */
+  aborted: object2({ version: version2, at: time() }),
+  /** A user asked for the latest update with the annotation `update-now`: it waits for no window. */
+  updateNow: flag(),
   /** The return from a version that failed to the previous one. */
   rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
   /** How long the latest update took, whole seconds. */
@@ -3375,9 +3382,12 @@ function timesOf({ metadata: metadata12, spec, status, record: record7 }) {
 function healthCondition({ type, status, lastTransitionTime }) {
   return { type, status, lastTransitionTime };
 }
+var REQUESTS = [RETRY_ANNOTATION, ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION];
+var MAX_REQUEST = 200;
 function readMetadata2(metadata12) {
   const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
-  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
+  const requests = Object.entries(pick(metadata12.annotations, REQUESTS));
+  const annotations = Object.fromEntries(requests.map(([key2, value2]) => [key2, value2.slice(0, MAX_REQUEST)]));
   const { creationTimestamp = "" } = metadata12;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }
@@ -7216,6 +7226,7 @@ var REASONS = {
   CleanupPending: { passes: "event" },
   Backoff: { passes: "time" },
   ManualRetryRequired: { passes: "manual", needsAttention: true, withoutTaint: true },
+  Aborted: { passes: "manual", withoutTaint: true, isIntended: true },
   SpecWriteRejected: { passes: "manual", needsAttention: true },
   OutsideMaintenanceWindow: { passes: "time", fleetWide: true, isIntended: true },
   Blackout: { passes: "time", fleetWide: true, isIntended: true },
@@ -7279,7 +7290,7 @@ function recordAfter(transition2, { shadow: shadow2, node }) {
   };
 }
 var timeOf3 = ({ state_transition_timestamp: time2 }) => time2 ?? "";
-function started({ outcome, spec, group: group2 }, shadow2) {
+function started({ outcome, spec, group: group2, isRequested }, shadow2) {
   const isUnknown2 = isUnderWay(shadow2) && spec.state === "Idle" && !hasStarted(shadow2);
   if (outcome !== "Started" && !isUnknown2) return {};
   return {
@@ -7288,6 +7299,8 @@ function started({ outcome, spec, group: group2 }, shadow2) {
     group: group2,
     succeeded: void 0,
     podsWaitSince: void 0,
+    aborted: void 0,
+    updateNow: isRequested === true ? true : void 0,
     ...sameVersion(shadow2.status?.current_version, spec.version) ? beforeReboot(shadow2) : beforeUpdate(spec, shadow2)
   };
 }
@@ -7389,6 +7402,8 @@ var BY_OUTCOME = {
     ...succeededWith(transition2, shadow2),
     ...doneRollback(shadow2)
   }),
+  /** No failure: neither counted, nor delayed. */
+  Aborted: ({ spec }, shadow2) => ({ aborted: { version: shadow2.spec.version ?? "", at: timeOf3(spec) } }),
   Withdrawn: (_, shadow2) => ({ withdrawn: withdrawn(shadow2) + 1 }),
   Deferred: (transition2, shadow2) => ({
     ...deferredAfter(transition2, shadow2),
@@ -7516,6 +7531,8 @@ var WARNINGS = /* @__PURE__ */ new Set([
   "DeadlineExceeded",
   "HookFailed",
   "HostSettingsKept",
+  "AbortRefused",
+  "UpdateNowRefused",
   "NodeLost",
   "OutOfService",
   "Suspect"
@@ -7536,11 +7553,12 @@ function forSettings(before) {
   return keys4.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys4)}`;
 }
 var EVENTS = {
-  Started: ({ spec, unhealthyPods: unhealthyPods2 }, before) => {
+  Started: ({ spec, unhealthyPods: unhealthyPods2, isRequested = false }, before) => {
+    const asked = isRequested ? `, as the annotation ${UPDATE_NOW_ANNOTATION} asks` : "";
     const even = unhealthyPods2 === void 0 ? "" : `, although ${unhealthyPods2}: it has waited for them long enough`;
     return {
       reason: "UpdateStarted",
-      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${even}`
+      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${asked}${even}`
     };
   },
   Advanced: ({ spec }, before) => ({
@@ -7575,6 +7593,10 @@ var EVENTS = {
   Interrupted: () => ({
     reason: "UpdateInterrupted",
     message: 'BrupopConfig "cluster" interrupts updates: this one is undone, and starts again after the pause'
+  }),
+  Aborted: (_, { spec }) => ({
+    reason: "UpdateAborted",
+    message: `A user ended the update to ${spec.version ?? "?"} with the annotation ${ABORT_ANNOTATION}: it is undone, and starts again when a user asks for it with the annotation ${RETRY_ANNOTATION}`
   }),
   Superseded: (_, before) => ({
     reason: "UpdateSuperseded",
@@ -7896,6 +7918,12 @@ var notRolledBack = ({ name, shadow: shadow2, version: version3, policy, moment 
   const code = recordedFailure(name, shadow2)?.code ?? "NotHealthy";
   const found = `The node failed with ${version3} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: "Reverted", message: `${found}. ${howToRetry(shadow2, version3)}` };
+};
+var notAborted = ({ shadow: shadow2, version: version3 }) => {
+  const { aborted } = shadow2.record;
+  if (!sameVersion(aborted?.version, version3) || isRetryRequested(shadow2, version3)) return void 0;
+  const found = `A user ended the update to ${version3} with the annotation ${ABORT_ANNOTATION} at ${aborted?.at ?? "?"}`;
+  return { reason: "Aborted", message: `${found}. ${howToRetry(shadow2, version3)}` };
 };
 function retried(input, recovery2) {
   const { shadow: shadow2, version: version3 } = input;
@@ -8248,11 +8276,10 @@ var validGroup = ({ group: group2, shadow: shadow2 }) => {
 };
 var controlPlaneFree = (input) => input.controlPlane;
 var capacity = (input) => input.capacity;
-var windowOpen = ({
-  policy: { calendar },
-  needMs,
-  now
-}) => {
+var windowOpen = (input) => {
+  const { calendar, problem } = input.policy;
+  const { needMs, now, isRequested = false } = input;
+  if (isRequested && problem === void 0) return outOfBlackouts(input);
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== void 0 && retryAt <= now) return void 0;
   const [reason2, why] = closed(calendar.at(now), needMs);
@@ -8260,6 +8287,13 @@ var windowOpen = ({
   const everOpens2 = calendar.nextFit(now, 1) !== void 0;
   return everOpens2 ? tooShort(needMs) : { reason: reason2, message: `${why}, and none opens within 400 days` };
 };
+function outOfBlackouts({ policy: { maintenance }, needMs, now }) {
+  const found = maintenance.blackouts.find(({ fromMs, toMs }) => fromMs < now + needMs && now < toMs);
+  if (found === void 0) return void 0;
+  const state2 = { open: found.fromMs > now, reason: "NoWindows", until: found.toMs, blackout: found };
+  const [reason2, why] = closed(state2.open ? state2 : { ...state2, reason: "Blackout" }, needMs);
+  return { reason: reason2, message: `${why}; updates may start at ${rfc3339(found.toMs)}`, retryAt: found.toMs };
+}
 function closed({ open, reason: reason2, blackout: blackout2 }, needMs) {
   const update = `an update of about ${minutes(needMs)} minutes can finish`;
   if (open && reason2 === "NoWindows") return ["Blackout", `A blackout starts before ${update}`];
@@ -8304,6 +8338,7 @@ var GATES = [
   [restored2, STARTS],
   [backoff, STARTS],
   [notRolledBack, ["Start"]],
+  [notAborted, STARTS],
   [writable, STARTS],
   [notFrozen, ["Start"]],
   [notHeld, ["Start"]],
@@ -8334,6 +8369,52 @@ function whyNotDrained(input) {
   return firstOf(ASKED[input.isRollback ? "DrainOfRollback" : "Drain"], input);
 }
 
+// packages/controller/src/plan/requests.ts
+function isUpdateRequested({ metadata: { annotations = {} } }, version3) {
+  return sameVersion(annotations[UPDATE_NOW_ANNOTATION], version3);
+}
+function withRequest(blocked3, { version: version3, isRequested = false }) {
+  if (!isRequested) return blocked3;
+  const message = `${blocked3.message}. The annotation ${UPDATE_NOW_ANNOTATION} asks for ${version3} now`;
+  return { ...blocked3, message: `${message}: the node goes before others, and waits for no window` };
+}
+function refusedRequest(shadow2, next) {
+  return refusedAbort(shadow2) ?? refusedUpdate(shadow2, next);
+}
+function refusedAbort(shadow2) {
+  const found = shadow2.metadata.annotations?.[ABORT_ANNOTATION];
+  if (found === void 0) return void 0;
+  return { annotation: ABORT_ANNOTATION, reason: "AbortRefused", message: whyNotAborted(shadow2, found) };
+}
+function whyNotAborted(shadow2, found) {
+  if (found !== ABORT_VALUE) return unexpected(ABORT_ANNOTATION, `"${ABORT_VALUE}"`, found);
+  if (!isUnderWay(shadow2)) return "No update of this node is under way, so none is ended";
+  const { version: version3 } = shadow2.spec;
+  const what = shadow2.state === "Proving" ? `The node has booted ${version3}` : `The host may be rebooting into ${version3}`;
+  return `${what}, so the update goes on. If the node is not healthy after it, spec.rollout.rollback decides what follows`;
+}
+function refusedUpdate(shadow2, next) {
+  const found = shadow2.metadata.annotations?.[UPDATE_NOW_ANNOTATION];
+  const message = found === void 0 ? void 0 : whyNotUpdated(shadow2, found, next);
+  return message === void 0 ? void 0 : { annotation: UPDATE_NOW_ANNOTATION, reason: "UpdateNowRefused", message };
+}
+function whyNotUpdated(shadow2, found, next) {
+  if (!isVersion(found)) return unexpected(UPDATE_NOW_ANNOTATION, "a version such as 1.21.0", found);
+  if (isUnderWay(shadow2)) return `An update to ${shadow2.spec.version} is under way, so none to ${short(found)} starts`;
+  const running = shadow2.status?.current_version;
+  if (sameVersion(running, found)) return `The node runs ${running} already`;
+  if (next === void 0 || !isVersion(next) || sameVersion(next, found)) return void 0;
+  if (sameVersion(next, running))
+    return `The node is to run ${next}, as it does, so no update to ${short(found)} starts`;
+  return unexpected(UPDATE_NOW_ANNOTATION, `${next}, the version that the node is to run next`, found);
+}
+function unexpected(annotation, expected, found) {
+  return `The annotation ${annotation}: expected ${expected}, found "${short(found)}"`;
+}
+function short(text6) {
+  return shorten(text6, 100);
+}
+
 // packages/controller/src/plan/transition.ts
 function idleSpec({ settings: settings2 }, now, allow = "None") {
   return {
@@ -8355,10 +8436,10 @@ function stepSpec(spec, state2, policy, now) {
   return { ...spec, state: state2, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state2, policy) };
 }
 var STEPS = {
-  Staging: [interrupt, supersede, fail, cancel],
-  Staged: [interrupt, supersede, startDrain, cancel],
-  Draining: [interrupt, supersede, release, fail, prove, cancel],
-  Away: [interrupt, fail, prove],
+  Staging: [abort, interrupt, supersede, fail, cancel],
+  Staged: [abort, interrupt, supersede, startDrain, cancel],
+  Draining: [abort, interrupt, supersede, release, fail, prove, cancel],
+  Away: [abort, interrupt, fail, prove],
   Proving: [fail, succeed, rollBack, cancelHopeless],
   Finishing: [configure],
   Restoring: [configure],
@@ -8369,6 +8450,10 @@ function transition(input) {
   const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd = next?.spec.state === "Idle" && isUnderWay(input.shadow);
   return isEnd ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
+}
+function abort(input) {
+  const isAsked = input.shadow.metadata.annotations?.[ABORT_ANNOTATION] === ABORT_VALUE;
+  return isAsked && !mayHaveRebooted(input) ? idle(input, "Aborted") : void 0;
 }
 function interrupt(input) {
   const { policy } = input;
@@ -8553,6 +8638,7 @@ function inputOf(pair, fleetState, now) {
         status,
         version: spec.version ?? "",
         isReboot: purpose === "Settings",
+        isRequested: record7.updateNow === true,
         isRollback: purpose === "Rollback" || restoresSettings(pair.shadow, fleetState.settings.get(pair.name))
       },
       fleetState
@@ -8665,7 +8751,7 @@ function assessSettled(input, change) {
   const { current_version: running, target_version: offered } = status;
   const version3 = nextVersion(input, status);
   const problem = problemOf5(input, status);
-  const found = { change, ...settingsOf(input, change) };
+  const found = { change, next: version3, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== void 0 && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: "waiting" };
@@ -8703,12 +8789,10 @@ function startOf(input, { change, status, version: version3 }) {
   const { shadow: shadow2, policy, settings: settings2, now } = input;
   if (isChanging(settings2)) return { progressing: waiting2(CHANGING) };
   if (change !== void 0) return {};
-  const isRollback = pendingRollback(shadow2, policy, now) !== void 0;
-  const reboots2 = sameVersion(version3, status.current_version);
-  const restores = reboots2 && awaitsRestore(settings2);
-  return {
-    start: { status, version: version3, isReboot: reboots2, isRollback: isRollback || restores }
-  };
+  const isReboot = sameVersion(version3, status.current_version);
+  const isRollback = pendingRollback(shadow2, policy, now) !== void 0 || isReboot && awaitsRestore(settings2);
+  const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow2, version3);
+  return { start: { status, version: version3, isReboot, isRollback, isRequested } };
 }
 function settingsOf({ settings: settings2 }, change) {
   const pending2 = change !== void 0 || !isComplete(settings2);
@@ -8743,15 +8827,16 @@ function inOrder2(candidates, ordering) {
   return candidates.map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) })).toSorted((a, b) => compare(a.rank, b.rank)).map(({ candidate }) => candidate);
 }
 function rankOf(candidate, { ownNode, isBlocked, isLast, now }) {
-  const { node, shadow: shadow2, version: version3, status, policy } = candidate;
+  const { node, shadow: shadow2, version: version3, status, policy, isRequested = false } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
   const positions = { Name: () => "", Random: () => shuffled(uid, version3), OldestBoot: () => byTime(status.bootTime) };
   const position = positions[order]();
   const own2 = name === ownNode ? 1 : 0;
   return [
-    isBlocked?.(candidate) === true ? 1 : 0,
+    isBlocked?.(candidate) === true && !isRequested ? 1 : 0,
     isLast?.(node) === true ? 1 : 0,
+    isRequested ? 0 : 1,
     lastAttempt(candidate, now),
     own2,
     healthRank(node, policy),
@@ -8789,8 +8874,12 @@ function compare(a, b) {
 // packages/controller/src/plan/record-changes.ts
 function recordChanges(decisions, { observation, now }) {
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
-  return decisions.flatMap(({ managedNode, change, jobs: jobs2, blocked: blocked3 }) => {
-    if (change !== void 0 || jobs2 !== void 0 || !isPair(managedNode)) return [];
+  return decisions.flatMap((decision) => {
+    const { managedNode, change, jobs: jobs2, blocked: blocked3 } = decision;
+    if (change !== void 0 || !isPair(managedNode)) return [];
+    const refused = refusedRequest(managedNode.shadow, decision.next);
+    if (refused !== void 0) return [withRefusal(managedNode, refused)];
+    if (jobs2 !== void 0) return [];
     if (managedNode.shadow.record.isUnreadable === true) return [];
     const found = suspects.get(managedNode.name);
     if (found !== void 0) return [withSuspects(found)];
@@ -8798,6 +8887,11 @@ function recordChanges(decisions, { observation, now }) {
     const { shadow: shadow2, node } = managedNode;
     return [{ shadow: shadow2, node, record: { ...shadow2.record, podsWaitSince: rfc3339(now) }, event: void 0 }];
   });
+}
+function withRefusal({ shadow: shadow2, node }, { annotation, reason: reason2, message }) {
+  const { uid, resourceVersion } = shadow2.metadata;
+  const event2 = eventOn(node, shadow2, { reason: reason2, message, key: `${uid}/${annotation}/${resourceVersion}` });
+  return { shadow: shadow2, node, record: shadow2.record, refused: annotation, event: event2 };
 }
 function withSuspects({ pair: { shadow: shadow2, node }, suspects }) {
   const record7 = { ...shadow2.record, suspects: suspects.length === 0 ? void 0 : suspects };
@@ -8887,7 +8981,7 @@ function decide(assessment, admitted, fleetState, conditions2) {
   if (candidate === void 0) return assessment;
   const blocked3 = admitted.get(candidate);
   if (blocked3 !== void 0) {
-    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(blocked3);
+    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(withRequest(blocked3, candidate));
     return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
   }
   const { node, group: group2, policy } = candidate;
@@ -8905,7 +8999,8 @@ function decide(assessment, admitted, fleetState, conditions2) {
     group: group2?.name,
     isBlocked,
     restores,
-    unhealthyPods: unhealthyPods2
+    unhealthyPods: unhealthyPods2,
+    isRequested: candidate.isRequested
   };
   const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing: progressing3, phase: "updating" };
@@ -10249,7 +10344,7 @@ var METRICS = {
   ),
   transitions: counter(
     "update_transitions_total",
-    "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
+    "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Aborted` (by a user), `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
     "from_version",
     "to_version",
     "state",
@@ -10372,16 +10467,21 @@ var METRICS = {
 };
 
 // packages/controller/src/apply/shadows.ts
+var FOLLOWED = {
+  Started: [RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION],
+  Aborted: [ABORT_ANNOTATION]
+};
 function annotationsOf({
   shadow: shadow2,
   record: record7,
   outcome
 }) {
   const text6 = recordText(record7);
-  const isRetry = outcome === "Started" && shadow2.metadata.annotations?.[RETRY_ANNOTATION] !== void 0;
+  const { annotations = {} } = shadow2.metadata;
+  const followed = (FOLLOWED[outcome] ?? []).filter((name) => annotations[name] !== void 0);
   return {
     ...text6 !== recordText(shadow2.record) && { [RECORD_ANNOTATION]: text6 },
-    ...isRetry && { [RETRY_ANNOTATION]: null }
+    ...Object.fromEntries(followed.map((name) => [name, null]))
   };
 }
 function conditionOf({ shadow: shadow2, progressing: progressing3 }, now) {

@@ -5,13 +5,16 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { jest } from '@jest/globals';
 import {
+  ABORT_ANNOTATION,
   AGENT,
   APISERVER,
   CONFIG_PLURAL,
   CONTROLLER,
   GROUP,
+  RETRY_ANNOTATION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
+  UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
@@ -171,6 +174,42 @@ describe('a release of the chart', () => {
       expect(await ours('edit')).toEqual(read);
       expect(await ours('admin')).toEqual([...read, ...write, 'patch bottlerocketshadows'].toSorted());
     });
+  });
+});
+
+describe('the annotations that steer the update of one node', () => {
+  const name = fullShadow.metadata.name;
+  const member = (account: string): string[] => [`--as=system:serviceaccount:${releaseNamespace}:${account}`];
+  const kubelet = ['--as=system:node:node-1', '--as-group=system:nodes', '--as-group=system:authenticated'];
+  const bind = async (role: string): Promise<void> => {
+    const path = `/apis/rbac.authorization.k8s.io/v1/namespaces/${releaseNamespace}/rolebindings`;
+    await cluster.api.create(path, {
+      metadata: { name: `test-${role}` },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+      subjects: [{ kind: 'ServiceAccount', name: `${role}-user`, namespace: releaseNamespace }],
+    });
+  };
+
+  /** What kubectl says when it cannot set the annotation; empty if it can. */
+  const denial = async (annotation: string, who: readonly string[]): Promise<string> => {
+    const args = ['annotate', 'brs', name, '-n', releaseNamespace, '--overwrite', `${annotation}=1.21.0`, ...who];
+    const set = promisify(execFile)(cluster.assets.kubectl, args, { env: cluster.env, timeout: 30_000 });
+    return await set.then(
+      () => '',
+      (error: { readonly stderr: string }) => error.stderr,
+    );
+  };
+
+  it('are set by those who may operate, and by no editor, viewer, agent or kubelet', async () => {
+    const roles = ['view', 'edit', 'admin', 'brupop-operate'];
+    for (const role of roles) await bind(role);
+    for (const annotation of [RETRY_ANNOTATION, ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION]) {
+      const allowed: string[] = [];
+      for (const role of roles) if ((await denial(annotation, member(`${role}-user`))) === '') allowed.push(role);
+      expect([annotation, allowed]).toEqual([annotation, ['admin', 'brupop-operate']]);
+      for (const who of [member(AGENT), member(APISERVER), kubelet])
+        expect(await denial(annotation, who)).toContain('is forbidden');
+    }
   });
 });
 

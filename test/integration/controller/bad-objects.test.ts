@@ -52,6 +52,8 @@ const status = some<unknown>({
 const spec = some<unknown>({ state: fc.constantFrom(...SHADOW_STATES), version, state_transition_timestamp: time });
 const annotations = some({
   'brupop.bottlerocket.aws/retry': fc.constantFrom('', '1.21.0', 'now', '\u0001'),
+  'brupop.bottlerocket.aws/abort': fc.constantFrom('', 'true', 'no', '\u0001', 'x'.repeat(9_999)),
+  'brupop.bottlerocket.aws/update-now': fc.constantFrom('', '1.21.0', 'now', '\u0001', '1'.repeat(9_999)),
   'brupop.bottlerocket.aws/unreported-attempts': fc.constantFrom('', '-5', '1e9', 'many'),
 });
 const edit = fc.oneof(

@@ -1,0 +1,131 @@
+/** What users ask of one node with annotations of its shadow, with a controller on a real API server. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { jest } from '@jest/globals';
+import type { CoreV1EventList } from '@kubernetes/client-node';
+import {
+  ABORT_ANNOTATION,
+  AGENT,
+  RETRY_ANNOTATION,
+  shadowName,
+  UPDATE_NOW_ANNOTATION,
+} from '../../../packages/shared/src/api/names.ts';
+import { readRecord } from '../../../packages/shared/src/api/record.ts';
+import { createWorkload } from '../../framework/apiserver/cluster.ts';
+import { auditPosition, operatorRequests } from '../../framework/audit.ts';
+import { releaseNamespace } from '../../framework/chart.ts';
+import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import {
+  createMember,
+  newVersion,
+  oldVersion,
+  readShadow,
+  report,
+  shadowsPath,
+} from '../../framework/controller/agents.ts';
+import { configure, HEALTHY_AT_ONCE } from '../../framework/controller/configuration.ts';
+import { installForController } from '../../framework/controller/installation.ts';
+import { startReplica, type Replica } from '../../framework/controller/replica.ts';
+import { eventually } from '../../framework/eventually.ts';
+
+jest.setTimeout(120_000);
+
+let cluster: ControlPlane;
+let replica: Replica;
+
+const CLOSED = { maintenance: { windows: [{ schedule: '0 0 29 2 *', duration: '1m' }] } };
+
+beforeAll(async () => {
+  cluster = await startControlPlane();
+  const serviceAccountDir = await installForController(cluster);
+  await createWorkload(cluster, releaseNamespace, 'DaemonSet', AGENT);
+  await configure(cluster, { ...HEALTHY_AT_ONCE, ...CLOSED });
+  replica = await startReplica(cluster, serviceAccountDir);
+});
+
+afterAll(async () => {
+  await replica.stop();
+  await cluster.stop();
+});
+
+async function ask(node: string, annotations: Readonly<Record<string, string>>): Promise<void> {
+  await cluster.api.patch(`${shadowsPath}/${shadowName(node)}`, { metadata: { annotations } });
+}
+
+async function waitForReason(node: string, reason: string): Promise<void> {
+  await eventually(async () => {
+    const conditions = (await readShadow(cluster, node)).status?.conditions ?? [];
+    expect(conditions.find(({ type }) => type === 'Progressing')?.reason).toBe(reason);
+  });
+}
+
+async function waitForState(node: string, state: string): Promise<number> {
+  return await eventually(async () => {
+    const { spec, metadata } = await readShadow(cluster, node);
+    expect(spec.state).toBe(state);
+    return metadata.generation ?? 0;
+  });
+}
+
+async function requestsOf(node: string): Promise<string[]> {
+  const { annotations = {} } = (await readShadow(cluster, node)).metadata;
+  return [ABORT_ANNOTATION, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION].filter((name) => annotations[name] !== undefined);
+}
+
+async function eventsOf(node: string, reason: string): Promise<string[]> {
+  const query = new URLSearchParams({ fieldSelector: `involvedObject.name=${node},reason=${reason}` });
+  const { items } = await cluster.api.get<CoreV1EventList>(`/api/v1/namespaces/default/events?${query.toString()}`);
+  return items.map(({ message = '' }) => message);
+}
+
+it('a node starts outside of the windows on request, is aborted on request, and waits for a retry', async () => {
+  await createMember(cluster, 'asked');
+  await waitForReason('asked', 'OutsideMaintenanceWindow');
+  await ask('asked', { [UPDATE_NOW_ANNOTATION]: newVersion });
+  await waitForState('asked', 'StagedAndPerformedUpdate');
+  expect(await requestsOf('asked')).toEqual([]);
+  expect(readRecord((await readShadow(cluster, 'asked')).metadata)).toMatchObject({ updateNow: true });
+
+  await ask('asked', { [ABORT_ANNOTATION]: 'true' });
+  const generation = await waitForState('asked', 'Idle');
+  await report(cluster, 'asked', { current_state: 'Idle', observedGeneration: generation });
+  await waitForReason('asked', 'Aborted');
+  expect(await requestsOf('asked')).toEqual([]);
+  expect(readRecord((await readShadow(cluster, 'asked')).metadata)).toMatchObject({ aborted: { version: newVersion } });
+  await eventually(async () => expect(await eventsOf('asked', 'UpdateAborted')).toHaveLength(1));
+
+  await ask('asked', { [UPDATE_NOW_ANNOTATION]: newVersion, [RETRY_ANNOTATION]: newVersion });
+  await waitForState('asked', 'StagedAndPerformedUpdate');
+  expect(await requestsOf('asked')).toEqual([]);
+});
+
+it('each request that cannot be followed is removed with one write and one Event', async () => {
+  await createMember(cluster, 'refused');
+  await waitForReason('refused', 'OutsideMaintenanceWindow');
+  const position = await auditPosition(cluster.auditLogPath);
+  const values: [annotation: string, value: string, reason: string][] = [
+    [ABORT_ANNOTATION, '', 'AbortRefused'],
+    [ABORT_ANNOTATION, 'true', 'AbortRefused'],
+    [ABORT_ANNOTATION, 'x'.repeat(100_000), 'AbortRefused'],
+    [UPDATE_NOW_ANNOTATION, '', 'UpdateNowRefused'],
+    [UPDATE_NOW_ANNOTATION, '1'.repeat(100_000), 'UpdateNowRefused'],
+    [UPDATE_NOW_ANNOTATION, '9.9.9', 'UpdateNowRefused'],
+    [UPDATE_NOW_ANNOTATION, oldVersion, 'UpdateNowRefused'],
+  ];
+  for (const [annotation, value] of values) {
+    await ask('refused', { [annotation]: value });
+    await eventually(async () => expect(await requestsOf('refused')).toEqual([]));
+  }
+  await eventually(async () => {
+    const told = [...(await eventsOf('refused', 'AbortRefused')), ...(await eventsOf('refused', 'UpdateNowRefused'))];
+    expect(told).toHaveLength(values.length);
+    expect(told.every((message) => message.length < 400)).toBe(true);
+  });
+  await sleep(1_500);
+  const made = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+  const writes = made.filter(
+    ({ verb, resource, name, status }) =>
+      verb === 'patch' && resource === 'bottlerocketshadows' && name === shadowName('refused') && status === 200,
+  );
+  expect(writes).toHaveLength(values.length);
+  expect((await readShadow(cluster, 'refused')).spec.state).toBe('Idle');
+});
