@@ -33,7 +33,7 @@ export function withRequest(blocked: Blocked, { version, isRequested = false }: 
 }
 
 /**
- * Returns a request that cannot be followed, of a node whose spec stays as it is.
+ * Returns a request that cannot be followed, of a node whose spec is not written now.
  * @param next - the version that a node at rest is to run; undefined: not known now
  */
 export function refusedRequest(shadow: ShadowView, next: string | undefined): Refusal | undefined {
