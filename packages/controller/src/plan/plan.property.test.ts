@@ -113,6 +113,16 @@ test('the same world gives the same plan, in whatever order it is listed', () =>
   expect.hasAssertions();
 });
 
+/** The agent does what it is asked for, and a user retries what was aborted. */
+function behaveWell(world: World, node: number): void {
+  happen(world, { kind: 'ensure', node });
+  happen(world, { kind: 'health', node, ready: true });
+  happen(world, { kind: 'cordon', node, unschedulable: false });
+  happen(world, { kind: 'report', node, how: 'reached' });
+  const { aborted } = world.managedNodes[node]?.shadow?.record ?? {};
+  if (aborted !== undefined) happen(world, { kind: 'ask', node, request: { [RETRY_ANNOTATION]: aborted.version } });
+}
+
 test('after any past, well-behaved agents, retries of what was aborted and a valid configuration bring every node up to date', () => {
   fc.assert(
     fc.property(story(40), (events) => {
@@ -125,15 +135,7 @@ test('after any past, well-behaved agents, retries of what was aborted and a val
       world.status = undefined;
       world.held = new Set();
       for (let turn = 0; turn < 400; turn += 1) {
-        for (let i = 0; i < NODES; i += 1) {
-          happen(world, { kind: 'ensure', node: i });
-          happen(world, { kind: 'health', node: i, ready: true });
-          happen(world, { kind: 'cordon', node: i, unschedulable: false });
-          happen(world, { kind: 'report', node: i, how: 'reached' });
-          const { aborted } = world.managedNodes[i]?.shadow?.record ?? {};
-          if (aborted !== undefined)
-            happen(world, { kind: 'ask', node: i, request: { [RETRY_ANNOTATION]: aborted.version } });
-        }
+        for (let i = 0; i < NODES; i += 1) behaveWell(world, i);
         const made = plan(snapshotOf(world), world.now);
         if (made.counts.upToDate === NODES) return;
         carryOut(world, made);
