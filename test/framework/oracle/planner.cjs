@@ -1,4 +1,4 @@
-// The planner of commit 706bbd90a36c5f4ade3f1776f980a9c6daddaa2f, written by scripts/freeze-planner.ts.
+// The planner of commit 3804e9dcef2c81d3ebbf79e6c2a866258de83644, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -5439,7 +5439,7 @@ var Drains = class {
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      podHealth: () => healthOf(known.pods, { ...health, ownNamespace }),
+      podHealth: () => knownHealth(known.pods, health, ownNamespace),
       pods: known.pods
     };
   }
@@ -5463,6 +5463,14 @@ var UNKNOWN = {
   podHealth: () => NO_PODS,
   pods: []
 };
+var healths = /* @__PURE__ */ new WeakMap();
+function knownHealth(pods, health, ownNamespace) {
+  const known = healths.get(pods);
+  if (known?.health === health) return known.found;
+  const found = healthOf(pods, { ...health, ownNamespace });
+  healths.set(pods, { health, found });
+  return found;
+}
 function healthOf(pods, { ignoredNamespaces, trustedNamespaces, ownNamespace }) {
   const healthCounts = ({ healthIgnored, metadata: { namespace = "" } }) => !healthIgnored && !ignoredNamespaces.includes(namespace);
   const staying = pods.filter((pod) => !isTerminating(pod));
@@ -6772,9 +6780,7 @@ var Observation = class {
     const before = new ReadyBefore(this.#pairs, now);
     this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
     const moment = new Moment(now);
-    this.suspects = this.#pairs.flatMap(
-      (one) => one.shadow.record.suspects === void 0 ? [] : suspectsOf(one, moment, known.policy)
-    );
+    this.suspects = this.#pairs.flatMap((one) => suspectsOf(one, moment, known.policy));
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
     this.#held = new Map(this.holds.flatMap((one) => one.suspects.length > 0 ? [blockedBy(one)] : []));
     this.#over = new Set(this.holds.flatMap(({ version: version3, isOver }) => isOver ? [releaseOf(version3)] : []));
@@ -8261,9 +8267,9 @@ var notFrozen = ({ frozen: frozen2, version: version3, policy: { versions } }) =
   const isPinned = versions.pin !== void 0;
   const isHeld = (one) => sameVersion(version3, one.version) || !isPinned && one.holdsOlder && !isLater(version3, one.version);
   const found = frozen2.find(isHeld);
-  return found && { reason: "Frozen", message: describeHeld(found) };
+  return found && { reason: "Frozen", message: describeFreeze(found) };
 };
-function describeHeld({ version: version3, group: group2 }) {
+function describeFreeze({ version: version3, group: group2 }) {
   return `Too many nodes failed with ${version3}; see the condition Frozen of ${objectOf(group2)}`;
 }
 var inTurn = (input) => input.othersFirst;
@@ -10514,7 +10520,7 @@ function groupFrozen({
   failed: failed2
 }) {
   const reason2 = "FailureBudgetExceeded";
-  if (ofFleet !== void 0) return { status: "True", reason: reason2, message: describeHeld(ofFleet) };
+  if (ofFleet !== void 0) return { status: "True", reason: reason2, message: describeFreeze(ofFleet) };
   if (own2 === void 0) return NOT_FROZEN;
   return { status: "True", reason: reason2, message: `In ${objectOf(group2.name)}: ${describeFrozen(own2.version, failed2)}` };
 }
@@ -10533,9 +10539,9 @@ function held2({ holds }) {
   const found = holds.find(({ suspects }) => suspects.length > 0);
   if (found === void 0)
     return { status: "False", reason: "NotHeld", message: "No version is held because workloads fail on it" };
-  return { status: "True", reason: "WorkloadsFail", message: describeHeld2(found) };
+  return { status: "True", reason: "WorkloadsFail", message: describeHeld(found) };
 }
-function describeHeld2({ version: version3, until, suspects }) {
+function describeHeld({ version: version3, until, suspects }) {
   const byWorkload = [...Map.groupBy(suspects, ({ workload }) => workload)];
   const list2 = byWorkload.slice(0, MAX_NAMED8).map(([workload, nodes]) => `${workload} (${onNodes(nodes)})`);
   const more = byWorkload.length > MAX_NAMED8 ? ` and ${byWorkload.length - MAX_NAMED8} more` : "";
