@@ -224,71 +224,77 @@ describe('with the operator', () => {
     expect((await brupop('retry', 'node-x')).stderr).toContain('expected a BottlerocketShadow brs-node-x, found none');
   });
 
-  const annotationsOf = async (node: string): Promise<unknown> =>
-    (await cluster.api.get<{ metadata: { annotations?: unknown } }>(shadowOf(node))).metadata.annotations ?? {};
-  const set = async (node: string, body: object): Promise<void> => {
-    const { spec: next, status, metadata } = body as { spec?: object; status?: object; metadata?: object };
-    await cluster.api.patch(shadowOf(node), { ...(next && { spec: next }), ...(metadata && { metadata }) });
-    await cluster.api.patch(`${shadowOf(node)}/status`, { status });
-  };
+  describe('a node', () => {
+    beforeEach(async () => await addNode('asked'));
 
-  it('asks for an update now, of the version that the host offers', async () => {
-    const asked = { 'brupop.bottlerocket.aws/update-now': '1.21.0' };
-    expect((await brupop('update-now', 'node-b', '--version', '1.22.0')).stderr).toBe(
-      'error: node node-b: expected --version 1.21.0, which its host offers, found 1.22.0\n',
-    );
-    expect(await annotationsOf('node-b')).toEqual({});
-    for (const args of [[], ['--version', '1.21.0'], ['--version', 'v1.21.0']]) {
-      const { stdout, stderr } = await brupop('--context', 'brupop-operate', 'update-now', 'node-b', ...args);
-      expect([stderr, stdout]).toEqual(['', expect.stringContaining('node-b updates to 1.21.0 before other nodes')]);
-      expect(await annotationsOf('node-b')).toEqual(asked);
-    }
-    expect((await brupop('explain', 'node-b')).stdout).toMatch(/^Requested: +update-now=1\.21\.0$/mu);
-    await set('node-b', { metadata: { annotations: null }, status: { current_version: '1.21.0' } });
-    expect((await brupop('update-now', 'node-b')).stderr).toContain('it runs 1.21.0, and is offered no other');
-    await set('node-b', { status: { current_version: '1.20.0' } });
-  });
-
-  it('aborts an update before its reboot only', async () => {
-    const none = 'error: node node-c: expected an update that is under way, found none\n';
-    expect((await brupop('abort', 'node-c')).stderr).toBe(none);
-    const step = (operation: string): object => {
-      const at = '2026-11-22T10:00:00Z';
-      return { operation, state: 'Processing', version: '1.21.0', bootID: 'a', startTime: at, lastUpdateTime: at };
-    };
-    const underWay = { state: 'RebootedIntoUpdate', version: '1.21.0' };
-    await set('node-c', { spec: underWay, status: { lastOperation: step('Reboot') } });
-    expect((await brupop('abort', 'node-c')).stderr).toContain('expected an update before its reboot');
-    expect((await brupop('update-now', 'node-c')).stderr).toContain('found an update to 1.21.0');
-    expect(await annotationsOf('node-c')).toEqual({});
-    await set('node-c', { status: { lastOperation: step('Drain') } });
-    const { stdout, stderr } = await brupop('--context', 'brupop-operate', 'abort', 'node-c');
-    expect([stderr, stdout]).toEqual(['', expect.stringContaining('The update of node-c to 1.21.0 is to end')]);
-    expect(await annotationsOf('node-c')).toEqual({ 'brupop.bottlerocket.aws/abort': 'true' });
-    expect((await brupop('explain', 'node-c')).stdout).toMatch(/^Requested: +abort=true$/mu);
-    const aborted = { aborted: { version: '1.21.0', at: '2026-11-22T10:00:00Z' } };
-    const annotations = {
-      'brupop.bottlerocket.aws/record': JSON.stringify(aborted),
-      'brupop.bottlerocket.aws/abort': null,
-    };
-    await set('node-c', { metadata: { annotations }, spec: { state: 'Idle', version: null }, status: {} });
-    expect((await brupop('history', 'node-c')).stdout).toMatch(/node-c +Aborted +1\.21\.0 +by a user/u);
-    expect((await brupop('explain', 'node-c')).stdout).toMatch(/^Aborted: +the update to 1\.21\.0, by a user/mu);
-    await set('node-c', { metadata: { annotations: null }, status: { lastOperation: null } });
-  });
-
-  it.each([['abort'], ['update-now']])('says which right %s needs', async (verb) => {
-    await set('node-c', {
-      spec: { state: verb === 'abort' ? 'StagedAndPerformedUpdate' : 'Idle', version: '1.21.0' },
-      status: {},
+    afterEach(async () => {
+      await cluster.api.delete(shadowOf('asked'));
+      await cluster.api.delete('/api/v1/nodes/asked');
     });
-    const { code, stderr } = await brupop('--context', 'brupop-view', verb, 'node-c');
-    expect(stderr).toContain(
-      `missing permission: patch bottlerocketshadows.brupop.bottlerocket.aws in the namespace "${NAMESPACE}"`,
-    );
-    expect(stderr).toContain('The ClusterRole brupop-operate has it');
-    expect(code).toBe(1);
-    await set('node-c', { spec: { state: 'Idle', version: null }, status: {} });
+
+    const annotationsOf = async (node: string): Promise<unknown> =>
+      (await cluster.api.get<{ metadata: { annotations?: unknown } }>(shadowOf(node))).metadata.annotations ?? {};
+    const set = async (node: string, body: object): Promise<void> => {
+      const { spec: next, status, metadata } = body as { spec?: object; status?: object; metadata?: object };
+      await cluster.api.patch(shadowOf(node), { ...(next && { spec: next }), ...(metadata && { metadata }) });
+      await cluster.api.patch(`${shadowOf(node)}/status`, { status });
+    };
+
+    it('is asked to update now, to the version that the host offers', async () => {
+      const asked = { 'brupop.bottlerocket.aws/update-now': '1.21.0' };
+      expect((await brupop('update-now', 'asked', '--version', '1.22.0')).stderr).toBe(
+        'error: node asked: expected --version 1.21.0, which its host offers, found 1.22.0\n',
+      );
+      expect(await annotationsOf('asked')).toEqual({});
+      for (const args of [[], ['--version', '1.21.0'], ['--version', 'v1.21.0']]) {
+        const { stdout, stderr } = await brupop('--context', 'brupop-operate', 'update-now', 'asked', ...args);
+        expect([stderr, stdout]).toEqual(['', expect.stringContaining('asked updates to 1.21.0 before other nodes')]);
+        expect(await annotationsOf('asked')).toEqual(asked);
+      }
+      expect((await brupop('explain', 'asked')).stdout).toMatch(/^Requested: +update-now=1\.21\.0$/mu);
+      await set('asked', { metadata: { annotations: null }, status: { current_version: '1.21.0' } });
+      expect((await brupop('update-now', 'asked')).stderr).toContain('it runs 1.21.0, and is offered no other');
+    });
+
+    it('is asked to abort its update, before the reboot only', async () => {
+      const none = 'error: node asked: expected an update that is under way, found none\n';
+      expect((await brupop('abort', 'asked')).stderr).toBe(none);
+      const step = (operation: string): object => {
+        const at = '2026-11-22T10:00:00Z';
+        return { operation, state: 'Processing', version: '1.21.0', bootID: 'a', startTime: at, lastUpdateTime: at };
+      };
+      const underWay = { state: 'RebootedIntoUpdate', version: '1.21.0' };
+      await set('asked', { spec: underWay, status: { lastOperation: step('Reboot') } });
+      expect((await brupop('abort', 'asked')).stderr).toContain('expected an update before its reboot');
+      expect((await brupop('update-now', 'asked')).stderr).toContain('found an update to 1.21.0');
+      expect(await annotationsOf('asked')).toEqual({});
+      await set('asked', { status: { lastOperation: step('Drain') } });
+      const { stdout, stderr } = await brupop('--context', 'brupop-operate', 'abort', 'asked');
+      expect([stderr, stdout]).toEqual(['', expect.stringContaining('The update of asked to 1.21.0 is to end')]);
+      expect(await annotationsOf('asked')).toEqual({ 'brupop.bottlerocket.aws/abort': 'true' });
+      expect((await brupop('explain', 'asked')).stdout).toMatch(/^Requested: +abort=true$/mu);
+      const aborted = { aborted: { version: '1.21.0', at: '2026-11-22T10:00:00Z' } };
+      const annotations = {
+        'brupop.bottlerocket.aws/record': JSON.stringify(aborted),
+        'brupop.bottlerocket.aws/abort': null,
+      };
+      await set('asked', { metadata: { annotations }, spec: { state: 'Idle', version: null }, status: {} });
+      expect((await brupop('history', 'asked')).stdout).toMatch(/asked +Aborted +1\.21\.0 +by a user/u);
+      expect((await brupop('explain', 'asked')).stdout).toMatch(/^Aborted: +the update to 1\.21\.0, by a user/mu);
+    });
+
+    it.each([['abort'], ['update-now']])('is left alone without the right that %s needs', async (verb) => {
+      await set('asked', {
+        spec: { state: verb === 'abort' ? 'StagedAndPerformedUpdate' : 'Idle', version: '1.21.0' },
+        status: {},
+      });
+      const { code, stderr } = await brupop('--context', 'brupop-view', verb, 'asked');
+      expect(stderr).toContain(
+        `missing permission: patch bottlerocketshadows.brupop.bottlerocket.aws in the namespace "${NAMESPACE}"`,
+      );
+      expect(stderr).toContain('The ClusterRole brupop-operate has it');
+      expect(code).toBe(1);
+    });
   });
 
   it('shows what an edit would change, and nothing after it was applied', async () => {
