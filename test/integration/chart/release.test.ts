@@ -17,6 +17,7 @@ import {
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
 import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
+import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -178,37 +179,46 @@ describe('a release of the chart', () => {
 });
 
 describe('the annotations that steer the update of one node', () => {
-  const name = fullShadow.metadata.name;
-  const member = (account: string): string[] => [`--as=system:serviceaccount:${releaseNamespace}:${account}`];
-  const kubelet = ['--as=system:node:node-1', '--as-group=system:nodes', '--as-group=system:authenticated'];
-  const bind = async (role: string): Promise<void> => {
-    const path = `/apis/rbac.authorization.k8s.io/v1/namespaces/${releaseNamespace}/rolebindings`;
-    await cluster.api.create(path, {
-      metadata: { name: `test-${role}` },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
-      subjects: [{ kind: 'ServiceAccount', name: `${role}-user`, namespace: releaseNamespace }],
+  const shadow = `${shadows}/${fullShadow.metadata.name}`;
+  const accounts = `/api/v1/namespaces/${releaseNamespace}/serviceaccounts`;
+  const userOf = async (account: string): Promise<Api> => {
+    const { status } = await cluster.api.create<{ status: { token: string } }>(`${accounts}/${account}/token`, {
+      spec: {},
     });
+    return cluster.api.as(status.token);
   };
 
-  /** What kubectl says when it cannot set the annotation; empty if it can. */
-  const denial = async (annotation: string, who: readonly string[]): Promise<string> => {
-    const args = ['annotate', 'brs', name, '-n', releaseNamespace, '--overwrite', `${annotation}=1.21.0`, ...who];
-    const set = promisify(execFile)(cluster.assets.kubectl, args, { env: cluster.env, timeout: 30_000 });
-    return await set.then(
-      () => '',
-      (error: { readonly stderr: string }) => error.stderr,
-    );
+  /** A user with a role in the namespace of the operator. */
+  const memberWith = async (role: string): Promise<Api> => {
+    const name = `user-${role}`;
+    await cluster.api.create(accounts, { metadata: { name } });
+    await cluster.api.create(`/apis/rbac.authorization.k8s.io/v1/namespaces/${releaseNamespace}/rolebindings`, {
+      metadata: { name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+      subjects: [{ kind: 'ServiceAccount', name, namespace: releaseNamespace }],
+    });
+    return await userOf(name);
   };
 
-  it('are set by those who may operate, and by no editor, viewer, agent or kubelet', async () => {
-    const roles = ['view', 'edit', 'admin', 'brupop-operate'];
-    for (const role of roles) await bind(role);
+  it('are set by those who may operate, and by no editor, viewer, program or kubelet', async () => {
+    const users: Record<string, Api> = {
+      kubelet: cluster.api.as(cluster.tokens['kubelet-of-compromised']),
+      [AGENT]: await userOf(AGENT),
+      [APISERVER]: await userOf(APISERVER),
+    };
+    for (const role of ['view', 'edit', 'admin', 'brupop-operate']) users[role] = await memberWith(role);
     for (const annotation of [RETRY_ANNOTATION, ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION]) {
-      const allowed: string[] = [];
-      for (const role of roles) if ((await denial(annotation, member(`${role}-user`))) === '') allowed.push(role);
-      expect([annotation, allowed]).toEqual([annotation, ['admin', 'brupop-operate']]);
-      for (const who of [member(AGENT), member(APISERVER), kubelet])
-        expect(await denial(annotation, who)).toContain('is forbidden');
+      const body = { metadata: { annotations: { [annotation]: '1.21.0' } } };
+      const found = Object.entries(users).map(async ([name, api]): Promise<string> => {
+        const set = api.patch(shadow, body);
+        return await set.then(
+          () => `${name} may`,
+          (error: ApiError) => `${name} ${error.status}`,
+        );
+      });
+      const expected = ['admin may', 'brupop-agent 403', 'brupop-apiserver 403', 'brupop-operate may'];
+      const others = ['edit 403', 'kubelet 403', 'view 403'];
+      expect([annotation, (await Promise.all(found)).toSorted()]).toEqual([annotation, [...expected, ...others]]);
     }
   });
 });
