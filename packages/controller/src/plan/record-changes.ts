@@ -19,7 +19,7 @@ export interface RecordChange {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly record: NodeRecord;
-  /** The annotation of a request, which is removed; the record stays. */
+  /** The annotation of a request, which is removed; the record is not written. */
   readonly refused?: string;
   readonly event: EventSource | undefined;
 }
