@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import type { Clock } from './clock.ts';
 import { shorten } from './errors.ts';
+import { type Credentials, CREDENTIAL_KEYS as KEYS, headersFrom, readText } from './http-credentials.ts';
 
 export interface JsonSource {
   /** With a path, if the API has one before its own. */
@@ -74,37 +75,9 @@ function nameOf(target: string): string {
   return origin === 'null' ? 'an address that is not one of HTTP' : `${origin}${pathname}`;
 }
 
-/** Throws an error that names what is wrong in them, and no value. */
-function headersFrom({ token, username, password, headers = '' }: Credentials): Readonly<Record<string, string>> {
-  if (token !== undefined && username !== undefined)
-    throw new Error('the Secret of the credentials: expected token, or username and password, found both');
-  if ((username === undefined) !== (password === undefined))
-    throw new Error('the Secret of the credentials: expected both username and password, found one of them');
-  const basic = Buffer.from(`${username ?? ''}:${password ?? ''}`).toString('base64');
-  return {
-    ...headersIn(headers),
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    ...(username !== undefined && { authorization: `Basic ${basic}` }),
-  };
-}
-
-function headersIn(text: string): Readonly<Record<string, string>> {
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
-  return Object.fromEntries(
-    lines.map((line, index) => {
-      const [, name, value] = /^([\w-]{1,100}):\s*(\S.*?)\s*$/u.exec(line) ?? [];
-      if (name !== undefined && value !== undefined) return [name.toLowerCase(), value];
-      throw new Error(`the key headers of the Secret, line ${index + 1}: expected Name: value, found something else`);
-    }),
-  );
-}
-
 function search(query: readonly (readonly [string, string])[]): string {
   return query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
 }
-
-const KEYS = ['token', 'username', 'password', 'headers', 'ca.crt'] as const;
-type Credentials = Readonly<Partial<Record<(typeof KEYS)[number], string>>>;
 
 /** Without its credentials, a server may answer for others, and find no alert. */
 async function credentialsIn(folder: string): Promise<Credentials> {
@@ -122,15 +95,4 @@ async function credential(folder: string, name: string): Promise<string | undefi
     if ((error as { readonly code?: unknown }).code === 'ENOENT') return undefined;
     throw error;
   }
-}
-
-async function readText(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > maxBytes) throw new Error(`expected at most ${maxBytes} bytes, found more`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
