@@ -56,6 +56,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'metrics-table.ts',
     'metrics.ts',
     'certificates',
+    'notify',
     'upkeep/recovery',
     'apply',
     'upkeep/dependents',

@@ -98,6 +98,17 @@ export const fullConfig = {
       watchFor: '10m',
       maxPerMinute: 5,
     },
+    notifications: [
+      {
+        name: 'events',
+        format: 'JSON',
+        events: ['Frozen', 'Finished'],
+        address: 'http://events.example.com/brupop',
+        secretName: 'brupop-events',
+        allowHTTP: true,
+        cluster: 'prod-eu-1',
+      },
+    ],
     quorums: [
       {
         name: 'etcd',
@@ -164,6 +175,20 @@ export const fullConfig = {
         pods: [{ uid: '0b9d1f8e-9f5c-4b1a-b1f5-6f1f4f0c11aa', time: '2026-01-02T03:04:06Z' }],
       },
     ],
+    notifications: {
+      rolloutStartTime: '2026-01-02T03:04:05Z',
+      rolloutEndTime: '2026-01-02T03:04:05Z',
+      receivers: [
+        {
+          name: 'events',
+          state: 'NotReady',
+          since: '2026-01-02T03:04:05Z',
+          message: 'no response within 10 s',
+          lastSentTime: '2026-01-02T03:04:05Z',
+          sent: ['0a1b2c3d4e5f'],
+        },
+      ],
+    },
     quorums: [
       {
         name: 'etcd',

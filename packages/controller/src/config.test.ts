@@ -30,6 +30,8 @@ test('defaults apply where nothing is set', () => {
     dependents: [],
     restoresDependents: false,
     recoveryNamespaces: [],
+    notificationSecrets: [],
+    proxies: { http: '', https: '', no: '' },
     checks: {
       namespace: '',
       serviceAccount: 'default',
@@ -37,6 +39,20 @@ test('defaults apply where nothing is set', () => {
       alertmanager: { url: '', credentials: '' },
     },
   });
+});
+
+test('proxies are those of the environment, in capitals or not', () => {
+  const { proxies } = readConfig({
+    ...env,
+    HTTPS_PROXY: 'http://proxy:3128',
+    http_proxy: 'http://other',
+    no_proxy: '.svc',
+  });
+  expect(proxies).toEqual({ https: 'http://proxy:3128', http: 'http://other', no: '.svc' });
+});
+
+test('the Secrets of receivers are a list', () => {
+  expect(readConfig({ ...env, NOTIFICATION_SECRETS: 'slack,events' }).notificationSecrets).toEqual(['slack', 'events']);
 });
 
 test('the agents may have a namespace of their own', () => {

@@ -1,6 +1,7 @@
 import { type ClusterAccess, clusterAccess } from '@brupop/shared/kube/client';
 import { type TargetName, DEPENDENT_KINDS } from '@brupop/shared/api/config-dependents';
 import { address, ConfigError, type Env, integer, oneOf, requiredText, text } from '@brupop/shared/runtime/env';
+import type { Proxies } from '@brupop/shared/runtime/http-call';
 import type { ChecksConfig } from './cluster/probes.ts';
 import { TLS_MODES, type TlsMode } from './certificates/issuer.ts';
 
@@ -28,6 +29,10 @@ export interface ControllerConfig {
   readonly mayForce: boolean;
   /** In which this process may evict pods and read EndpointSlices (value recovery.namespaces of the chart). */
   readonly recoveryNamespaces: readonly string[];
+  /** In the namespace of this pod, which this process may read (value notifications.secrets of the chart). */
+  readonly notificationSecrets: readonly string[];
+  /** Of requests to receivers of notifications. */
+  readonly proxies: Proxies;
   /** Deployments and StatefulSets that this process has the right to scale (value dependents.targets of the chart). */
   readonly dependents: readonly TargetName[];
   /** It scales these back, and ends: the Job that runs before the operator is uninstalled. */
@@ -51,9 +56,13 @@ export function readConfig(env: Env): ControllerConfig {
     tlsSecret: text(env, 'TLS_SECRET', 'brupop-apiserver-tls'),
     caConfigMap: text(env, 'CA_CONFIG_MAP', 'brupop-ca'),
     mayForce: oneOf(env, 'DRAIN_ALLOW_FORCE', ['true', 'false'], 'false') === 'true',
-    recoveryNamespaces: text(env, 'RECOVERY_NAMESPACES', '')
-      .split(',')
-      .filter((name) => name !== ''),
+    recoveryNamespaces: names(env, 'RECOVERY_NAMESPACES'),
+    notificationSecrets: names(env, 'NOTIFICATION_SECRETS'),
+    proxies: {
+      http: text(env, 'HTTP_PROXY', text(env, 'http_proxy', '')),
+      https: text(env, 'HTTPS_PROXY', text(env, 'https_proxy', '')),
+      no: text(env, 'NO_PROXY', text(env, 'no_proxy', '')),
+    },
     dependents: targets(env, 'DEPENDENTS'),
     restoresDependents: oneOf(env, 'RESTORE_DEPENDENTS', ['true', 'false'], 'false') === 'true',
     checks: {
@@ -63,6 +72,12 @@ export function readConfig(env: Env): ControllerConfig {
       alertmanager: { url: address(env, 'ALERTMANAGER_URL'), credentials: text(env, 'ALERTMANAGER_CREDENTIALS', '') },
     },
   };
+}
+
+function names(env: Env, variable: string): string[] {
+  return text(env, variable, '')
+    .split(',')
+    .filter((name) => name !== '');
 }
 
 const TARGET = new RegExp(`^(?<kind>${DEPENDENT_KINDS.join('|')}) (?<namespace>[^ /]+)/(?<target>[^ /]+)$`, 'u');

@@ -27,11 +27,14 @@ import type { ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { type Planned, showLeader } from './metrics.ts';
 import type { NodeCondition } from './report/node-conditions.ts';
+import type { Notifier } from './notify/notifier.ts';
 import { KeptFacts, type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
   readonly cluster: Cluster;
   readonly podName: string;
+  /** Absent: nobody is notified. */
+  readonly notifier?: Pick<Notifier, 'observe'>;
 }
 
 interface StatusWriters {
@@ -177,22 +180,13 @@ export class Controller {
     const written = isWritten(next, unwritten) && !moreTaints;
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
+    this.#options.notifier?.observe(next, writers.groups.withWritten(writers.config.withWritten(seen)));
     cluster.lookups.retain(next.needsPodsOf, next.observes);
     await cluster.lookups.list(next.lookUps, signal);
     const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
-    const delays = [
-      again ? 0 : undefined,
-      configInMs,
-      groupsInMs,
-      metadataInMs,
-      finalizersInMs,
-      planInMs,
-      sweepInMs,
-      writer.nextTryMs(),
-    ];
-    const soonestMs = Math.min(...delays.map((delay) => delay ?? Infinity));
-    return soonestMs === Infinity ? undefined : soonestMs;
+    const statusInMs = [configInMs, groupsInMs, metadataInMs, finalizersInMs];
+    return soonest([again ? 0 : undefined, ...statusInMs, planInMs, sweepInMs, writer.nextTryMs()]);
   }
 
   #wholePlan(snapshot: Snapshot): WholePlan {
@@ -214,6 +208,11 @@ export class Controller {
     else log.error('watch stale: no node starts an update', { resources: stale });
     this.#stale = stale;
   }
+}
+
+function soonest(delays: readonly (number | undefined)[]): number | undefined {
+  const ms = Math.min(...delays.map((delay) => delay ?? Infinity));
+  return ms === Infinity ? undefined : ms;
 }
 
 function failuresOf(

@@ -12,6 +12,7 @@ import { Cluster } from './cluster/cluster.ts';
 import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { createMetrics, type Metrics, type Planned } from './metrics.ts';
+import { Notifier } from './notify/notifier.ts';
 import type { CertificateStatus, DependentsStatus } from './report/config-status.ts';
 import { Dependents } from './upkeep/dependents/dependents.ts';
 import { restoreDependents } from './upkeep/dependents/restore.ts';
@@ -50,14 +51,16 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const shown = (): DependentsStatus => dependents.report;
   const events = createEvents(config.podName, common);
   const recovery = new Recovery({ ...config, ...common, upkeep: cluster.upkeep, events });
-  const reports = { certificate, dependents: shown, recovery: () => recovery.report };
+  const notifier = new Notifier({ ...config, ...common, secrets: config.notificationSecrets });
+  const others = { recovery: () => recovery.report, notifications: () => notifier.report, notifier };
+  const reports = { certificate, dependents: shown, ...others };
   const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, ...reports });
   const live = (): string | undefined => controller.stalled();
   const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
   const lead = async (): Promise<void> => {
     await cluster.waitSynced(signal);
     await election.run(signal, async (leading) => {
-      const besides = [issuer?.run(leading), dependents.run(leading), recovery.run(leading)];
+      const besides = [issuer?.run(leading), dependents.run(leading), recovery.run(leading), notifier.run(leading)];
       await Promise.all([controller.run(leading), ...besides]);
     });
   };

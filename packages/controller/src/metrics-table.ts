@@ -225,6 +225,25 @@ export const METRICS = {
       'it was refused, as in [blocked drains](runbook.md#a-drain-does-not-end); it is requested again then.',
     'result',
   ),
+  notifications: counter(
+    'notifications_total',
+    '[Notifications](notifications.md) by receiver. `result` is `Sent`, `Refused` (the server does not take the content), `GivenUp` (an ' +
+      'hour has passed) or `Dropped` (too many wait). Receivers beyond 20 in the life of a process are `other`.',
+    'receiver',
+    'result',
+  ),
+  notificationFailures: counter(
+    'notification_failures_total',
+    'Attempts to notify, or to read the Secret of a receiver, that failed. `reason` is `Secret`, `Address`, `Timeout`, `Unreachable`, ' +
+      '`TLS`, `Proxy`, `Redirected`, `Refused` (status 4xx), `ServerError` (status 5xx) or `Unknown`.',
+    'receiver',
+    'reason',
+  ),
+  notificationReceiverReady: gauge(
+    'notification_receiver_ready',
+    '1 if the latest attempt succeeded, 0 if it failed ([what to do](runbook.md#notifications)). Only on the leader.',
+    'receiver',
+  ),
   writes: counter(
     'controller_writes_total',
     'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, ' +

@@ -21,6 +21,8 @@ type FleetMetrics = ReturnType<typeof createFrom<typeof METRICS>>;
 
 export interface Metrics extends FleetMetrics {
   readonly versionLabels: BoundedLabels;
+  /** Names of receivers of notifications. */
+  readonly receiverLabels: BoundedLabels;
 }
 
 /** What is read for each scrape. */
@@ -31,6 +33,8 @@ interface Sources {
   /** What the leader has planned last; undefined: this process does not lead. */
   readonly planned: () => Planned | undefined;
 }
+/** Of receivers that a process has had. */
+const MAX_NAMES = 20;
 const NO_SOURCES: Sources = { watchLags: () => [], pendingWrites: () => new Map(), planned: () => undefined };
 
 export interface Planned {
@@ -57,7 +61,7 @@ export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES)
   const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites, ...ofFleet });
   // From the start, so that a rate sees the first step.
   for (const state of STEPS) metrics.stepDuration.zero({ state });
-  return { ...metrics, versionLabels: new BoundedLabels(MAX_VERSIONS) };
+  return { ...metrics, versionLabels: new BoundedLabels(MAX_VERSIONS), receiverLabels: new BoundedLabels(MAX_NAMES) };
 }
 
 /** What the latest plan counted: only the leader has values, so that sums over the replicas are right. */

@@ -18,6 +18,7 @@ export const ITEMS: Readonly<Record<string, object>> = {
   after: { name: 'standby', job: { cronJob: 'exit-standby' } },
   services: { name: 'db', namespace: 'shop', service: 'db', podSelectors: [{ matchLabels: { app: 'api' } }] },
   podSelectors: { matchLabels: { app: 'api' } },
+  notifications: { name: 'ops', format: 'JSON', events: ['Frozen'], address: 'https://events.example.com' },
   dependents: { name: 'ca', namespace: 'kube-system', kind: 'Deployment', target: 'cluster-autoscaler' },
   quorums: { name: 'db', namespace: 'db', podSelector: { matchLabels: { app: 'db' } }, members: 99 },
   matchExpressions: { key: 'pool', operator: 'In', values: ['web'] },

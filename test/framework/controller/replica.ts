@@ -48,6 +48,8 @@ export async function startReplica(
     checks: NO_CHECKS,
     mayForce: true,
     recoveryNamespaces: [],
+    notificationSecrets: [],
+    proxies: { http: '', https: '', no: '' },
     dependents: [],
     restoresDependents: false,
     ...settings,

@@ -69,10 +69,15 @@ export class ConfigWriter {
   }
 
   async #writeStatus(config: BrupopConfig, plan: WholePlan, isWritten: boolean): Promise<number | undefined> {
-    const { clock, writer, certificate, dependents, recovery } = this.#context;
+    const { clock, writer, certificate, dependents, recovery, notifications } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;
-    const others = { certificate: certificate?.(), dependents: dependents?.(), recovery: recovery?.() };
+    const others = {
+      certificate: certificate?.(),
+      dependents: dependents?.(),
+      recovery: recovery?.(),
+      notifications: notifications?.(),
+    };
     const status = statusOf({ config, plan, before, isWritten, now: clock.now(), ...others });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();

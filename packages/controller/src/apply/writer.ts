@@ -17,7 +17,12 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, type NodeLog, RetriedProblem } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type { CertificateStatus, DependentsStatus, RecoveryReport } from '../report/config-status.ts';
+import type {
+  CertificateStatus,
+  DependentsStatus,
+  NotificationsShown,
+  RecoveryReport,
+} from '../report/config-status.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -43,6 +48,7 @@ export interface ApplyContext extends WriterOptions {
   /** Absent if nothing is known about dependents. */
   readonly dependents?: () => DependentsStatus;
   readonly recovery?: () => RecoveryReport;
+  readonly notifications?: () => NotificationsShown;
 }
 
 type WriteKind =

@@ -10,6 +10,7 @@ import type {
   BrupopConfigStatus,
   DependentStatus,
   LANE,
+  NotificationsStatus,
   QuorumStatus,
   VersionStatus,
 } from '@brupop/shared/api/brupop-config';
@@ -37,6 +38,14 @@ export type CertificateStatus = ReportedCondition | 'unknown' | undefined;
 /** Undefined without recovery. Unknown until the leader has looked. */
 export type RecoveryReport = ReportedCondition | 'unknown' | undefined;
 
+export interface NotificationsReport {
+  readonly condition: ReportedCondition;
+  readonly status: NotificationsStatus;
+}
+
+/** Undefined without receivers. Unknown until this process has looked. */
+export type NotificationsShown = NotificationsReport | 'unknown' | undefined;
+
 const CERTIFICATE_CONDITION = 'CertificateReady';
 
 /** What is known about the dependents. Times of `dependents` are added when the status is written. */
@@ -52,6 +61,7 @@ export type DependentsStatus = DependentsReport | 'unknown' | undefined;
 
 const DEPENDENTS_CONDITION = 'DependentsAvailable';
 const RECOVERY_CONDITION = 'RecoveryReady';
+const NOTIFICATIONS_CONDITION = 'NotificationsReady';
 
 interface ReportInput {
   readonly config: BrupopConfig;
@@ -63,10 +73,11 @@ interface ReportInput {
   readonly certificate?: CertificateStatus;
   readonly dependents?: DependentsStatus;
   readonly recovery?: RecoveryReport;
+  readonly notifications?: NotificationsShown;
 }
 
 export function statusOf(input: ReportInput): BrupopConfigStatus {
-  const { config, plan, before, now, certificate, dependents, recovery } = input;
+  const { config, plan, before, now, certificate, dependents, recovery, notifications } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts, clockSkewMs } = plan;
   const confirmed = confirmedOf(input);
@@ -74,8 +85,9 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   const conditions = {
     ...evaluatedConditions(awaiting(plan, isConfirmed)),
     ...besides(CERTIFICATE_CONDITION, certificate, before),
-    ...besides(DEPENDENTS_CONDITION, typeof dependents === 'object' ? dependents.condition : dependents, before),
+    ...besides(DEPENDENTS_CONDITION, conditionIn(dependents), before),
     ...besides(RECOVERY_CONDITION, recovery, before),
+    ...besides(NOTIFICATIONS_CONDITION, conditionIn(notifications), before),
   };
   const needsUser = configNeedsUser(Object.values(conditions)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
@@ -90,6 +102,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     ...holdsOf(plan),
     ...quorumsOf(plan, before, now),
     ...dependentsOf(dependents, before, now),
+    ...notificationsOf(notifications, before),
     ...windowOf(plan),
     ...(forecast.measuredMs !== undefined && { updateEstimate: formatDuration(forecast.measuredMs) }),
     ...expectedOf(forecast),
@@ -206,6 +219,20 @@ function besides(
   if (known === undefined) return {};
   const { status, reason, message } = known;
   return { [type]: { status, reason, message } };
+}
+
+type WithCondition = { readonly condition: ReportedCondition } | 'unknown' | undefined;
+
+function conditionIn(report: WithCondition): ReportedCondition | 'unknown' | undefined {
+  return typeof report === 'object' ? report.condition : report;
+}
+
+function notificationsOf(
+  shown: NotificationsShown,
+  before: BrupopConfigStatus | undefined,
+): Pick<BrupopConfigStatus, 'notifications'> {
+  const notifications = shown === 'unknown' ? before?.notifications : shown?.status;
+  return notifications === undefined ? {} : { notifications };
 }
 
 function lastOf(before: Reported, wanted: string): Condition | undefined {

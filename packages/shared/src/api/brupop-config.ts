@@ -2,6 +2,7 @@
 import * as v from 'valibot';
 import { MAX_QUORUMS } from './config-quorums.ts';
 import { type BrupopConfigSpec, specSchema, withDefaults } from './config-spec.ts';
+import { NOTIFICATIONS_STATUS } from './config-notifications.ts';
 import { MAX_RECORDED_PODS, MAX_RECOVERIES, RECOVERY_KINDS } from './config-recovery.ts';
 import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
 import {
@@ -117,9 +118,8 @@ const statusSchema = object({
   conditions: conditions(
     'The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update ' +
       'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. WindowOpen: the maintenance windows allow updates ' +
-      'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the ' +
-      'certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. ' +
-      'RecoveryReady: the recovery that spec.recovery asks for works; absent without it. The reasons of one node are on its BottlerocketShadow.',
+      'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. ' +
+      'RecoveryReady: the recovery that spec.recovery asks for works; absent without it. NotificationsReady: all receivers of spec.notifications accept notifications; absent without any. The reasons of one node are on its BottlerocketShadow.',
   ),
   nodes: ROLLOUT.nodes,
   versions: optional(
@@ -226,6 +226,7 @@ const statusSchema = object({
     'What has recovered lately. The leader writes a pod here before it requests its eviction.',
     { maxItems: MAX_RECOVERIES, 'x-kubernetes-list-type': 'atomic' },
   ),
+  notifications: NOTIFICATIONS_STATUS,
   quorums: optional(
     v.array(
       object({
@@ -275,6 +276,7 @@ export type FrozenVersionStatus = NonNullable<BrupopConfigStatus['frozenVersions
 export type FailedNodeStatus = NonNullable<BrupopConfigStatus['failedNodes']>[number];
 export type DependentStatus = NonNullable<BrupopConfigStatus['dependents']>[number];
 export type RecoveryStatus = NonNullable<BrupopConfigStatus['recovery']>[number];
+export type NotificationsStatus = NonNullable<BrupopConfigStatus['notifications']>;
 export type QuorumStatus = NonNullable<BrupopConfigStatus['quorums']>[number];
 export type PlannedNode = NonNullable<BrupopConfigStatus['plan']>[number];
 

@@ -9,6 +9,7 @@ import type * as v from 'valibot';
 import { REBOOT_TIMEOUT_MIN_MS, STEP_LIMITS_MS } from './deadlines.ts';
 import { DRAIN } from './config-drain.ts';
 import { blackout, nodeLimit, numberOfNodes, reason, timeZone, window } from './config-values.ts';
+import { notifications } from './config-notifications.ts';
 import { recovery } from './config-recovery.ts';
 import { QUORUM_RULES, quorums } from './config-quorums.ts';
 import { SAFETY } from './config-safety.ts';
@@ -170,6 +171,7 @@ const SPEC = {
   ),
   ...SAFETY,
   recovery,
+  notifications,
   quorums,
   nodeSelector: field(
     labelSelector,

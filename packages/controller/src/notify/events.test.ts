@@ -1,0 +1,187 @@
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  ago,
+  aGroup,
+  aManagedNode,
+  aSnapshot,
+  failure,
+  MINUTE,
+  NEW,
+  NOW,
+  OLD,
+  underWay,
+  withGroups,
+} from '../testing/objects.ts';
+import { wholePlan, type WholePlan } from '../whole-plan.ts';
+import { isCertain, isRolling, MAX_NOTICES, type Notice, noticesOf } from './events.ts';
+
+const HOUR = 60 * MINUTE;
+
+interface World {
+  readonly nodes: readonly ManagedNode[];
+  readonly spec?: object;
+  readonly status?: BrupopConfigStatus;
+  readonly groups?: Parameters<typeof withGroups>[1];
+  readonly changes?: Partial<WholePlan>;
+  readonly finishedAt?: number;
+}
+
+function planOf({ nodes, spec = {}, status = {}, groups = [], changes = {} }: World): WholePlan {
+  const snapshot = aSnapshot(nodes, spec);
+  const config = snapshot.config && { ...snapshot.config, status };
+  return { ...wholePlan(withGroups({ ...snapshot, config }, groups), NOW), ...changes };
+}
+
+function found(world: World): Notice[] {
+  const { status = {}, groups = [], finishedAt } = world;
+  return noticesOf({ plan: planOf(world), status, groups, finishedAt });
+}
+
+const shown = (notices: readonly Notice[]): string[] =>
+  notices.map(({ event, object, version = '' }) => `${event} ${object.kind} ${object.name} ${version}`.trim());
+
+/** It is retried later. */
+function failed(name: string, version = NEW): ManagedNode {
+  return aManagedNode(name, { ready: false }, { record: { failed: { version, code: 'RolledBack', at: ago(MINUTE) } } });
+}
+
+const upToDate = (name: string): ManagedNode =>
+  aManagedNode(name, {}, { status: { current_version: NEW, target_version: NEW } });
+const late = { lastProgressTime: ago(24 * HOUR), countedSeconds: 0, countedFrom: ago(5 * HOUR) };
+
+test('a fleet at rest has nothing to notify of', () => {
+  expect(found({ nodes: [upToDate('a')] })).toEqual([]);
+  expect(found({ nodes: [aManagedNode('a')] })).toEqual([]);
+});
+
+test('a node that failed is named with its version and code', () => {
+  const [notice, ...others] = found({
+    nodes: [failed('a'), aManagedNode('b')],
+    spec: { rollout: { failureBudget: 5 } },
+  });
+  expect(others).toEqual([]);
+  expect(notice).toMatchObject({
+    event: 'Failed',
+    severity: 'warning',
+    object: { kind: 'Node', name: 'a' },
+    version: NEW,
+    summary: `a failed with Bottlerocket ${NEW}: RolledBack`,
+    command: 'kubectl get brs -A -o wide --field-selector metadata.name=brs-a',
+  });
+});
+
+describe('a frozen version', () => {
+  const nodes = [failed('a'), failed('b'), aManagedNode('c')];
+  const spec = { rollout: { failureBudget: 1 } };
+  const frozen = (since: string): BrupopConfigStatus => ({ frozenVersions: [{ version: NEW, since }] });
+
+  it('counts when the status has it', () => {
+    expect(shown(found({ nodes, spec }))).not.toContain(`Frozen BrupopConfig cluster ${NEW}`);
+    expect(shown(found({ nodes, spec, status: frozen(ago(MINUTE)) }))).toContain(`Frozen BrupopConfig cluster ${NEW}`);
+  });
+
+  it('has another ID when it is frozen again, and else the same', () => {
+    const idOf = (since: string): unknown => found({ nodes, spec, status: frozen(since) })[0]?.id;
+    expect(idOf(ago(MINUTE))).toEqual(idOf(ago(MINUTE)));
+    expect(idOf(ago(MINUTE))).not.toEqual(idOf(ago(0)));
+  });
+
+  it('says what to do', () => {
+    const [first] = found({ nodes, spec, status: frozen(ago(MINUTE)) });
+    expect(first?.message).toContain('set spec.rollout.resume to the current time');
+    expect(first?.command).toBe('kubectl describe brc cluster');
+  });
+});
+
+test('a version that is frozen for a group names the group', () => {
+  const object = aGroup('db', { rollout: { failureBudget: 0 } });
+  const lane = { frozenVersions: [{ version: NEW, since: ago(MINUTE) }] };
+  const inGroup = (node: ManagedNode): ManagedNode => {
+    if (node.node === undefined) throw new Error('there is a Node');
+    const labels = { ...node.node.metadata.labels, pool: 'db' };
+    return { ...node, node: { ...node.node, metadata: { ...node.node.metadata, labels } } };
+  };
+  const nodes = [inGroup(failed('a')), inGroup(aManagedNode('b')), aManagedNode('c')];
+  const groups = [{ ...object, status: lane as NonNullable<typeof object.status> }];
+  const notices = found({ nodes, spec: { rollout: { failureBudget: 5 } }, groups });
+  expect(shown(notices)).toContain(`Frozen BottlerocketNodeGroup db ${NEW}`);
+  expect(notices[0]?.command).toBe('kubectl describe brng db');
+});
+
+test('a held version counts while workloads fail on it, and the status has it', () => {
+  const suspect = { node: 'a', version: NEW, workload: 'DaemonSet apps/<!channel>', problem: 'not Ready', at: NOW };
+  const hold = { version: NEW, since: NOW - MINUTE, until: NOW + HOUR, isOver: false };
+  const status = { heldVersions: [{ version: NEW, since: ago(MINUTE) }] };
+  const nodes = [aManagedNode('a')];
+  const held = (suspects: readonly (typeof suspect)[], of: BrupopConfigStatus): string[] =>
+    shown(found({ nodes, status: of, changes: { holds: [{ ...hold, suspects }] } }));
+  expect(held([suspect], status)).toEqual([`Held BrupopConfig cluster ${NEW}`]);
+  expect(held([], status)).toEqual([]);
+  expect(held([suspect], {})).toEqual([]);
+});
+
+test('nodes that wait for an approval make one event for each version, with the command that approves it', () => {
+  const notices = found({ nodes: [aManagedNode('a'), aManagedNode('b')], spec: { rollout: { approval: 'Required' } } });
+  expect(shown(notices)).toEqual([`WaitsForApproval BrupopConfig cluster ${NEW}`]);
+  expect(notices[0]?.command).toBe(
+    `kubectl patch brc cluster --type merge -p '{"spec":{"rollout":{"approvedVersion":"${NEW}"}}}'`,
+  );
+});
+
+test('a rollout that is late is stuck', () => {
+  const spec = { rollout: { progressDeadline: '2h' } };
+  const notices = found({ nodes: [aManagedNode('down', { ready: false })], spec, status: { progress: late } });
+  expect(shown(notices)).toEqual(['Stuck BrupopConfig cluster']);
+  expect(notices[0]?.message).toContain('longer than spec.rollout.progressDeadline allows');
+});
+
+test('a node that holds its slot past a deadline is stuck, once, also if it did not return', () => {
+  const overdue = aManagedNode(
+    'a',
+    {},
+    {
+      spec: underWay('RebootedIntoUpdate', 30 * HOUR),
+      status: {
+        current_state: 'StagedAndPerformedUpdate',
+        lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
+      },
+    },
+  );
+  const stuck = shown(found({ nodes: [overdue] })).filter((one) => one.startsWith('Stuck'));
+  expect(stuck).toEqual(['Stuck Node a']);
+  const lost = { lost: [{ name: 'a', message: 'It did not return' }] } as unknown as Partial<WholePlan>;
+  expect(shown(found({ nodes: [overdue], changes: lost })).filter((one) => one.startsWith('Stuck'))).toEqual(stuck);
+});
+
+test('a rollout that is finished says what the nodes run', () => {
+  const notices = found({ nodes: [upToDate('a'), upToDate('b')], finishedAt: NOW });
+  expect(shown(notices)).toEqual(['Finished BrupopConfig cluster']);
+  expect(notices[0]?.message).toBe(`2 of 2 nodes are up to date. They run ${NEW} (2)`);
+});
+
+test('a rollout lasts while a node needs an update, and it is certain when none is updating or failed', () => {
+  const waiting = planOf({ nodes: [aManagedNode('a'), upToDate('b')] });
+  const done = planOf({ nodes: [upToDate('a')] });
+  expect([isRolling(waiting), isRolling(done)]).toEqual([true, false]);
+  expect(isCertain(done)).toBe(true);
+  expect(isCertain({ ...done, stale: ['nodes'] })).toBe(false);
+  expect(isCertain({ ...done, counts: { ...done.counts, managed: 0 } })).toBe(false);
+  expect(isCertain({ ...done, policy: { ...done.policy, problem: 'a mistake' } })).toBe(false);
+});
+
+test('a hundred events at once are the most, and those that stop most nodes come first', () => {
+  const nodes = Array.from({ length: 130 }, (_, index) => failed(`n${index}`));
+  const status = { frozenVersions: [{ version: NEW, since: ago(MINUTE) }] };
+  const notices = found({ nodes, spec: { rollout: { failureBudget: 1 } }, status });
+  expect(notices).toHaveLength(MAX_NOTICES);
+  expect(notices[0]?.event).toBe('Frozen');
+  expect(new Set(notices.map(({ id }) => id)).size).toBe(MAX_NOTICES);
+});
+
+test('failures with two versions are two events', () => {
+  const ids = found({ nodes: [failed('a'), failed('b', OLD)], spec: { rollout: { failureBudget: 5 } } }).map(
+    ({ id }) => id,
+  );
+  expect(new Set(ids).size).toBe(ids.length);
+});

@@ -1,0 +1,218 @@
+/**
+ * What receivers are notified of, as it is found in a plan. An event is here for as long as it lasts:
+ *
+ *     Frozen             a version is frozen, for the fleet or a group
+ *     Failed             a node has failed with a version
+ *     Held               a version is held because workloads fail on it
+ *     Stuck              a node holds its slot past a deadline or did not return; the rollout is late
+ *     WaitsForApproval   nodes wait for an approval of their version
+ *     Finished           no node needs an update any more, for an hour
+ *
+ * Its ID says which one it is: it is the same for every leader, and another one when the same thing happens again. So the
+ * start of a freeze and of a hold are in it, and only those that are recorded in the status count.
+ */
+import { createHash } from 'node:crypto';
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { NotificationEvent } from '@brupop/shared/api/config-notifications';
+import { CONFIG_KIND, CONFIG_NAME, NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { sameVersion } from '@brupop/shared/api/version';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { wantedVersion } from '../policy/policy.ts';
+import { CONDITIONS, GROUP_CONDITIONS } from '../report/config-conditions.ts';
+import { describeFrozen } from '../report/freezes.ts';
+import { describeHeld } from '../report/held-versions.ts';
+import type { NodeCondition } from '../report/node-conditions.ts';
+import type { WholePlan } from '../report/report.ts';
+
+export const SEVERITIES = ['info', 'warning', 'error'] as const;
+
+export interface Notice {
+  readonly id: string;
+  readonly event: NotificationEvent;
+  readonly severity: (typeof SEVERITIES)[number];
+  readonly object: { readonly kind: string; readonly name: string };
+  /** Of Bottlerocket. */
+  readonly version?: string;
+  /** One line. */
+  readonly summary: string;
+  /** What was found, and what to do. */
+  readonly message: string;
+  /** Shows more, or does it. */
+  readonly command: string;
+}
+
+/** What decides beside the plan. */
+export interface Seen {
+  readonly plan: WholePlan;
+  /** As it is written. */
+  readonly status: Pick<BrupopConfigStatus, 'frozenVersions' | 'heldVersions'>;
+  readonly groups: readonly Pick<BottlerocketNodeGroup, 'metadata' | 'status'>[];
+  /** When the rollout ended, if that was within the hour, epoch milliseconds. */
+  readonly finishedAt: number | undefined;
+}
+
+/** All of them at once: further ones are left out. */
+export const MAX_NOTICES = 100;
+
+/** Those that stop the most nodes come first. */
+export function noticesOf(seen: Seen): Notice[] {
+  const { plan, finishedAt } = seen;
+  const all = [
+    ...frozenNotices(seen),
+    ...heldNotices(seen),
+    ...approvalNotices(plan),
+    ...lateNotices(plan),
+    ...stuckNotices(plan),
+    ...failedNotices(plan),
+    ...(finishedAt === undefined ? [] : [finishedNotice(plan, finishedAt)]),
+  ];
+  return all.slice(0, MAX_NOTICES);
+}
+
+/** True while a node of the fleet or of a group needs an update. */
+export function isRolling({ progress, groups }: Pick<WholePlan, 'progress' | 'groups'>): boolean {
+  return progress !== undefined || groups.some((group) => group.progress !== undefined);
+}
+
+/** False: it is not known whether the rollout has ended. */
+export function isCertain({ stale, policy: { problem }, counts }: WholePlan): boolean {
+  return stale.length === 0 && problem === undefined && counts.managed > 0 && counts.updating + counts.failed === 0;
+}
+
+const FLEET = { kind: CONFIG_KIND, name: CONFIG_NAME };
+const groupObject = (name: string): Notice['object'] => ({ kind: NODE_GROUP_KIND, name });
+
+function notice(one: Omit<Notice, 'id'>, since = ''): Notice {
+  const { event, object, version = '' } = one;
+  const key = JSON.stringify([event, object.kind, object.name, version, since]);
+  return { id: createHash('sha256').update(key).digest('hex').slice(0, 12), ...one };
+}
+
+function describeCommand({ kind, name }: Notice['object']): string {
+  return `kubectl describe ${kind === CONFIG_KIND ? 'brc' : 'brng'} ${name}`;
+}
+
+function frozenNotices({ plan, status, groups }: Seen): Notice[] {
+  const statusOf = (name: string) => groups.find(({ metadata }) => metadata.name === name)?.status;
+  const lanes = [
+    { ...plan, object: FLEET, recorded: status.frozenVersions },
+    ...plan.groups.map(({ group: { name }, frozen, failed }) => ({
+      frozen,
+      failed,
+      object: groupObject(name),
+      recorded: statusOf(name)?.frozenVersions,
+    })),
+  ];
+  return lanes.flatMap(({ frozen, failed, object, recorded = [] }) =>
+    frozen.flatMap(({ version }) => {
+      const since = recorded.find((one) => sameVersion(one.version, version))?.since;
+      if (since === undefined) return [];
+      const summary = `Bottlerocket ${version} is frozen: too many nodes failed with it`;
+      const message = describeFrozen(version, failed);
+      const command = describeCommand(object);
+      return [notice({ event: 'Frozen', severity: 'error', object, version, summary, message, command }, since)];
+    }),
+  );
+}
+
+function heldNotices({ plan, status: { heldVersions = [] } }: Seen): Notice[] {
+  return plan.holds.flatMap((hold) => {
+    const { version, suspects } = hold;
+    const since = heldVersions.find((one) => sameVersion(one.version, version))?.since;
+    if (since === undefined || suspects.length === 0) return [];
+    const summary = `Bottlerocket ${version} is held: workloads fail on nodes that run it`;
+    const command = describeCommand(FLEET);
+    const message = describeHeld(hold);
+    return [notice({ event: 'Held', severity: 'error', object: FLEET, version, summary, message, command }, since)];
+  });
+}
+
+/** One for each version and each object that approves it. */
+function approvalNotices({ forecast, conditions, groups, policy }: WholePlan): Notice[] {
+  if (!forecast.reasons.has('WaitingForApproval')) return [];
+  const waiting = conditions.filter(({ progressing }) => progressing.reason === 'WaitingForApproval');
+  const byId = new Map<string, Notice>();
+  for (const { shadow, group: name } of waiting) {
+    const rollout = groups.find(({ group }) => group.name === name);
+    const version = wantedVersion(shadow.status?.target_version ?? '', (rollout?.policy ?? policy).versions);
+    const isOwn = rollout?.group.lanes.has('canaries') === true;
+    const one = approvalNotice(version, isOwn ? groupObject(name) : FLEET);
+    byId.set(one.id, one);
+  }
+  return [...byId.values()];
+}
+
+function approvalNotice(version: string, object: Notice['object']): Notice {
+  const kind = object.kind === CONFIG_KIND ? 'brc' : 'brng';
+  const patch = JSON.stringify({ spec: { rollout: { approvedVersion: version } } });
+  return notice({
+    event: 'WaitsForApproval',
+    severity: 'info',
+    object,
+    version,
+    summary: `Bottlerocket ${version} waits for an approval`,
+    message: `Nodes wait with their update to ${version} until spec.rollout.approvedVersion of ${object.kind} "${object.name}" is ${version}`,
+    command: `kubectl patch ${kind} ${object.name} --type merge -p '${patch}'`,
+  });
+}
+
+function lateNotices(plan: WholePlan): Notice[] {
+  const fleet = plan.progress?.isLate === true ? [late(FLEET, CONDITIONS.Degraded(plan).message)] : [];
+  const groups = plan.groups.filter(({ progress }) => progress?.isLate === true);
+  return [
+    ...fleet,
+    ...groups.map((rollout) => late(groupObject(rollout.group.name), GROUP_CONDITIONS.Degraded(rollout).message)),
+  ];
+}
+
+function late(object: Notice['object'], message: string): Notice {
+  const summary = `The rollout of ${object.kind} "${object.name}" is late`;
+  return notice({ event: 'Stuck', severity: 'error', object, summary, message, command: describeCommand(object) });
+}
+
+function stuckNotices({ stuckNodes, lost, conditions }: WholePlan): Notice[] {
+  const names = [...new Set([...lost.map(({ name }) => name), ...stuckNodes])];
+  if (names.length === 0) return [];
+  const found = new Map(conditions.map((one): [string, NodeCondition] => [one.node.metadata.name, one]));
+  return names.map((name) => {
+    const isLost = lost.some((one) => one.name === name);
+    const summary = isLost ? `${name} did not return from its reboot` : `${name} is stuck in its update`;
+    const message = `${found.get(name)?.progressing.message ?? summary}. Look at its host; its update slot is taken until it is healed or retried`;
+    return notice({
+      event: 'Stuck',
+      severity: 'error',
+      object: nodeObject(name),
+      summary,
+      message,
+      command: shadowOf(name),
+    });
+  });
+}
+
+const nodeObject = (name: string): Notice['object'] => ({ kind: 'Node', name });
+const shadowOf = (name: string): string => `kubectl get brs -A -o wide --field-selector metadata.name=brs-${name}`;
+
+function failedNotices({ failed }: WholePlan): Notice[] {
+  return failed.map(({ name, version, code, since, deleted }) => {
+    const object = nodeObject(name);
+    const summary = `${name} failed with Bottlerocket ${version}: ${code}`;
+    const what =
+      deleted === true ? 'It was deleted since' : 'Its BottlerocketShadow says why, and when it is tried again';
+    const message =
+      `Its update to ${version} failed at ${rfc3339(since)} with the code ${code}. ${what}. The failure counts against ` +
+      'spec.rollout.failureBudget until the node succeeds or spec.rollout.resume accepts it';
+    return notice(
+      { event: 'Failed', severity: 'warning', object, version, summary, message, command: shadowOf(name) },
+      code,
+    );
+  });
+}
+
+function finishedNotice({ counts, forecast: { versions } }: WholePlan, at: number): Notice {
+  const list = versions.filter(({ running }) => running > 0).map(({ version, running }) => `${version} (${running})`);
+  const message = `${counts.upToDate} of ${counts.managed} nodes are up to date. They run ${list.slice(0, 5).join(', ')}`;
+  const summary = 'The rollout is finished: no node needs an update';
+  const command = 'kubectl get brs -A';
+  return notice({ event: 'Finished', severity: 'info', object: FLEET, summary, message, command }, rfc3339(at));
+}

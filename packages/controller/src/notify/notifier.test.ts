@@ -1,0 +1,288 @@
+/** Notifications of a leader, and of the next one, to a real server on loopback. */
+import { Registry } from 'prom-client';
+import type { BrupopConfigStatus, NotificationsStatus } from '@brupop/shared/api/brupop-config';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { eventually } from '../../../../test/framework/eventually.ts';
+import { BEHAVIORS, Webhook } from '../../../../test/framework/monitoring/webhook.ts';
+import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { createMetrics } from '../metrics.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
+import { wholePlan } from '../whole-plan.ts';
+import { Notifier } from './notifier.ts';
+
+const EVENTS = ['Frozen', 'Failed', 'Held', 'Stuck', 'WaitsForApproval', 'Finished'];
+const SECRET = 'hook';
+
+let webhook: Webhook;
+
+beforeEach(async () => {
+  webhook = await Webhook.start();
+});
+
+afterEach(async () => {
+  await webhook.stop();
+});
+
+const failed = (name: string): ManagedNode =>
+  aManagedNode(name, { ready: false }, { record: { failed: { version: NEW, code: 'RolledBack', at: ago(MINUTE) } } });
+const upToDate = aManagedNode('done', {}, { status: { current_version: NEW, target_version: NEW } });
+const waiting = aManagedNode('waiting');
+const APPROVAL = { rollout: { approval: 'Required' } };
+
+interface Seen {
+  readonly nodes?: readonly ManagedNode[];
+  readonly spec?: object;
+  readonly receivers?: readonly object[];
+  readonly status?: BrupopConfigStatus;
+}
+
+/** A leader from its start to its {@link Leader.stop}. */
+class Leader {
+  readonly clock = new FakeClock(NOW);
+  readonly lines: string[];
+  readonly registry = new Registry();
+  readonly notifier: Notifier;
+  /** Of the Secret; undefined: it does not exist. */
+  data: Readonly<Record<string, string>> | undefined = { address: webhook.address };
+  reads = 0;
+  reports = 0;
+  readonly #stop = new AbortController();
+  readonly #ended: Promise<void>;
+
+  constructor() {
+    const { log, lines } = recordingLogger();
+    this.lines = lines;
+    this.notifier = new Notifier({
+      client: { find: async () => this.#read() as never },
+      clock: this.clock,
+      log,
+      metrics: createMetrics(this.registry),
+      namespace: 'brupop',
+      secrets: [SECRET],
+      proxies: { http: '', https: '', no: '' },
+      onReport: () => (this.reports += 1),
+    });
+    this.#ended = this.notifier.run(this.#stop.signal);
+  }
+
+  observe({ nodes = [upToDate], spec = {}, receivers = [receiver()], status = {} }: Seen): void {
+    const snapshot = aSnapshot(nodes, { ...spec, notifications: receivers });
+    const config = snapshot.config && { ...snapshot.config, status };
+    const seen = { ...snapshot, config };
+    this.notifier.observe(wholePlan(seen, this.clock.now()), seen);
+  }
+
+  /** What is written into the status. */
+  get status(): NotificationsStatus | undefined {
+    const { report } = this.notifier;
+    return typeof report === 'object' ? report.status : undefined;
+  }
+
+  get condition() {
+    const { report } = this.notifier;
+    return typeof report === 'object' ? report.condition : undefined;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('lost leadership'));
+    await this.#ended;
+  }
+
+  #read(): object | undefined {
+    this.reads += 1;
+    if (this.data === undefined) return undefined;
+    const entries = Object.entries(this.data);
+    return { data: Object.fromEntries(entries.map(([key, text]) => [key, Buffer.from(text).toString('base64')])) };
+  }
+}
+
+function receiver(changes: object = {}): object {
+  return { name: 'ops', format: 'JSON', events: EVENTS, secretName: SECRET, allowHTTP: true, ...changes };
+}
+
+const sent = async (count: number): Promise<void> => {
+  await eventually(() => expect(webhook.received).toHaveLength(count));
+};
+const ready = async (leader: Leader): Promise<void> => {
+  await eventually(() => expect(leader.condition?.reason).toBe('ReceiversReady'));
+};
+const eventsOf = (): string[] => webhook.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
+
+test('an event is sent once, also by the next leader', async () => {
+  const first = new Leader();
+  first.observe({ nodes: [waiting], spec: APPROVAL });
+  await sent(1);
+  await eventually(() => expect(first.status?.receivers[0]?.sent).toEqual(webhook.ids));
+  first.observe({ nodes: [waiting], spec: APPROVAL });
+  const status = first.status;
+  await first.stop();
+  expect(first.notifier.report).toBe('unknown');
+
+  const next = new Leader();
+  const recorded = { ...(status !== undefined && { notifications: status }) };
+  next.observe({ nodes: [waiting], spec: APPROVAL, status: recorded });
+  await ready(next);
+  next.observe({ nodes: [waiting], spec: APPROVAL, status: recorded });
+  await next.clock.advance(MINUTE);
+  await next.stop();
+  expect(eventsOf()).toEqual(['WaitsForApproval']);
+});
+
+test('a leader that stops before it has recorded an event leaves it to the next one, with the same ID', async () => {
+  for (const leader of [new Leader(), new Leader()]) {
+    leader.observe({ nodes: [waiting], spec: APPROVAL });
+    await eventually(() => expect(leader.status?.receivers[0]?.sent).toHaveLength(1));
+    await leader.stop();
+  }
+  const [first, second, ...others] = webhook.ids;
+  expect(second).toBe(first);
+  expect(others).toEqual([]);
+});
+
+test('a receiver that hangs delays neither the loop nor the end of the leader', async () => {
+  webhook.behavior = BEHAVIORS.hangs;
+  const leader = new Leader();
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await sent(1);
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await leader.stop();
+  expect(webhook.received).toHaveLength(1);
+});
+
+test('each receiver has its own events and its own retries', async () => {
+  const other = await Webhook.start();
+  webhook.behavior = BEHAVIORS.fails;
+  const leader = new Leader();
+  const receivers = [
+    receiver(),
+    receiver({ name: 'other', secretName: undefined, address: other.address, cluster: 'prod' }),
+    receiver({ name: 'third', secretName: undefined, address: other.address, events: ['Frozen'] }),
+  ];
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers });
+  await eventually(() => expect(other.received).toHaveLength(1));
+  expect(JSON.parse(other.received[0]?.body ?? '')).toMatchObject({ event: 'WaitsForApproval', cluster: 'prod' });
+  await eventually(() => expect(leader.condition?.status).toBe('False'));
+  expect(leader.condition).toEqual({
+    status: 'False',
+    reason: 'ReceiverNotReady',
+    message:
+      'Updates continue, but these receivers of spec.notifications are not notified: ops: expected status 2xx, found 500',
+  });
+  webhook.behavior = BEHAVIORS.accepts;
+  await leader.clock.advance(5_000);
+  await ready(leader);
+  await leader.stop();
+  await other.stop();
+  expect([webhook.received.length, other.received.length]).toEqual([2, 1]);
+});
+
+test('a Secret that is missing is explained before there is anything to send, and its creation is seen', async () => {
+  const leader = new Leader();
+  leader.data = undefined;
+  leader.observe({});
+  await eventually(() => expect(leader.condition?.message).toContain('it does not exist. Create it'));
+  expect(leader.status?.receivers).toMatchObject([{ name: 'ops', state: 'NotReady' }]);
+  leader.data = { address: webhook.address };
+  await leader.clock.advance(5_000);
+  await ready(leader);
+  await leader.stop();
+  expect(webhook.received).toEqual([]);
+});
+
+test('nothing is read, sent or reported at rest', async () => {
+  const leader = new Leader();
+  leader.observe({});
+  await ready(leader);
+  const { reads, reports } = leader;
+  for (let hours = 0; hours < 24; hours += 1) {
+    leader.observe({});
+    await leader.clock.advance(60 * MINUTE);
+  }
+  expect([leader.reads, leader.reports]).toEqual([reads, reports]);
+  expect([reads, leader.clock.pending]).toEqual([1, 0]);
+  await leader.stop();
+});
+
+test('a new receiver is not notified of what failed before, and is of what fails now', async () => {
+  const leader = new Leader();
+  const spec = { rollout: { failureBudget: 5 } };
+  leader.observe({ nodes: [failed('a')], spec });
+  await ready(leader);
+  leader.observe({ nodes: [failed('a'), failed('b')], spec });
+  await sent(1);
+  expect(JSON.parse(webhook.received[0]?.body ?? '')).toMatchObject({
+    event: 'Failed',
+    object: { kind: 'Node', name: 'b' },
+  });
+  await leader.stop();
+});
+
+test('the end of a rollout is sent once, also if the leader changes in between', async () => {
+  const first = new Leader();
+  first.observe({ nodes: [upToDate, waiting], spec: { paused: true } });
+  await ready(first);
+  expect(first.status?.rolloutStartTime).toBe(ago(0));
+  const notifications = first.status;
+  await first.stop();
+
+  const next = new Leader();
+  const status = { ...(notifications && { notifications }) };
+  next.observe({ nodes: [upToDate], status });
+  await sent(1);
+  await ready(next);
+  next.observe({ nodes: [upToDate], status });
+  expect(next.status?.rolloutEndTime).toBe(ago(0));
+  await next.clock.advance(60 * MINUTE);
+  next.observe({ nodes: [upToDate], status });
+  expect(next.status?.rolloutEndTime).toBeUndefined();
+  await next.stop();
+  expect(eventsOf()).toEqual(['Finished']);
+});
+
+test('a receiver that was removed is neither reported nor sent to', async () => {
+  webhook.behavior = BEHAVIORS.fails;
+  const leader = new Leader();
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await sent(1);
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers: [] });
+  expect(leader.notifier.report).toBeUndefined();
+  await leader.clock.advance(60 * MINUTE);
+  expect(webhook.received).toHaveLength(1);
+  expect(await leader.registry.metrics()).not.toContain('receiver_ready{');
+  await leader.stop();
+});
+
+test('an attempt that fails after its receiver was removed shows nothing', async () => {
+  webhook.behavior = BEHAVIORS.hangs;
+  const leader = new Leader();
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await sent(1);
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers: [] });
+  await leader.clock.advance(10_000);
+  await eventually(async () =>
+    expect(await leader.registry.metrics()).toContain('failures_total{receiver="ops",reason="Timeout"} 1'),
+  );
+  expect(await leader.registry.metrics()).not.toContain('receiver_ready{');
+  await leader.stop();
+});
+
+test('no log line, status or metric has the address or the token', async () => {
+  const leader = new Leader();
+  leader.data = { address: webhook.address, token: 'hidden', headers: 'X-Key: hidden' };
+  const behaviors = [BEHAVIORS.fails, BEHAVIORS.redirects, BEHAVIORS.closes];
+  webhook.behavior = (response) => void (behaviors.shift() ?? BEHAVIORS.accepts)(response);
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await eventually(async () => {
+    // Less than the time limit of an attempt, which waits for a real server.
+    await leader.clock.advance(1_000);
+    expect(leader.status?.receivers[0]?.sent).toHaveLength(1);
+  });
+  const shown = [...leader.lines, JSON.stringify(leader.notifier.report), await leader.registry.metrics()].join('\n');
+  expect(webhook.received.at(-1)?.headers).toMatchObject({ authorization: 'Bearer hidden', 'x-key': 'hidden' });
+  expect(shown).not.toContain('hidden');
+  expect(shown).toContain('brupop_notifications_total{receiver="ops",result="Sent"} 1');
+  expect(shown).toContain('brupop_notification_failures_total{receiver="ops",reason="ServerError"} 1');
+  expect(shown).toContain('brupop_notification_receiver_ready{receiver="ops"} 1');
+  await leader.stop();
+});

@@ -1,0 +1,219 @@
+/**
+ * Notifies the receivers of `spec.notifications`, on the leader only. The loop of the controller calls {@link Notifier.observe}
+ * with each plan, which queues what is new and returns at once: no update waits for a notification, and none is decided by one.
+ * What was sent is in the status of the BrupopConfig, which is written with the next status. A leader that stops between the
+ * two leaves an event to the next one, which sends it again with the same ID.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { Receiver } from '@brupop/shared/api/config-notifications';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
+import type { Snapshot } from '../cluster/snapshot.ts';
+import type { Metrics } from '../metrics.ts';
+import type { NotificationsShown } from '../report/config-status.ts';
+import type { WholePlan } from '../report/report.ts';
+import { type DeliveryOptions, findTarget, post } from './deliver.ts';
+import { isCertain, isRolling, noticesOf } from './events.ts';
+import { Outbox, type OutboxOptions, type Queued } from './outbox.ts';
+import { bodyOf } from './payload.ts';
+import {
+  dueOf,
+  type Known,
+  knownFrom,
+  type LastSeen,
+  newcomer,
+  type RolloutTimes,
+  rolloutAfter,
+  seenAt,
+  withoutEnded,
+  withSent,
+  withState,
+} from './record.ts';
+import { reportOf } from './report.ts';
+
+interface NotifierOptions extends DeliveryOptions {
+  readonly log: Logger;
+  readonly metrics: Pick<
+    Metrics,
+    'notifications' | 'notificationFailures' | 'notificationReceiverReady' | 'receiverLabels'
+  >;
+  /** The report has changed. */
+  readonly onReport: () => void;
+}
+
+interface Entry {
+  receiver: Receiver;
+  known: Known;
+  readonly outbox: Outbox;
+}
+
+const NO_ROLLOUT: RolloutTimes = { startedAt: undefined, endedAt: undefined };
+
+export class Notifier {
+  readonly #options: NotifierOptions;
+  /** In the order of the spec, by name. */
+  #entries = new Map<string, Entry>();
+  /** Of receivers that were removed, until their attempt has ended. */
+  readonly #removed = new Set<Outbox>();
+  #seen: LastSeen = new Map();
+  #rollout = NO_ROLLOUT;
+  /** Of this process as the leader; undefined: it does not lead. */
+  #signal: AbortSignal | undefined;
+  /** The record of former leaders has been read. */
+  #isRead = false;
+
+  constructor(options: NotifierOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined without receivers. */
+  get report(): NotificationsShown {
+    if (!this.#isRead) return 'unknown';
+    const entries = [...this.#entries.values()];
+    if (entries.length === 0) return undefined;
+    return reportOf(
+      entries.map(({ receiver }) => receiver),
+      entries.map(({ known }) => known),
+      this.#rollout,
+    );
+  }
+
+  /** Runs until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#signal = signal;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+    await promise;
+    this.#signal = undefined;
+    const outboxes = [...this.#removed, ...[...this.#entries.values()].map(({ outbox }) => outbox)];
+    this.#entries = new Map();
+    this.#seen = new Map();
+    this.#rollout = NO_ROLLOUT;
+    this.#isRead = false;
+    this.#options.metrics.notificationReceiverReady.reset();
+    await Promise.all(outboxes.map((outbox) => outbox.settled()));
+  }
+
+  /** @param snapshot - with the status as it was last written */
+  observe(plan: WholePlan, { config, groupObjects }: Pick<Snapshot, 'config' | 'groupObjects'>): void {
+    const signal = this.#signal;
+    if (signal === undefined || signal.aborted || config === undefined) return;
+    const before = this.report;
+    if (!this.#isRead) this.#read(config);
+    const receivers = plan.policy.notifications;
+    if (receivers.length > 0 || this.#entries.size > 0) this.#observe(plan, { config, groupObjects }, signal);
+    if (!isDeepStrictEqual(this.report, before)) this.#options.onReport();
+  }
+
+  #observe(
+    plan: WholePlan,
+    { config, groupObjects }: { readonly config: BrupopConfig } & Pick<Snapshot, 'groupObjects'>,
+    signal: AbortSignal,
+  ): void {
+    const { clock } = this.#options;
+    const receivers = plan.policy.notifications;
+    const now = clock.now();
+    this.#followRollout(plan, now);
+    const { endedAt: finishedAt } = this.#rollout;
+    const notices = noticesOf({ plan, status: config.status ?? {}, groups: groupObjects, finishedAt });
+    this.#seen = seenAt(this.#seen, notices, clock.monotonic());
+    this.#follow(receivers, (name) => knownFrom(config.status?.notifications, name) ?? newcomer(notices, rfc3339(now)));
+    for (const entry of this.#entries.values()) {
+      entry.known = withoutEnded(entry.known, this.#seen);
+      const due = dueOf(notices, entry.receiver, entry.known).filter(({ id }) => !entry.outbox.has(id));
+      for (const notice of due) entry.outbox.offer({ notice, at: now }, signal);
+    }
+  }
+
+  #read({ status }: BrupopConfig): void {
+    const { rolloutStartTime, rolloutEndTime, receivers = [] } = status?.notifications ?? {};
+    const ids = receivers.flatMap(({ sent = [] }) => sent.map((id) => ({ id })));
+    this.#seen = seenAt(new Map(), ids, this.#options.clock.monotonic());
+    this.#rollout = { startedAt: parseTime(rolloutStartTime), endedAt: parseTime(rolloutEndTime) };
+    this.#isRead = true;
+  }
+
+  #followRollout(plan: WholePlan, now: number): void {
+    const isWanted = plan.policy.notifications.some(({ events }) => events.includes('Finished'));
+    const found = { isRolling: isRolling(plan), isCertain: isCertain(plan) };
+    this.#rollout = isWanted ? rolloutAfter(this.#rollout, found, now) : NO_ROLLOUT;
+  }
+
+  /** @param recorded - what is known of a receiver that this process has not had yet */
+  #follow(receivers: readonly Receiver[], recorded: (name: string) => Known): void {
+    const { metrics } = this.#options;
+    const before = this.#entries;
+    this.#entries = new Map(
+      receivers.map((receiver) => [receiver.name, this.#entryOf(receiver, before.get(receiver.name), recorded)]),
+    );
+    for (const [name, { outbox }] of before) {
+      if (this.#entries.has(name)) continue;
+      outbox.close();
+      this.#removed.add(outbox);
+      void outbox.settled().then(() => this.#removed.delete(outbox));
+      metrics.notificationReceiverReady.remove({ receiver: metrics.receiverLabels.of(name) });
+    }
+  }
+
+  #entryOf(receiver: Receiver, entry: Entry | undefined, recorded: (name: string) => Known): Entry {
+    const signal = this.#signal;
+    const current = entry ?? {
+      receiver,
+      known: recorded(receiver.name),
+      outbox: new Outbox(receiver, this.#outboxOptions(receiver.name)),
+    };
+    const hasChanged = entry === undefined || !isDeepStrictEqual(entry.receiver, receiver);
+    current.receiver = receiver;
+    if (hasChanged && signal !== undefined) current.outbox.update(receiver, signal);
+    return current;
+  }
+
+  #outboxOptions(name: string): OutboxOptions {
+    const { clock, log, metrics, onReport } = this.#options;
+    const label = metrics.receiverLabels.of(name);
+    const problem = new RetriedProblem(clock);
+    // An attempt may end after its receiver was removed, or after this process has lost leadership.
+    const show = (isReady: 0 | 1): void => {
+      if (this.#entries.has(name)) metrics.notificationReceiverReady.set({ receiver: label }, isReady);
+    };
+    return {
+      clock,
+      log,
+      check: async (receiver, signal) => void (await findTarget(receiver, this.#options, signal)),
+      send: (receiver, queued, signal) => this.#send(receiver, queued, signal),
+      onReady: () => {
+        if (problem.ended()) log.info('the receiver of notifications is ready again', { receiver: name });
+        show(1);
+        this.#change(name, (known, now) => withState(known, now, 'Ready'));
+      },
+      onFailure: (reason, message) => {
+        log[problem.levelOf(message)]('cannot notify, retrying', { receiver: name, reason, error: message });
+        metrics.notificationFailures.inc({ receiver: label, reason });
+        show(0);
+        this.#change(name, (known, now) => withState(known, now, 'NotReady', message));
+      },
+      onResult: (id, result) => {
+        metrics.notifications.inc({ receiver: label, result });
+        const sentAt = result === 'Sent' ? (now: string) => ({ lastSentTime: now }) : () => ({});
+        this.#change(name, (known, now) => ({ ...withSent(known, id), ...sentAt(now) }));
+        onReport();
+      },
+    };
+  }
+
+  async #send(receiver: Receiver, { notice, at }: Queued, signal: AbortSignal): Promise<void> {
+    const target = await findTarget(receiver, this.#options, signal);
+    await post(target, bodyOf(notice, receiver, at), this.#options, signal);
+  }
+
+  #change(name: string, next: (known: Known, now: string) => Known): void {
+    const entry = this.#entries.get(name);
+    if (entry === undefined) return;
+    const known = next(entry.known, rfc3339(this.#options.clock.now()));
+    if (known === entry.known) return;
+    entry.known = known;
+    this.#options.onReport();
+  }
+}

@@ -1,0 +1,105 @@
+import { aNotice, aReceiver } from '../testing/notices.ts';
+import {
+  dueOf,
+  FORGET_MS,
+  type Known,
+  knownFrom,
+  newcomer,
+  rolloutAfter,
+  seenAt,
+  withoutEnded,
+  withSent,
+  withState,
+} from './record.ts';
+
+const SINCE = '2027-01-15T08:00:00Z';
+const known = (...sent: string[]): Known => ({ state: 'Ready', since: SINCE, sent });
+const ids = (notices: readonly { readonly id: string }[]): string[] => notices.map(({ id }) => id);
+
+describe('an event', () => {
+  it('is due to a receiver that asks for it and does not know it', () => {
+    const notices = [aNotice('a'), aNotice('b'), aNotice('c', { event: 'Failed' })];
+    expect(ids(dueOf(notices, aReceiver({ events: ['Frozen'] }), known('a')))).toEqual(['b']);
+  });
+
+  it('is known to the next leader by the status', () => {
+    const status = { receivers: [{ name: 'ops', state: 'Ready', since: SINCE, sent: ['a'] }] };
+    const found = knownFrom(status, 'ops');
+    expect(found && dueOf([aNotice('a')], aReceiver(), found)).toEqual([]);
+    expect(knownFrom(status, 'other')).toBeUndefined();
+  });
+
+  it('that ends and begins again within ten minutes stays known', () => {
+    const seen = seenAt(seenAt(new Map(), [{ id: 'a' }], 0), [], FORGET_MS - 1);
+    expect(withoutEnded(known('a'), seen).sent).toEqual(['a']);
+  });
+
+  it('that begins again later is sent again', () => {
+    const seen = seenAt(seenAt(new Map(), [{ id: 'a' }], 0), [], FORGET_MS);
+    expect(withoutEnded(known('a'), seen).sent).toEqual([]);
+  });
+
+  it('is recorded once, and at most a hundred are', () => {
+    expect(withSent(known('a'), 'a').sent).toEqual(['a']);
+    const all = Array.from({ length: 150 }, (_, index) => String(index)).reduce(withSent, known());
+    expect([all.sent.length, all.sent.at(0), all.sent.at(-1)]).toEqual([100, '50', '149']);
+  });
+});
+
+test('a new receiver gets what stops nodes, and not what failed before it was there', () => {
+  const notices = [aNotice('frozen'), aNotice('failed', { event: 'Failed' })];
+  expect(ids(dueOf(notices, aReceiver(), newcomer(notices, SINCE)))).toEqual(['frozen']);
+});
+
+describe('the state of a receiver', () => {
+  it('keeps its time while only the message changes', () => {
+    const broken = withState(known(), 'later', 'NotReady', 'no response');
+    expect(broken).toEqual({ state: 'NotReady', since: 'later', sent: [], message: 'no response' });
+    expect(withState(broken, 'even later', 'NotReady', 'status 500').since).toBe('later');
+  });
+
+  it('is the same object while nothing changes', () => {
+    const ready = known('a');
+    expect(withState(ready, 'later', 'Ready')).toBe(ready);
+  });
+
+  it('of another release is Unknown', () => {
+    expect(knownFrom({ receivers: [{ name: 'ops', state: 'Muted', since: SINCE }] }, 'ops')?.state).toBe('Unknown');
+  });
+});
+
+describe('a rollout', () => {
+  const HOUR = 3_600_000;
+  const none = { startedAt: undefined, endedAt: undefined };
+  const cases: Record<
+    string,
+    [before: Parameters<typeof rolloutAfter>[0], rolling: boolean, certain: boolean, after: object]
+  > = {
+    'begins when a node needs an update': [none, true, true, { startedAt: 5 * HOUR, endedAt: undefined }],
+    'goes on': [{ startedAt: HOUR, endedAt: undefined }, true, true, { startedAt: HOUR, endedAt: undefined }],
+    'ends when no node needs an update': [
+      { startedAt: HOUR, endedAt: undefined },
+      false,
+      true,
+      { startedAt: undefined, endedAt: 5 * HOUR },
+    ],
+    'goes on while it is not certain that it has ended': [
+      { startedAt: HOUR, endedAt: undefined },
+      false,
+      false,
+      { startedAt: HOUR, endedAt: undefined },
+    ],
+    'was never there': [none, false, true, none],
+    'is finished for an hour': [
+      { startedAt: undefined, endedAt: 4 * HOUR + 1 },
+      false,
+      true,
+      { startedAt: undefined, endedAt: 4 * HOUR + 1 },
+    ],
+    'is forgotten after an hour': [{ startedAt: undefined, endedAt: 4 * HOUR }, false, true, none],
+    'with an end in the future is forgotten': [{ startedAt: undefined, endedAt: 6 * HOUR }, false, true, none],
+  };
+  it.each(Object.entries(cases))('%s', (_, [before, isRolling, isCertain, after]) => {
+    expect(rolloutAfter(before, { isRolling, isCertain }, 5 * HOUR)).toEqual(after);
+  });
+});
