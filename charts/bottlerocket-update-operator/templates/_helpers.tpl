@@ -256,15 +256,15 @@ metadata:
     - { port: 53, protocol: TCP }
 {{- end -}}
 
-{{/* Egress rules of a NetworkPolicy to the Prometheus and the Alertmanager of checks: the values networkPolicy. */}}
-{{- define "brupop.checksEgress" -}}
+{{/* Egress rules of a NetworkPolicy to servers of users: a dict of their `ports`, and their peers `to`. */}}
+{{- define "brupop.serversEgress" -}}
 # Their names.
 {{ include "brupop.dnsEgress" . }}
 - ports:
-    {{- range .checksPorts }}
+    {{- range .ports }}
     - port: {{ . | int }}
     {{- end }}
-  {{- with .checksTo }}
+  {{- with .to }}
   to:
     {{- toYaml . | nindent 4 }}
   {{- end }}

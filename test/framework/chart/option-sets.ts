@@ -121,6 +121,7 @@ export const optionSets: Readonly<Record<string, OptionSet>> = {
     shows: /PROMETHEUS_CREDENTIALS/u,
   },
   recovery: { values: 'recovery: { namespaces: [shop, web] }', shows: /value: "shop,web"/u },
+  notifications: { values: 'notifications: { secrets: [slack, events] }', shows: /value: "slack,events"/u },
   'agents in a namespace of their own': {
     values: 'agent: { namespace: brupop-agents }',
     shows: /APISERVER_HOST\n +value: "brupop-apiserver\.brupop-bottlerocket-aws\.svc"/u,

@@ -31,6 +31,12 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     '/checks/alertmanager/url',
   ],
   'a token of Prometheus in place of its Secret': ['checks: { prometheus: { token: x } }', 'token'],
+  'a Secret of notifications with a namespace': [
+    'notifications: { secrets: [other/slack] }',
+    '/notifications/secrets/0',
+  ],
+  'a Secret of the operator for notifications': ['notifications: { secrets: [brupop-ca] }', 'notifications.secrets'],
+  'no port of receivers': ['networkPolicy: { notificationsPorts: [] }', '/networkPolicy/notificationsPorts'],
   'no port of Prometheus': ['networkPolicy: { checksPorts: [] }', '/networkPolicy/checksPorts'],
   'ports of Prometheus that are none': [
     'networkPolicy: { checksPorts: null }\nchecks: { prometheus: { url: "http://prometheus:9090" } }',

@@ -137,7 +137,8 @@ describe('the chart', () => {
         verbs.split(', ').map((verb) => `${account} ${verb} ${codeOf(resource)}`),
       ),
     );
-    const features = 'drain.allowForce=true,checks.enabled=true,recovery.namespaces={shop}';
+    const features =
+      'drain.allowForce=true,checks.enabled=true,recovery.namespaces={shop},notifications.secrets={slack}';
     const args = ['--set', features, '--set-json', `dependents.targets=${JSON.stringify(DEPENDENTS)}`];
     const granted = grantedRights(await renderChart(cluster, ...args));
     expect(rights.toSorted()).toEqual([...granted].toSorted());
