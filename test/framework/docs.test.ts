@@ -16,6 +16,7 @@ import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/report/wait-events.ts';
 import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';
+import { NOTIFICATION_REASONS } from '../../packages/controller/src/notify/report.ts';
 import { RECOVERY_EVENTS } from '../../packages/controller/src/upkeep/recovery/evictor.ts';
 import { RECOVERY_REASONS } from '../../packages/controller/src/upkeep/recovery/report.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
@@ -91,6 +92,7 @@ describe('the runbook', () => {
     ['reason of the certificate', 'The certificate', CERTIFICATE_REASONS],
     ['reason of the dependents', 'Dependents', DEPENDENT_REASONS],
     ['reason of recovery', 'Recovery', RECOVERY_REASONS],
+    ['reason of notifications', 'Notifications', NOTIFICATION_REASONS],
     ['Event', 'Events', EVENTS],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {
@@ -313,6 +315,7 @@ describe('the examples of a BrupopConfig', () => {
       'docs/checks.md',
       'docs/configuration.md',
       'docs/dependents.md',
+      'docs/notifications.md',
       'docs/quorums.md',
       'docs/recovery.md',
     ]);
