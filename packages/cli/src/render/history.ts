@@ -1,49 +1,35 @@
+import { type PastUpdate, readHistory } from '@brupop/shared/api/history';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
-import { type NodeRow, nodeRow } from './node.ts';
+import { nodeRow } from './node.ts';
 import type { Screen } from './screen.ts';
 import { table } from './table.ts';
+import { duration } from './times.ts';
 
-export interface Entry {
-  readonly time: string;
+export interface Entry extends PastUpdate {
   readonly node: string;
-  readonly result: string;
-  readonly version: string;
-  readonly details: string;
 }
 
-/** The latest success, failure and aborted update of each node, the newest first. The operator keeps no more. */
+/** The last ten updates of each node, the latest first. */
 export function historyOf(shadows: readonly BottlerocketShadow[]): Entry[] {
-  return shadows.flatMap((shadow) => entriesOf(nodeRow(shadow))).toSorted((a, b) => (a.time > b.time ? -1 : 1));
+  return shadows
+    .flatMap((shadow) => {
+      const { node } = nodeRow(shadow);
+      return readHistory(shadow.metadata).map((update) => ({ node, ...update }));
+    })
+    .toSorted((a, b) => (parseTime(b.start) ?? 0) - (parseTime(a.start) ?? 0));
 }
 
-function entriesOf({ node, record: { succeeded, updated, failed, aborted, rollback } }: NodeRow): Entry[] {
-  const success = succeeded?.isReboot === true ? updated : succeeded;
-  return [
-    ...(success === undefined
-      ? []
-      : [{ time: success.at, node, result: 'Succeeded', version: success.version, details: '' }]),
-    ...(failed === undefined
-      ? []
-      : [{ time: failed.at, node, result: 'Failed', version: failed.version, details: failed.code }]),
-    ...(aborted === undefined
-      ? []
-      : [{ time: aborted.at, node, result: 'Aborted', version: aborted.version, details: 'by a user' }]),
-    ...(rollback === undefined
-      ? []
-      : [
-          {
-            time: rollback.since,
-            node,
-            result: 'Rollback',
-            version: rollback.previous,
-            details: `from ${rollback.failed}`,
-          },
-        ]),
-  ];
+/** How long the update took. */
+export function tookOf({ start, end }: Pick<PastUpdate, 'start' | 'end'>): string {
+  return duration((parseTime(end) ?? 0) - (parseTime(start) ?? 0));
 }
 
 export function historyLines(entries: readonly Entry[], screen: Screen): string[] {
-  if (entries.length === 0) return ['No node has updated yet.'];
-  const rows = entries.map(({ time, node, result, version, details }) => [time, node, result, version, details]);
-  return table([['TIME', 'NODE', 'RESULT', 'VERSION', 'DETAILS'], ...rows], screen);
+  if (entries.length === 0) return ['No update has ended yet.'];
+  const rows = entries.map((one) => {
+    const { start, node, from, to, outcome, code = '', attempt } = one;
+    return [start, node, from, to, tookOf(one), outcome, String(attempt), code];
+  });
+  return table([['START', 'NODE', 'FROM', 'TO', 'TOOK', 'OUTCOME', 'TRY', 'CODE'], ...rows], screen);
 }

@@ -168,13 +168,15 @@ export function annotationsOf({
   shadow,
   record,
   outcome,
-}: Pick<SpecChange, 'shadow' | 'record' | 'outcome'>): Readonly<Record<string, string | null>> {
+  past,
+}: Pick<SpecChange, 'shadow' | 'record' | 'outcome' | 'past'>): Readonly<Record<string, string | null>> {
   const text = recordText(record);
   const { annotations = {} } = shadow.metadata;
   const followed = (FOLLOWED[outcome] ?? []).filter((name) => annotations[name] !== undefined);
   return {
     ...(text !== recordText(shadow.record) && { [RECORD_ANNOTATION]: text }),
     ...Object.fromEntries(followed.map((name) => [name, null])),
+    ...(past !== undefined && { [past.key]: JSON.stringify(past.update) }),
   };
 }
 

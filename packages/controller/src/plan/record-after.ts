@@ -13,6 +13,7 @@ import { hasStarted, isSettled, isUnderWay } from '../cluster/state.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
+import { historyAfter } from './history.ts';
 import { isTrying, oneMoreBlockedDrain } from './facts/drainability.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import {
@@ -42,6 +43,7 @@ export function recordAfter(transition: Transition, { shadow, node }: Pick<NodeP
     ...jobs(transition),
     ...members(transition),
     ...otherReport(transition, shadow),
+    ...historyAfter(transition, shadow),
     ...BY_OUTCOME[transition.outcome]?.(transition, shadow, node),
   };
 }

@@ -19,6 +19,7 @@ import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { hasStarted, isUnderWay } from '../cluster/state.ts';
+import { type Past, pastOf } from './history.ts';
 import { recordAfter } from './record-after.ts';
 import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
 import type { Outcome, Transition } from './transition.ts';
@@ -90,13 +91,17 @@ export interface SpecChange extends Transition {
   /** What is remembered of the node with it. */
   readonly record: NodeRecord;
   readonly event: EventSource | undefined;
+  /** The update that ends with it. */
+  readonly past: Past | undefined;
 }
 
 export function specChange(transition: Transition, { node, shadow }: Pick<NodePair, 'node' | 'shadow'>): SpecChange {
   const { uid, generation = 0 } = shadow.metadata;
   const text = EVENTS[transition.outcome](transition, shadow);
   const event = eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
-  return { ...transition, shadow, node, record: recordAfter(transition, { shadow, node }), event };
+  const { from, to, code } = transitionOf({ ...transition, shadow, node });
+  const past = pastOf(transition, shadow, { from, to, code });
+  return { ...transition, shadow, node, record: recordAfter(transition, { shadow, node }), event, past };
 }
 
 const FOR_SETTINGS = 'for the settings of its group';

@@ -18,6 +18,8 @@ const version = text(100);
 /** A hash of settings, and when they failed or were rebooted for. */
 const settingsAt = object({ hash: text(100), at: time() });
 
+const NO_HISTORY: { count: number; seconds: Record<string, number> } = { count: 0, seconds: {} };
+
 const entries = {
   /** When the latest update started (RFC 3339, as all times here). */
   startedAt: time(),
@@ -66,6 +68,11 @@ const entries = {
   updateNow: flag(),
   /** The return from a version that failed to the previous one. */
   rollback: object({ failed: version, previous: version, since: time(), isDone: flag() }),
+  /**
+   * How many updates of the node have ended, and how long the current one was in each state of the spec, whole seconds: for
+   * history.ts. No decision depends on it, so that it cannot be unreadable.
+   */
+  history: v.fallback(object({ count: count(), seconds: v.record(text(64), count()) }), NO_HISTORY),
   /** How long the latest update took, whole seconds. */
   updateSeconds: count(9_999_999),
   /** Seconds until the update was deferred: a lower bound of the next estimate. */
