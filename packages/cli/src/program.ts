@@ -4,7 +4,7 @@ import { RELEASE } from '@brupop/shared/runtime/build';
 import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
 import { completion, type Shell, SHELLS } from './commands/completion.ts';
 import type { Context } from './commands/context.ts';
-import { explain, type Format, history, plan, status } from './commands/show.ts';
+import { explain, type Format, history, plan, report, type ReportFormat, status } from './commands/show.ts';
 import type { Kubeconfig } from './cluster/client.ts';
 
 export interface World extends Omit<Context, 'client'> {
@@ -69,9 +69,15 @@ function addReads(program: Command, connected: () => Context): void {
     .action(async (options: Output & { with?: string }) => await plan(connected(), options));
   program
     .command('history [node]')
-    .description('show the latest success, failure and aborted update of each node')
+    .description('show the last ten updates of each node')
     .addOption(format())
     .action(async (node: string | undefined, options: Output) => await history(connected(), node, options));
+  program
+    .command('report')
+    .description('print a page on the rollout of a version, to be filed')
+    .option('--version <version>', 'the version; by default that of the latest rollout')
+    .addOption(new Option('-o, --output <format>', 'the format').choices(['html', 'json', 'yaml']).default('html'))
+    .action(async (options: { output: ReportFormat; version?: string }) => await report(connected(), options));
 }
 
 function addChanges(program: Command, connected: () => Context): void {

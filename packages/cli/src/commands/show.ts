@@ -1,11 +1,13 @@
 /** The commands that only read. */
 import { stringify } from 'yaml';
 import { readFleet, shadowOf } from '../cluster/fleet.ts';
+import { UsageError } from '../cluster/errors.ts';
 import { explainLines } from '../render/explain.ts';
 import { gateLines } from '../render/gates.ts';
 import { historyLines, historyOf } from '../render/history.ts';
 import { nodeRow } from '../render/node.ts';
 import { planLines } from '../render/plan.ts';
+import { reportOf, reportPage } from '../render/report.ts';
 import { statusLines } from '../render/status.ts';
 import { differenceLines, differencesOf } from '../render/outcomes.ts';
 import { type Context, printLines } from './context.ts';
@@ -78,4 +80,19 @@ export async function history(context: Context, node: string | undefined, { outp
   const fleet = await readFleet(context.client);
   const entries = historyOf(node === undefined ? fleet.shadows : [shadowOf(fleet, node)]);
   show(context, output, entries, () => historyLines(entries, context.screen));
+}
+
+export type ReportFormat = 'html' | 'json' | 'yaml';
+
+/** Throws UsageError when there is nothing to report. */
+export async function report(
+  context: Context,
+  { output, version }: { readonly output: ReportFormat; readonly version?: string | undefined },
+): Promise<void> {
+  const found = reportOf(await readFleet(context.client), version);
+  if (found === undefined) throw new UsageError('expected a rollout to report, found none: no update has ended yet');
+  if (found.rollouts.length + found.updates.length === 0)
+    throw new UsageError(`version ${found.version}: expected a rollout or an update to it, found none`);
+  if (output === 'html') context.print(reportPage(found, context.clock.now()));
+  else show(context, output, found, () => []);
 }

@@ -20,6 +20,9 @@ export function historyOf(shadows: readonly BottlerocketShadow[]): Entry[] {
     .toSorted((a, b) => (parseTime(b.start) ?? 0) - (parseTime(a.start) ?? 0));
 }
 
+/** With fewer columns, times are without year and seconds. */
+const NARROW = 100;
+
 /** How long the update took. */
 export function tookOf({ start, end }: Pick<PastUpdate, 'start' | 'end'>): string {
   return duration((parseTime(end) ?? 0) - (parseTime(start) ?? 0));
@@ -29,7 +32,16 @@ export function historyLines(entries: readonly Entry[], screen: Screen): string[
   if (entries.length === 0) return ['No update has ended yet.'];
   const rows = entries.map((one) => {
     const { start, node, from, to, outcome, code = '', attempt } = one;
-    return [start, node, from, to, tookOf(one), outcome, String(attempt), code];
+    return [
+      screen.width < NARROW ? start.slice('2026-'.length, -':00Z'.length).replace('T', ' ') : start,
+      node,
+      from,
+      to,
+      tookOf(one),
+      outcome,
+      String(attempt),
+      code,
+    ];
   });
   return table([['START', 'NODE', 'FROM', 'TO', 'TOOK', 'OUTCOME', 'TRY', 'CODE'], ...rows], screen);
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { historyKey, type PastUpdate } from '@brupop/shared/api/history';
 import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -15,13 +16,14 @@ function shadow(
   [status, reason]: readonly ['True' | 'False', string],
   more: object = {},
   record: object = {},
+  annotations: Record<string, string> = {},
 ): BottlerocketShadow {
   return {
     metadata: {
       name: `brs-${name}`,
       uid: name,
       resourceVersion: '1',
-      annotations: { [RECORD_ANNOTATION]: JSON.stringify(record) },
+      annotations: { [RECORD_ANNOTATION]: JSON.stringify(record), ...annotations },
     },
     spec: { state: 'Idle' },
     status: {
@@ -45,6 +47,15 @@ function shadow(
   };
 }
 
+function past(more: Partial<PastUpdate>): PastUpdate {
+  const seconds = { StagedAndPerformedUpdate: 130, RebootedIntoUpdate: 520, MonitoringUpdate: 240 };
+  return { start: '', end: '', from: '1.20.3', to: '1.21.0', outcome: '', attempt: 1, seconds, ...more };
+}
+
+function pastUpdates(all: readonly PastUpdate[]): Record<string, string> {
+  return Object.fromEntries(all.map((one, number) => [historyKey(number), JSON.stringify(one)]));
+}
+
 const shadows = [
   shadow(
     'ip-10-0-1-17.eu-central-1.compute.internal',
@@ -53,6 +64,16 @@ const shadows = [
     {
       succeeded: { version: '1.21.0', at: '2026-11-28T10:00:00Z' },
     },
+    pastUpdates([
+      past({ start: '2026-11-28T09:45:10Z', end: '2026-11-28T10:00:00Z', outcome: 'Succeeded', group: 'workers' }),
+      past({
+        start: '2026-11-20T09:45:00Z',
+        end: '2026-11-20T09:50:00Z',
+        from: '1.19.5',
+        to: '1.20.3',
+        outcome: 'Succeeded',
+      }),
+    ]),
   ),
   shadow('ip-10-0-1-18.eu-central-1.compute.internal', ['True', 'Updating'], {
     waitingFor: 'DisruptionBudget of default/web-0 since 11:50Z',
@@ -89,6 +110,15 @@ const shadows = [
       },
     },
     { failed: { version: '1.21.0', code: 'RolledBack', at: '2026-11-28T11:30:00Z' }, unsuccessful: 2 },
+    pastUpdates([
+      past({
+        start: '2026-11-28T11:05:00Z',
+        end: '2026-11-28T11:30:00Z',
+        outcome: 'Failed',
+        code: 'RolledBack',
+        attempt: 2,
+      }),
+    ]),
   ),
 ] as const;
 

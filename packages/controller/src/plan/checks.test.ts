@@ -169,6 +169,7 @@ describe('a Job before the drain', () => {
         ...STARTED,
         jobs: { from: '1.20.0', to: '1.21.0', 'Before/check/smoke': state },
         unsuccessful: 1,
+        history: { count: 1, seconds: {} },
       });
       expect(made.specs[0]?.event).toMatchObject({
         reason: 'UpdateDeferred',

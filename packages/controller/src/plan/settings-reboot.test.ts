@@ -149,7 +149,7 @@ it('records the reboot when it succeeds, and leaves on record what other version
   const [change] = planOf([done]).specs;
   expect(change).toMatchObject({ outcome: 'Succeeded', event: { message: 'Rebooted for the settings of its group' } });
   const { failed, attempts, unsuccessful } = done.shadow?.record ?? {};
-  expect(change?.record).toEqual({
+  expect({ ...change?.record, history: undefined }).toEqual({
     startedAt: ago(5 * MINUTE),
     from: OLD,
     failed,

@@ -32,6 +32,7 @@ import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
 import { configNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
+import { rolloutsOf } from './rollouts.ts';
 
 /** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
 export type CertificateStatus = ReportedCondition | 'unknown' | undefined;
@@ -99,6 +100,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? undefined : now),
     ...failuresOf(plan),
     ...laneOf(plan),
+    ...rolloutsOf(before, plan.releases, plan.edits, now),
     ...holdsOf(plan),
     ...quorumsOf(plan, before, now),
     ...dependentsOf(dependents, before, now),

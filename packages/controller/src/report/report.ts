@@ -1,4 +1,5 @@
 /** What is reported of a plan: the condition of each node, and what the status of the configuration and of groups is made of. */
+import type { Edit } from '@brupop/shared/api/edits';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
@@ -12,6 +13,7 @@ import type { Upkeep } from '../upkeep/upkeep.ts';
 import { type FleetForecast, forecastOf } from './forecast.ts';
 import { type NodeCondition, nodeConditionsOf, withLoss } from './node-conditions.ts';
 import { type Progress, progressOf } from './progress.ts';
+import { type ObjectEdit, type Release, releasesOf } from './rollouts.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 
 export interface Report extends Rollout {
@@ -31,6 +33,9 @@ export interface Report extends Rollout {
   /** Undefined when no node needs an update. */
   readonly progress: Progress | undefined;
   readonly groups: readonly GroupRollout[];
+  readonly releases: readonly Release[];
+  /** Of the configuration and the groups. */
+  readonly edits: readonly ObjectEdit[];
   /** Names of Nodes that have annotations of the operator, but hold no slot. */
   readonly orphanedNodes: readonly string[];
 }
@@ -50,7 +55,7 @@ export interface WholePlan
 export function reportOf(
   { fleetState, decisions, admitted, grants }: Plan,
   { lost, metadata }: Pick<Upkeep, 'lost' | 'metadata'>,
-  snapshot: Pick<Snapshot, 'pods'>,
+  snapshot: Pick<Snapshot, 'pods' | 'config' | 'groupObjects'>,
 ): Report {
   const { policy, stale, connectivity, clockSkewMs, stuck, failed, frozen, canaries, orphaned, now } = fleetState;
   const { holds, suspects } = fleetState.observation;
@@ -73,8 +78,15 @@ export function reportOf(
     progress: progressOf(fleetState, counted),
     stuckNodes,
     groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata }),
+    releases: releasesOf(counted),
+    edits: editsIn(snapshot),
     orphanedNodes: orphaned,
     lost,
     ...unconfirmedOf(counted, grants),
   };
+}
+
+function editsIn({ config, groupObjects }: Pick<Snapshot, 'config' | 'groupObjects'>): ObjectEdit[] {
+  const of = (edits: readonly Edit[] = [], group?: string): ObjectEdit[] => edits.map((edit) => ({ ...edit, group }));
+  return [...of(config?.edits), ...groupObjects.flatMap(({ metadata, edits }) => of(edits, metadata.name))];
 }

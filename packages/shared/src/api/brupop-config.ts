@@ -18,7 +18,11 @@ import {
   text,
   time,
 } from './schema.ts';
+import { type Edit, editsOf } from './edits.ts';
+import { ROLLOUTS } from './rollouts.ts';
 import { merged } from './spec-schema.ts';
+
+export type { RolloutStatus } from './rollouts.ts';
 
 const total = (text: string) => described(count(), text);
 /** What is reported of the nodes of the fleet, and of those of a BottlerocketNodeGroup. */
@@ -139,6 +143,7 @@ const statusSchema = object({
     { maxItems: 50, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['version'] },
   ),
   ...LANE,
+  rollouts: ROLLOUTS,
   heldVersions: optional(
     v.array(
       object({
@@ -296,12 +301,20 @@ export const configSchema = described(
 export interface BrupopConfig extends KubernetesObject {
   readonly spec: BrupopConfigSpec;
   readonly status?: BrupopConfigStatus;
+  /** Who has written its spec. */
+  readonly edits?: readonly Edit[];
 }
 
 export function readBrupopConfig(raw: unknown): BrupopConfig {
   const { metadata, spec, status } = raw as Omit<BrupopConfig, 'spec'> & { spec?: BrupopConfigSpec | null };
   const { name, uid, resourceVersion, generation = 0 } = metadata;
-  return { metadata: { name, uid, resourceVersion, generation }, spec: spec ?? {}, ...(status && { status }) };
+  const edits = editsOf(metadata);
+  return {
+    metadata: { name, uid, resourceVersion, generation },
+    spec: spec ?? {},
+    ...(status && { status }),
+    ...(edits.length > 0 && { edits }),
+  };
 }
 
 /**

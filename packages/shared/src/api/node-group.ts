@@ -4,6 +4,7 @@
  * schema (`OVERRIDES`), and are read after both were merged.
  */
 import * as v from 'valibot';
+import { type Edit, editsOf } from './edits.ts';
 import { LANE, ROLLOUT } from './brupop-config.ts';
 import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
@@ -133,16 +134,20 @@ export interface BottlerocketNodeGroup extends KubernetesObject {
     readonly settingsConflicts?: 'Respect' | 'Force';
   };
   readonly status?: NodeGroupStatus;
+  /** Who has written its spec. */
+  readonly edits?: readonly Edit[];
 }
 
 export function readNodeGroup(raw: unknown): BottlerocketNodeGroup {
   const { metadata, spec, status } = raw as BottlerocketNodeGroup;
   const { name, uid, resourceVersion, generation = 0, deletionTimestamp, finalizers = [] } = metadata;
+  const edits = editsOf(metadata);
   const deleted = deletionTimestamp === undefined ? {} : { deletionTimestamp };
   return {
     metadata: { name, uid, resourceVersion, generation, finalizers, ...deleted },
     spec,
     ...(status && { status }),
+    ...(edits.length > 0 && { edits }),
   };
 }
 

@@ -1,0 +1,113 @@
+/** The rollout of a version as one page without scripts and without anything to load, to be printed or filed. */
+import { readRollouts, type RolloutStatus } from '@brupop/shared/api/rollouts';
+import { sameVersion } from '@brupop/shared/api/version';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Fleet } from '../cluster/fleet.ts';
+import { type Entry, historyOf, tookOf } from './history.ts';
+import { plain } from './screen.ts';
+import { duration } from './times.ts';
+
+export interface RolloutReport {
+  readonly version: string;
+  readonly rollouts: readonly RolloutStatus[];
+  /** The updates to the version, the latest first. */
+  readonly updates: readonly Entry[];
+}
+
+/** @param wanted - undefined: the version of the latest rollout; undefined is returned if there was none */
+export function reportOf({ config, shadows }: Fleet, wanted: string | undefined): RolloutReport | undefined {
+  const rollouts = readRollouts(config?.status?.rollouts);
+  const updates = historyOf(shadows).filter(({ from, to }) => !sameVersion(from, to));
+  const version = wanted ?? rollouts[0]?.version ?? updates[0]?.to;
+  if (version === undefined) return undefined;
+  return {
+    version,
+    rollouts: rollouts.filter((one) => sameVersion(one.version, version)),
+    updates: updates.filter(({ to }) => sameVersion(to, version)),
+  };
+}
+
+/** @param now - epoch milliseconds */
+export function reportPage(report: RolloutReport, now: number): string {
+  const { version, rollouts, updates } = report;
+  const nodes = new Set(updates.map(({ node }) => node));
+  const succeeded = new Set(updates.filter(({ outcome }) => outcome === 'Succeeded').map(({ node }) => node));
+  const others = updates.filter(({ outcome }) => outcome !== 'Succeeded');
+  const facts = [
+    ['Version', version],
+    ['From', [...new Set(updates.map(({ from }) => from))].toSorted().join(', ')],
+    ['Nodes', `${succeeded.size} of ${nodes.size} updated`],
+    ['Attempts without success', String(others.length)],
+    ['Written', rfc3339(now)],
+  ];
+  const title = `Rollout of Bottlerocket ${version}`;
+  return [
+    '<!doctype html>',
+    '<html lang="en"><head><meta charset="utf-8">',
+    `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`,
+    `<title>${escaped(title)}</title><style>${STYLE}</style></head><body>`,
+    `<h1>${escaped(title)}</h1>`,
+    `<dl>${facts.map(([name = '', value = '']) => `<dt>${escaped(name)}</dt><dd>${escaped(value)}</dd>`).join('')}</dl>`,
+    ...section('Rollouts', ROLLOUTS, rollouts.map(rolloutCells)),
+    ...section('Approvals, pauses and other changes', CHANGES, rollouts.flatMap(changeCells)),
+    ...section('Attempts without success', UPDATES, others.map(updateCells)),
+    ...section('Nodes', UPDATES, updates.map(updateCells)),
+    '<p>All times are UTC. Out of service: from the request to drain the node until it ran the version and was restored. ' +
+      'The operator keeps the last ten updates of each node and the last twenty rollouts.</p>',
+    '</body></html>',
+    '',
+  ].join('\n');
+}
+
+const ROLLOUTS = ['Group', 'Started', 'Ended', 'Updated', 'Failed'];
+const CHANGES = ['Time', 'Field manager', 'Object', 'Fields that it has set'];
+const UPDATES = ['Node', 'Started', 'From', 'Staging', 'Out of service', 'Proving', 'In all', 'Outcome', 'Attempt'];
+
+function rolloutCells({ group = '', startTime, endTime = 'not yet', nodes, failures }: RolloutStatus): string[] {
+  return [group, startTime, endTime, String(nodes), String(failures)];
+}
+
+function changeCells({ changes = [] }: RolloutStatus): string[][] {
+  return changes.map(({ time, manager, object, fields }) => [time, manager, object, fields.join(', ')]);
+}
+
+function updateCells(update: Entry): string[] {
+  const { node, start, from, outcome, code, attempt, seconds } = update;
+  const steps = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'].map((state) => {
+    const found = seconds[state];
+    return found === undefined ? '' : duration(found * 1000);
+  });
+  const end = code === undefined ? outcome : `${outcome}: ${code}`;
+  return [node, start, from, ...steps, tookOf(update), end, String(attempt)];
+}
+
+function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const heading = `<h2>${title}</h2>`;
+  if (rows.length === 0) return [heading, '<p>None.</p>'];
+  const line = (cells: readonly string[], tag: 'td' | 'th'): string =>
+    `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`;
+  const body = rows.map((row) => line(row, 'td'));
+  return [heading, `<table><thead>${line(head, 'th')}</thead><tbody>`, ...body, '</tbody></table>'];
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** What objects say, without markup and without characters that change the direction of text. */
+function escaped(text: string): string {
+  return plain(text).replaceAll(/[&<>"']/gu, (one) => ENTITIES[one] ?? '');
+}
+
+const STYLE = [
+  'body{font:14px/1.45 system-ui,sans-serif;color:#1b1f24;background:#fff;max-width:1100px;margin:2em auto;padding:0 1em}',
+  'h1{font-size:1.6em}h2{font-size:1.15em;margin-top:1.8em}',
+  'dl{display:grid;grid-template-columns:max-content 1fr;gap:.2em 1.5em}dt{color:#57606a}dd{margin:0}',
+  'table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35em .6em;border-bottom:1px solid #d8dee4;',
+  'vertical-align:top;overflow-wrap:anywhere}th{background:#f6f8fa}p{color:#57606a}thead{display:table-header-group}',
+  '@media print{body{margin:0;max-width:none;font-size:11px}tr{break-inside:avoid}}',
+].join('');

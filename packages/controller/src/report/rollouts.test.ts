@@ -1,0 +1,71 @@
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { type ObjectEdit, type Release, rolloutsOf } from './rollouts.ts';
+
+const start = parseTime('2026-11-28T10:00:00Z') ?? 0;
+const HOUR = 3_600_000;
+
+function release(more: Partial<Release>): Release {
+  return { version: '1.21.0', group: undefined, updating: 0, waiting: 0, succeeded: [], failed: [], ...more };
+}
+
+/** What follows one after the other, an hour apart. */
+function after(...steps: readonly (readonly Release[])[]): NonNullable<BrupopConfigStatus['rollouts']> {
+  let status: BrupopConfigStatus = {};
+  for (const [at, releases] of steps.entries()) status = rolloutsOf(status, releases, edits, start + at * HOUR);
+  return status.rollouts ?? [];
+}
+
+const edit = { manager: 'kubectl-edit', fields: ['paused'] };
+const edits: ObjectEdit[] = [
+  { ...edit, time: rfc3339(start - HOUR), group: undefined },
+  { ...edit, time: rfc3339(start + HOUR), group: undefined },
+  { ...edit, time: rfc3339(start + HOUR), group: 'other' },
+];
+
+it('begins with the first node that starts, not with nodes that wait', () => {
+  expect(after([release({ waiting: 3 })])).toEqual([]);
+  expect(after([release({ updating: 1, waiting: 2 })])).toMatchObject([
+    { version: '1.21.0', startTime: rfc3339(start) },
+  ]);
+});
+
+it('ends when no node updates to it or waits for it, and counts the nodes since its start', () => {
+  const succeeded = [start - HOUR, start + 1000];
+  const rollouts = after([release({ updating: 1 })], [release({ waiting: 1 })], [release({ succeeded })]);
+  expect(rollouts).toMatchObject([{ endTime: rfc3339(start + 2 * HOUR), nodes: 1, failures: 0 }]);
+});
+
+it('keeps a failure although the node succeeds later', () => {
+  const rollouts = after([release({ updating: 1 })], [release({ waiting: 1, failed: [start + 1] })], [release({})]);
+  expect(rollouts).toMatchObject([{ failures: 1 }]);
+});
+
+it('is opened again when another node starts', () => {
+  const rollouts = after([release({ updating: 1 })], [], [release({ updating: 1 })]);
+  expect(rollouts).toHaveLength(1);
+  expect(rollouts[0]).not.toHaveProperty('endTime');
+});
+
+it('names who has written the configuration or its own group meanwhile, once', () => {
+  const steps = Array.from({ length: 3 }, () => [release({ updating: 1 })]);
+  const object = 'BrupopConfig "cluster"';
+  expect(after(...steps)[0]?.changes).toEqual([{ ...edit, object, time: rfc3339(start + HOUR) }]);
+});
+
+it('stays the same while nothing changes', () => {
+  const [first] = after([release({ updating: 1 })]);
+  const later = after([release({ updating: 1 })], [release({ updating: 1 })]);
+  expect(later).toEqual([{ ...first, changes: expect.anything() }]);
+});
+
+it('keeps the latest twenty', () => {
+  const steps = Array.from({ length: 30 }, (_, minor) => [release({ version: `1.${minor}.0`, updating: 1 })]);
+  const rollouts = after(...steps);
+  expect(rollouts.map(({ version }) => version)).toEqual(Array.from({ length: 20 }, (_, at) => `1.${29 - at}.0`));
+});
+
+it.each([['a text'], [{ rollouts: 1 }], [[{ version: 1 }, undefined]]])('replaces %j, which is no history', (found) => {
+  const before = { rollouts: found } as unknown as BrupopConfigStatus;
+  expect(rolloutsOf(before, [release({ updating: 1 })], [], start).rollouts).toHaveLength(1);
+});

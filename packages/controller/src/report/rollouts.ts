@@ -1,0 +1,128 @@
+/**
+ * The last rollouts, for the status of the configuration: one for each version and group. It is open while a node of the group
+ * updates to the version, or waits for it; a rollout that goes on after its end is opened again. Its counts only grow, since a
+ * node that succeeds or is deleted must not take its failure with it. They change only when a node starts or ends, when the
+ * status is written anyway.
+ */
+import type { BrupopConfigStatus, RolloutStatus } from '@brupop/shared/api/brupop-config';
+import { MAX_CHANGES, MAX_ROLLOUTS, readRollouts } from '@brupop/shared/api/rollouts';
+import type { Edit } from '@brupop/shared/api/edits';
+import { releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Decision } from '../plan/assess.ts';
+import { objectOf } from '../policy/node-groups.ts';
+
+/** What the nodes of one group, or those without one, say about one version. */
+export interface Release {
+  readonly version: string;
+  readonly group: string | undefined;
+  updating: number;
+  waiting: number;
+  /** When nodes succeeded or failed with it, epoch milliseconds. */
+  readonly succeeded: number[];
+  readonly failed: number[];
+}
+
+/** An edit of the configuration, or of a group. */
+export interface ObjectEdit extends Edit {
+  readonly group: string | undefined;
+}
+
+/** @param decisions - of the nodes of the fleet's rollout */
+export function releasesOf(decisions: readonly Decision[]): Release[] {
+  const found = new Map<string, Release>();
+  for (const decision of decisions) countIn(decision, releaseIn(found, decision));
+  return [...found.values()];
+}
+
+function releaseIn(found: Map<string, Release>, { managedNode }: Decision): (version: string) => Release {
+  const group = managedNode.group?.name;
+  return (text) => {
+    const version = releaseOf(text);
+    const key = `${version}/${group ?? ''}`;
+    const known = found.get(key);
+    if (known !== undefined) return known;
+    const release: Release = { version, group, updating: 0, waiting: 0, succeeded: [], failed: [] };
+    found.set(key, release);
+    return release;
+  };
+}
+
+function countIn({ managedNode, change, phase }: Decision, of: (version: string) => Release): void {
+  const { shadow } = managedNode;
+  if (shadow === undefined) return;
+  const { spec, purpose, updated, record, status } = shadow;
+  const { target_version: target = '', current_version: current = '' } = status ?? {};
+  const next = change?.outcome === 'Started' ? change.spec.version : purpose === 'Update' ? spec.version : undefined;
+  if (next !== undefined && next !== null && !sameVersion(next, current)) of(next).updating += 1;
+  else if (purpose === 'Update' && spec.version) of(spec.version).updating += 1;
+  else if (phase === 'waiting' && target !== '' && !sameVersion(target, current)) of(target).waiting += 1;
+  if (updated !== undefined) of(updated.version).succeeded.push(updated.at);
+  const failedAt = parseTime(record.failed?.at);
+  if (record.failed !== undefined && failedAt !== undefined) of(record.failed.version).failed.push(failedAt);
+}
+
+/** The latest first. What a user has made unreadable in `before` is left out. */
+export function rolloutsOf(
+  before: BrupopConfigStatus | undefined,
+  releases: readonly Release[],
+  edits: readonly ObjectEdit[],
+  now: number,
+): Pick<BrupopConfigStatus, 'rollouts'> {
+  const known = readRollouts(before?.rollouts);
+  const begun = releases.filter(({ updating }) => updating > 0).filter((one) => !known.some((old) => isOf(old, one)));
+  const all = [...begun.map((one) => started(one, now)), ...known];
+  const rollouts = all.slice(0, MAX_ROLLOUTS).map((one) =>
+    continued(
+      one,
+      releases.find((release) => isOf(one, release)),
+      edits,
+      now,
+    ),
+  );
+  return rollouts.length === 0 ? {} : { rollouts };
+}
+
+function isOf(rollout: RolloutStatus, release: Release): boolean {
+  return rollout.group === release.group && rollout.version === release.version;
+}
+
+function started({ version, group }: Release, now: number): RolloutStatus {
+  return { version, ...(group !== undefined && { group }), startTime: rfc3339(now), nodes: 0, failures: 0 };
+}
+
+function continued(
+  rollout: RolloutStatus,
+  release: Release | undefined,
+  edits: readonly ObjectEdit[],
+  now: number,
+): RolloutStatus {
+  const { endTime, nodes, failures, ...kept } = rollout;
+  const isOpen = (release?.updating ?? 0) > 0 || (endTime === undefined && (release?.waiting ?? 0) > 0);
+  if (!isOpen && endTime !== undefined) return rollout;
+  const start = parseTime(rollout.startTime) ?? now;
+  const since = (times: readonly number[] = []): number => times.filter((at) => at >= start).length;
+  const changes = changesOf(rollout, edits, start);
+  return {
+    ...kept,
+    ...(!isOpen && { endTime: rfc3339(now) }),
+    nodes: Math.max(nodes, since(release?.succeeded)),
+    failures: Math.max(failures, since(release?.failed)),
+    ...(changes.length > 0 && { changes }),
+  };
+}
+
+/** The latest first; of the configuration, and of its own group. */
+function changesOf(
+  { group, changes = [] }: RolloutStatus,
+  edits: readonly ObjectEdit[],
+  start: number,
+): NonNullable<RolloutStatus['changes']> {
+  const isKnown = (object: string, { manager, time }: Edit): boolean =>
+    changes.some((one) => one.object === object && one.manager === manager && one.time === time);
+  const added = edits
+    .filter((one) => (one.group === undefined || one.group === group) && (parseTime(one.time) ?? 0) >= start)
+    .map(({ group: of, ...edit }) => ({ object: objectOf(of), ...edit }))
+    .filter(({ object, ...edit }) => !isKnown(object, edit));
+  return [...added, ...changes].toSorted((a, b) => (a.time < b.time ? 1 : -1)).slice(0, MAX_CHANGES);
+}

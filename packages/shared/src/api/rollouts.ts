@@ -1,0 +1,44 @@
+/** The last rollouts in the status of the BrupopConfig: what was updated when, and who changed the configuration meanwhile. */
+import * as v from 'valibot';
+import { MAX_FIELD, MAX_FIELDS, MAX_MANAGER } from './edits.ts';
+import { count, described, type Infer, is, object, optional, text, time } from './schema.ts';
+
+export const MAX_ROLLOUTS = 20;
+/** Of each rollout. */
+export const MAX_CHANGES = 10;
+
+const rollout = object({
+  version: described(text(128), 'The Bottlerocket version.'),
+  group: optional(text(63), 'The BottlerocketNodeGroup of its nodes. Absent: those without one.'),
+  startTime: described(time(), 'When its first node started.'),
+  endTime: optional(time(), 'Since when no node updates to it or waits for it. Absent while one does.'),
+  nodes: described(count(), 'How many nodes have updated to it since startTime.'),
+  failures: described(count(), 'How many nodes have failed with it since startTime, at most at the same time.'),
+  changes: optional(
+    v.array(
+      object({
+        object: described(text(300), 'What was changed, such as BrupopConfig "cluster".'),
+        manager: described(text(MAX_MANAGER), 'The field manager that changed it, as metadata.managedFields has it.'),
+        time: described(time(), 'When.'),
+        fields: described(
+          v.array(text(MAX_FIELD)),
+          `Fields of the spec that it has set, such as paused or rollout.approvedVersion, at most ${MAX_FIELDS}.`,
+          { maxItems: MAX_FIELDS, 'x-kubernetes-list-type': 'atomic' },
+        ),
+      }),
+    ),
+    `Who has written the spec of the configuration or of the group meanwhile, the latest first, at most ${MAX_CHANGES}.`,
+    { maxItems: MAX_CHANGES, 'x-kubernetes-list-type': 'atomic' },
+  ),
+});
+export type RolloutStatus = Infer<typeof rollout>;
+
+export const ROLLOUTS = optional(v.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
+  maxItems: MAX_ROLLOUTS,
+  'x-kubernetes-list-type': 'atomic',
+});
+
+/** Without those that are not as expected: a user may have edited the status. */
+export function readRollouts(found: unknown): RolloutStatus[] {
+  return Array.isArray(found) ? found.filter((one): one is RolloutStatus => is(rollout, one)) : [];
+}
