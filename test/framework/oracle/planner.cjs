@@ -1,4 +1,4 @@
-// The planner of commit 3804e9dcef2c81d3ebbf79e6c2a866258de83644, written by scripts/freeze-planner.ts.
+// The planner of commit 5d1c0b59f2d3173957c531d6b4da0c5b8267a453, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -322,7 +322,7 @@ function uncordoned(node) {
 }
 
 // packages/shared/src/api/brupop-config.ts
-var v11 = __toESM(require("valibot"), 1);
+var v13 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/config-quorums.ts
 var v5 = __toESM(require("valibot"), 1);
@@ -447,9 +447,9 @@ function object2(entries2, closed2 = false) {
     "~run"(dataset, config) {
       const input = dataset.value;
       if (typeof input !== "object" || input === null) return schema["~run"](dataset, config);
-      const unknown6 = closed2 ? Object.keys(input).find((name) => !Object.hasOwn(entries2, name)) : void 0;
+      const unknown7 = closed2 ? Object.keys(input).find((name) => !Object.hasOwn(entries2, name)) : void 0;
       if (Array.isArray(input)) v._addIssue(schema, "type", dataset, config);
-      else if (unknown6 !== void 0) v._addIssue(schema, "key", dataset, config, unknownField(input, unknown6));
+      else if (unknown7 !== void 0) v._addIssue(schema, "key", dataset, config, unknownField(input, unknown7));
       else return withoutUndefined(schema["~run"]({ value: { ...absent, ...input } }, config));
       return dataset;
     }
@@ -587,8 +587,8 @@ function problemOfShape(spec) {
 function merged(defaults, given) {
   const set = Object.entries(isFields(given) ? given : {}).filter(([, value2]) => value2 != null);
   const nested = set.map(([name, value2]) => {
-    const fallback3 = defaults[name];
-    return [name, isFields(fallback3) && isFields(value2) ? merged(fallback3, value2) : value2];
+    const fallback4 = defaults[name];
+    return [name, isFields(fallback4) && isFields(value2) ? merged(fallback4, value2) : value2];
   });
   return { ...defaults, ...Object.fromEntries(nested) };
 }
@@ -1616,11 +1616,11 @@ function overridden(fleet, given) {
   });
 }
 function inherited(fleet) {
-  const { rollout } = fleet;
+  const { rollout: rollout2 } = fleet;
   const spec = without2(fleet, ["paused", "pauseMode", "pauseReason"]);
-  if (!isFields(rollout)) return spec;
-  const canary = isFields(rollout["canary"]) ? { canary: without2(rollout["canary"], ["nodeSelector"]) } : {};
-  return { ...spec, rollout: { ...without2(rollout, ["resume", "approvedVersion"]), ...canary } };
+  if (!isFields(rollout2)) return spec;
+  const canary = isFields(rollout2["canary"]) ? { canary: without2(rollout2["canary"], ["nodeSelector"]) } : {};
+  return { ...spec, rollout: { ...without2(rollout2, ["resume", "approvedVersion"]), ...canary } };
 }
 function without2(from, names) {
   return Object.fromEntries(Object.entries(from).filter(([name]) => !names.includes(name)));
@@ -1669,6 +1669,127 @@ function slimMetadata(metadata12) {
   };
 }
 
+// packages/shared/src/api/edits.ts
+var v11 = __toESM(require("valibot"), 1);
+
+// packages/shared/src/api/names.ts
+var GROUP = "brupop.bottlerocket.aws";
+var SHADOW_VERSION = "v2";
+var SHADOW_KIND = "BottlerocketShadow";
+var CONFIG_KIND = "BrupopConfig";
+var CONFIG_NAME = "cluster";
+var NODE_GROUP_KIND = "BottlerocketNodeGroup";
+var MANAGED_LABEL = "bottlerocket.aws/updater-interface-version";
+var MANAGED_LABEL_VALUE = "2.0.0";
+var CORDONED_ANNOTATION = `${GROUP}/cordoned`;
+var EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
+var RECORDONED_ANNOTATION = `${GROUP}/recordoned-at`;
+var AUTOSCALER_HOLDS_ANNOTATION = `${GROUP}/autoscaler-holds`;
+var AUTOSCALER_HOLDS = [
+  "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+  "karpenter.sh/do-not-disrupt"
+];
+var STARTUP_TAINT = `${GROUP}/starting`;
+var WAITING_TAINT = `${GROUP}/update-pending`;
+var OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service";
+var OUT_OF_SERVICE_ANNOTATION = `${GROUP}/out-of-service`;
+var DRAIN_KEY = `${GROUP}/drain`;
+var HEALTH_KEY = `${GROUP}/health`;
+var EXCLUSION_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers";
+var GROUP_MANAGER_PREFIX = "brupop-group-";
+var GROUP_KEYS_ANNOTATION = `${GROUP}/node-group-keys`;
+var GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
+var NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
+var RECORD_ANNOTATION = `${GROUP}/record`;
+var HISTORY_ANNOTATION = `${GROUP}/history`;
+var RETRY_ANNOTATION = `${GROUP}/retry`;
+var PAUSED_ANNOTATION = `${GROUP}/paused`;
+var CHECK_LABEL = `${GROUP}/check`;
+var JOB_OF_ANNOTATION = `${GROUP}/job-of`;
+var DEPENDENT_REPLICAS_ANNOTATION = `${GROUP}/dependent-replicas`;
+var IGNORE_SCALING_ANNOTATION = `${GROUP}/ignore-scaling`;
+var PRIORITY_ANNOTATION = `${GROUP}/priority`;
+var SKIP_ANNOTATION = `${GROUP}/skip`;
+var ZONE_LABEL = "topology.kubernetes.io/zone";
+var COMPONENT_LABEL = `${GROUP}/component`;
+var CONTROLLER = "brupop-controller";
+var APISERVER = "brupop-apiserver";
+var SHADOW_PREFIX = "brs-";
+var MAX_NODE_NAME = 253 - SHADOW_PREFIX.length;
+function shadowName(node) {
+  return `${SHADOW_PREFIX}${node}`;
+}
+
+// packages/shared/src/api/edits.ts
+var MAX_EDITS = 20;
+var MAX_FIELDS = 10;
+var MAX_MANAGER = 64;
+var MAX_FIELD = 64;
+var managed = object2({
+  manager: changed(v11.string(), printable),
+  time: v11.string(),
+  subresource: ifReadable(v11.string()),
+  fieldsV1: v11.unknown()
+});
+function editsOf(metadata12) {
+  const { managedFields } = metadata12;
+  if (!Array.isArray(managedFields)) return [];
+  return managedFields.flatMap((one) => editOf(one) ?? []).toSorted((a, b) => a.time < b.time ? 1 : -1).slice(0, MAX_EDITS);
+}
+function editOf(raw) {
+  const { success, output } = v11.safeParse(managed, raw);
+  if (!success || output.manager === CONTROLLER || (output.subresource ?? "") !== "") return void 0;
+  const at2 = parseTime(output.time);
+  const { "f:spec": spec } = isFields(output.fieldsV1) ? output.fieldsV1 : {};
+  if (at2 === void 0 || !isFields(spec)) return void 0;
+  const fields2 = pathsOf(spec, 2).toSorted().slice(0, MAX_FIELDS);
+  return { manager: truncated(output.manager, MAX_MANAGER), time: rfc3339(at2), fields: fields2 };
+}
+function pathsOf(fields2, depth) {
+  return Object.entries(fields2).flatMap(([key2, below]) => {
+    if (!key2.startsWith("f:")) return [];
+    const name = key2.slice(2, 2 + MAX_FIELD / 2 - 1);
+    const deeper = depth > 1 && isFields(below) ? pathsOf(below, depth - 1) : [];
+    return deeper.length === 0 ? [name] : deeper.map((one) => `${name}.${one}`);
+  });
+}
+
+// packages/shared/src/api/rollouts.ts
+var v12 = __toESM(require("valibot"), 1);
+var MAX_ROLLOUTS = 20;
+var MAX_CHANGES = 10;
+var rollout = object2({
+  version: described(text(128), "The Bottlerocket version."),
+  group: optional(text(63), "The BottlerocketNodeGroup of its nodes. Absent: those without one."),
+  startTime: described(time(), "When its first node started."),
+  endTime: optional(time(), "Since when no node updates to it or waits for it. Absent while one does."),
+  nodes: described(count(), "How many nodes have updated to it since startTime."),
+  failures: described(count(), "How many nodes have failed with it since startTime, at most at the same time."),
+  changes: optional(
+    v12.array(
+      object2({
+        object: described(text(300), 'What was changed, such as BrupopConfig "cluster".'),
+        manager: described(text(MAX_MANAGER), "The field manager that changed it, as metadata.managedFields has it."),
+        time: described(time(), "When."),
+        fields: described(
+          v12.array(text(MAX_FIELD)),
+          `Fields of the spec that it has set, such as paused or rollout.approvedVersion, at most ${MAX_FIELDS}.`,
+          { maxItems: MAX_FIELDS, "x-kubernetes-list-type": "atomic" }
+        )
+      })
+    ),
+    `Who has written the spec of the configuration or of the group meanwhile, the latest first, at most ${MAX_CHANGES}.`,
+    { maxItems: MAX_CHANGES, "x-kubernetes-list-type": "atomic" }
+  )
+});
+var ROLLOUTS = optional(v12.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
+  maxItems: MAX_ROLLOUTS,
+  "x-kubernetes-list-type": "atomic"
+});
+function readRollouts(found) {
+  return Array.isArray(found) ? found.filter((one) => is2(rollout, one)) : [];
+}
+
 // packages/shared/src/api/brupop-config.ts
 var total = (text6) => described(count(), text6);
 var ROLLOUT = {
@@ -1696,7 +1817,7 @@ var ROLLOUT = {
     "When all nodes that can update are expected to be up to date, within some minutes. Absent if no node needs an update, or if the time is unknown."
   ),
   plan: optional(
-    v11.array(
+    v13.array(
       object2({
         node: described(text(253), "Name of the Node."),
         version: optional(text(128), "Version that it updates to."),
@@ -1710,7 +1831,7 @@ var ROLLOUT = {
 };
 var LANE = {
   frozenVersions: optional(
-    v11.array(
+    v13.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         since: described(time(), "When more nodes had failed with it than spec.rollout.failureBudget allows.")
@@ -1720,7 +1841,7 @@ var LANE = {
     { maxItems: 20, "x-kubernetes-list-type": "atomic" }
   ),
   canaries: optional(
-    v11.array(
+    v13.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         since: described(time(), "Since when as many canaries as necessary have updated to it and are healthy.")
@@ -1763,7 +1884,7 @@ var statusSchema = object2({
   ),
   nodes: ROLLOUT.nodes,
   versions: optional(
-    v11.array(
+    v13.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         running: total("Managed nodes that run it."),
@@ -1778,8 +1899,9 @@ var statusSchema = object2({
     { maxItems: 50, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["version"] }
   ),
   ...LANE,
+  rollouts: ROLLOUTS,
   heldVersions: optional(
-    v11.array(
+    v13.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         since: described(time(), "When it was held first. It may be held for an hour from here.")
@@ -1789,7 +1911,7 @@ var statusSchema = object2({
     { maxItems: 20, "x-kubernetes-list-type": "atomic" }
   ),
   failedNodes: optional(
-    v11.array(
+    v13.array(
       object2({
         name: described(text(253), "Name of the Node, which may have been deleted since."),
         version: described(text(128), "Version that it failed with."),
@@ -1812,7 +1934,7 @@ var statusSchema = object2({
     { maxItems: 50, "x-kubernetes-list-type": "atomic" }
   ),
   dependents: optional(
-    v11.array(
+    v13.array(
       object2({
         name: optional(text(30), "Its name in spec.connectivity.dependents. Absent when the entry was removed."),
         kind: described(text(64), "The kind of the target."),
@@ -1837,7 +1959,7 @@ var statusSchema = object2({
     "Since when most Nodes of the cluster have not renewed their Leases. Absent while they do, and without dependents."
   ),
   recovery: optional(
-    v11.array(
+    v13.array(
       object2({
         kind: described(
           oneOf(RECOVERY_KINDS),
@@ -1848,7 +1970,7 @@ var statusSchema = object2({
         endTime: described(time(), "Until when pods that wait in CrashLoopBackOff are evicted."),
         evicted: described(count(), "How many pods were evicted since."),
         pods: optional(
-          v11.array(
+          v13.array(
             object2({
               uid: described(text(64), "The metadata.uid of the pod."),
               time: described(time(), "When its eviction was recorded, right before it was requested.")
@@ -1863,7 +1985,7 @@ var statusSchema = object2({
     { maxItems: MAX_RECOVERIES, "x-kubernetes-list-type": "atomic" }
   ),
   quorums: optional(
-    v11.array(
+    v13.array(
       object2({
         name: described(text(30), "The name of the set in spec.quorums."),
         members: total("Its members: as many as the spec says, or as were found if these are more."),
@@ -1889,7 +2011,7 @@ var statusSchema = object2({
     object2({
       generation: described(count64(), "The metadata.generation of the recorded spec."),
       spec: described(
-        v11.unknown(),
+        v13.unknown(),
         "The spec, with all defaults.",
         {
           type: "object",
@@ -1915,7 +2037,13 @@ var configSchema = described(
 function readBrupopConfig(raw) {
   const { metadata: metadata12, spec, status } = raw;
   const { name, uid, resourceVersion, generation = 0 } = metadata12;
-  return { metadata: { name, uid, resourceVersion, generation }, spec: spec ?? {}, ...status && { status } };
+  const edits = editsOf(metadata12);
+  return {
+    metadata: { name, uid, resourceVersion, generation },
+    spec: spec ?? {},
+    ...status && { status },
+    ...edits.length > 0 && { edits }
+  };
 }
 function inForceOf({ metadata: { generation = 0 }, spec: given, status: reported2 }) {
   const known = reported2?.inForce;
@@ -1924,10 +2052,10 @@ function inForceOf({ metadata: { generation = 0 }, spec: given, status: reported
 }
 
 // packages/shared/src/api/node-group.ts
-var v13 = __toESM(require("valibot"), 1);
+var v15 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/node-metadata.ts
-var v12 = __toESM(require("valibot"), 1);
+var v14 = __toESM(require("valibot"), 1);
 var OPEN_DOMAINS = ["node-role.kubernetes.io", "node-restriction.kubernetes.io"];
 var RESERVED_DOMAINS = ["kubernetes.io", "k8s.io", "bottlerocket.aws", "karpenter.sh"];
 var MAX_ANNOTATION = 4096;
@@ -1935,7 +2063,7 @@ var EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 var VALUE_OF = { labels: LABEL_VALUE, annotations: `a text of at most ${MAX_ANNOTATION} characters` };
 function areValues(of) {
   const isValue = of === "labels" ? isLabelValue : (text6) => text6.length <= MAX_ANNOTATION;
-  const check8 = v12.rawCheck(({ dataset, addIssue }) => {
+  const check8 = v14.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return;
     if (!isFields(dataset.value)) return addIssue({ message: "keys with their values, such as example.com/pool: web" });
     for (const [key2, value2] of Object.entries(dataset.value)) {
@@ -1945,15 +2073,15 @@ function areValues(of) {
     }
   });
   const keywords = { type: "object", maxProperties: 32 };
-  return v12.pipe(v12.unknown(), check8, v12.metadata(keywords));
+  return v14.pipe(v14.unknown(), check8, v14.metadata(keywords));
 }
 var taint = fields({
   key: described(
-    v12.pipe(v12.string(LABEL_KEY), v12.check(isLabelKey, LABEL_KEY), v12.maxLength(317)),
+    v14.pipe(v14.string(LABEL_KEY), v14.check(isLabelKey, LABEL_KEY), v14.maxLength(317)),
     "The key of the taint, such as example.com/dedicated."
   ),
   value: field(
-    v12.pipe(v12.string(LABEL_VALUE), v12.check(isLabelValue, LABEL_VALUE), v12.maxLength(63)),
+    v14.pipe(v14.string(LABEL_VALUE), v14.check(isLabelValue, LABEL_VALUE), v14.maxLength(63)),
     "The value of the taint.",
     {
       absent: ""
@@ -1963,8 +2091,8 @@ var taint = fields({
 });
 var DOMAIN = "a domain such as example.com that neither Kubernetes nor the operator owns, or the key of a label, such as pool";
 var isDomain = (text6) => isLabelKey(text6) && !isReserved(text6.split("/")[0] ?? "");
-var domain = v12.pipe(v12.string(DOMAIN), v12.check(isDomain, DOMAIN), v12.maxLength(317, DOMAIN));
-var ruled = v12.rawCheck(({ dataset, addIssue }) => {
+var domain = v14.pipe(v14.string(DOMAIN), v14.check(isDomain, DOMAIN), v14.maxLength(317, DOMAIN));
+var ruled = v14.rawCheck(({ dataset, addIssue }) => {
   if (!dataset.typed) return;
   const { value: value2 } = dataset;
   const { labels, annotations, taints, domains, confirmNoExecute } = value2;
@@ -2031,18 +2159,18 @@ var nodeMetadata = group(
   },
   ruled
 );
-var values = (text6) => described(v12.record(v12.string(), v12.string("a text")), text6);
-var keys = (text6) => described(v12.array(v12.string("a key"), "a list"), text6, { "x-kubernetes-list-type": "atomic" });
+var values = (text6) => described(v14.record(v14.string(), v14.string("a text")), text6);
+var keys = (text6) => described(v14.array(v14.string("a key"), "a list"), text6, { "x-kubernetes-list-type": "atomic" });
 var renderedSchema = object2({
   generation: described(count64(), "The metadata.generation that it was rendered for."),
   conflicts: described(oneOf(["Respect", "Force"]), "What happens to the keys of other field managers."),
   labels: values("The labels of the Nodes."),
   annotations: values("The annotations of the Nodes."),
   taints: described(
-    v12.array(
+    v14.array(
       object2({
-        key: described(v12.string("a key"), "The key of the taint."),
-        value: described(v12.string("a value"), "The value of the taint."),
+        key: described(v14.string("a key"), "The key of the taint."),
+        value: described(v14.string("a value"), "The value of the taint."),
         effect: described(oneOf(EFFECTS), "The effect of the taint.")
       }),
       "a list"
@@ -2061,7 +2189,7 @@ var renderedSchema = object2({
   )
 });
 function readRendered(status) {
-  const { success, output } = v12.safeParse(renderedSchema, status?.rendered);
+  const { success, output } = v14.safeParse(renderedSchema, status?.rendered);
   return success ? output : void 0;
 }
 var renderedField = optional(
@@ -2157,11 +2285,11 @@ function hashOf(leaves2) {
 
 // packages/shared/src/api/node-group.ts
 var NAME = "the name of a BottlerocketNodeGroup";
-var groupName = v13.pipe(
-  v13.string(NAME),
-  v13.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
-  v13.minLength(1, NAME),
-  v13.maxLength(63, NAME)
+var groupName = v15.pipe(
+  v15.string(NAME),
+  v15.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
+  v15.minLength(1, NAME),
+  v15.maxLength(63, NAME)
 );
 var OWN = {
   // A reader goes on without it; the definition of the resource requires it.
@@ -2180,9 +2308,9 @@ var OWN = {
     { absent: [] }
   ),
   settings: field(
-    v13.pipe(
-      v13.record(v13.string(), v13.unknown(), "an object"),
-      v13.metadata({ "x-kubernetes-preserve-unknown-fields": true })
+    v15.pipe(
+      v15.record(v15.string(), v15.unknown(), "an object"),
+      v15.metadata({ "x-kubernetes-preserve-unknown-fields": true })
     ),
     "Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. Version lock and waves belong to versions. Settings that hold secrets are refused, since their values could be read here: let a bootstrap container set them."
   ),
@@ -2244,11 +2372,13 @@ var nodeGroupSchema = described(
 function readNodeGroup(raw) {
   const { metadata: metadata12, spec, status } = raw;
   const { name, uid, resourceVersion, generation = 0, deletionTimestamp, finalizers = [] } = metadata12;
+  const edits = editsOf(metadata12);
   const deleted = deletionTimestamp === void 0 ? {} : { deletionTimestamp };
   return {
     metadata: { name, uid, resourceVersion, generation, finalizers, ...deleted },
     spec,
-    ...status && { status }
+    ...status && { status },
+    ...edits.length > 0 && { edits }
   };
 }
 function readNodeGroupRules({ spec }) {
@@ -2343,56 +2473,6 @@ function countOf(texts2) {
   const counts2 = /* @__PURE__ */ new Map();
   for (const text6 of texts2) counts2.set(text6, (counts2.get(text6) ?? 0) + 1);
   return counts2;
-}
-
-// packages/shared/src/api/names.ts
-var GROUP = "brupop.bottlerocket.aws";
-var SHADOW_VERSION = "v2";
-var SHADOW_KIND = "BottlerocketShadow";
-var CONFIG_KIND = "BrupopConfig";
-var CONFIG_NAME = "cluster";
-var NODE_GROUP_KIND = "BottlerocketNodeGroup";
-var MANAGED_LABEL = "bottlerocket.aws/updater-interface-version";
-var MANAGED_LABEL_VALUE = "2.0.0";
-var CORDONED_ANNOTATION = `${GROUP}/cordoned`;
-var EXCLUDED_ANNOTATION = `${GROUP}/excluded-from-load-balancers`;
-var RECORDONED_ANNOTATION = `${GROUP}/recordoned-at`;
-var AUTOSCALER_HOLDS_ANNOTATION = `${GROUP}/autoscaler-holds`;
-var AUTOSCALER_HOLDS = [
-  "cluster-autoscaler.kubernetes.io/scale-down-disabled",
-  "karpenter.sh/do-not-disrupt"
-];
-var STARTUP_TAINT = `${GROUP}/starting`;
-var WAITING_TAINT = `${GROUP}/update-pending`;
-var OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service";
-var OUT_OF_SERVICE_ANNOTATION = `${GROUP}/out-of-service`;
-var DRAIN_KEY = `${GROUP}/drain`;
-var HEALTH_KEY = `${GROUP}/health`;
-var EXCLUSION_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers";
-var GROUP_MANAGER_PREFIX = "brupop-group-";
-var GROUP_KEYS_ANNOTATION = `${GROUP}/node-group-keys`;
-var GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
-var NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
-var RECORD_ANNOTATION = `${GROUP}/record`;
-var RETRY_ANNOTATION = `${GROUP}/retry`;
-var ABORT_ANNOTATION = `${GROUP}/abort`;
-var ABORT_VALUE = "true";
-var UPDATE_NOW_ANNOTATION = `${GROUP}/update-now`;
-var PAUSED_ANNOTATION = `${GROUP}/paused`;
-var CHECK_LABEL = `${GROUP}/check`;
-var JOB_OF_ANNOTATION = `${GROUP}/job-of`;
-var DEPENDENT_REPLICAS_ANNOTATION = `${GROUP}/dependent-replicas`;
-var IGNORE_SCALING_ANNOTATION = `${GROUP}/ignore-scaling`;
-var PRIORITY_ANNOTATION = `${GROUP}/priority`;
-var SKIP_ANNOTATION = `${GROUP}/skip`;
-var ZONE_LABEL = "topology.kubernetes.io/zone";
-var COMPONENT_LABEL = `${GROUP}/component`;
-var CONTROLLER = "brupop-controller";
-var APISERVER = "brupop-apiserver";
-var SHADOW_PREFIX = "brs-";
-var MAX_NODE_NAME = 253 - SHADOW_PREFIX.length;
-function shadowName(node) {
-  return `${SHADOW_PREFIX}${node}`;
 }
 
 // packages/shared/src/node/operator-pods.ts
@@ -2645,24 +2725,24 @@ var MAX_KEY2 = 317;
 function appliedKeys(managedFields = []) {
   const groups = managedFields.filter(isOfGroup);
   let omitted = Math.max(0, groups.length - MAX_KEYS);
-  const some = (entry, field2) => {
-    const all = keysOf2(entry, field2);
+  const some = (entry2, field2) => {
+    const all = keysOf2(entry2, field2);
     const kept = all.filter((key2) => key2.length <= MAX_KEY2).slice(0, MAX_KEYS);
     omitted += all.length - kept.length;
     return kept;
   };
-  const applied2 = groups.slice(0, MAX_KEYS).map((entry) => ({
-    group: (entry.manager ?? "").slice(GROUP_MANAGER_PREFIX.length),
-    labels: some(entry, "labels"),
-    annotations: some(entry, "annotations")
+  const applied2 = groups.slice(0, MAX_KEYS).map((entry2) => ({
+    group: (entry2.manager ?? "").slice(GROUP_MANAGER_PREFIX.length),
+    labels: some(entry2, "labels"),
+    annotations: some(entry2, "annotations")
   }));
   return { applied: applied2, omitted };
 }
 function isOfGroup({ manager = "", operation: operation2, subresource = "" }) {
   return manager.startsWith(GROUP_MANAGER_PREFIX) && operation2 === "Apply" && subresource === "";
 }
-function keysOf2(entry, field2) {
-  const names = Object.keys(ownedIn(entry, field2));
+function keysOf2(entry2, field2) {
+  const names = Object.keys(ownedIn(entry2, field2));
   return names.filter((name) => name.startsWith("f:")).map((name) => name.slice(2));
 }
 function ownedIn({ fieldsV1 }, field2) {
@@ -2674,16 +2754,16 @@ function keysRecord(keys4) {
   return JSON.stringify(keys4);
 }
 function readKeysRecord(annotations) {
-  const record7 = parse2(annotations[GROUP_KEYS_ANNOTATION]);
-  if (!isFields(record7) || typeof record7["group"] !== "string") return void 0;
-  return { group: record7["group"], labels: texts(record7["labels"]), annotations: texts(record7["annotations"]) };
+  const record8 = parse2(annotations[GROUP_KEYS_ANNOTATION]);
+  if (!isFields(record8) || typeof record8["group"] !== "string") return void 0;
+  return { group: record8["group"], labels: texts(record8["labels"]), annotations: texts(record8["annotations"]) };
 }
 function taintsRecord(taints) {
   return taints.length === 0 ? null : JSON.stringify(taints.toSorted((a, b) => taintId(a) < taintId(b) ? -1 : 1));
 }
 function readTaintsRecord(annotations) {
-  const record7 = parse2(annotations[GROUP_TAINTS_ANNOTATION]);
-  return Array.isArray(record7) ? record7.filter(isRecordedTaint) : [];
+  const record8 = parse2(annotations[GROUP_TAINTS_ANNOTATION]);
+  return Array.isArray(record8) ? record8.filter(isRecordedTaint) : [];
 }
 function isRecordedTaint(value2) {
   return isFields(value2) && ["group", "key", "value", "effect"].every((name) => typeof value2[name] === "string");
@@ -2756,10 +2836,10 @@ function reduced(raw) {
   const { taints = [] } = spec;
   const { conditions: conditions2 = [] } = status;
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS2;
-  const named3 = conditions2.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME2);
+  const named4 = conditions2.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME2);
   const kept = {
     taints: taints.slice(0, MAX_ITEMS),
-    conditions: named3.slice(0, MAX_ITEMS)
+    conditions: named4.slice(0, MAX_ITEMS)
   };
   return {
     metadata: { ...metadata12, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
@@ -2861,7 +2941,7 @@ var STATES = {
   Unconfirmed: { isUnderWay: false, isDisrupted: false, evicts: false }
 };
 function stateOf(shadow2) {
-  const { spec, record: record7 } = shadow2;
+  const { spec, record: record8 } = shadow2;
   switch (spec.state) {
     case "StagedAndPerformedUpdate":
       return hasReached(shadow2) ? "Staged" : "Staging";
@@ -2872,7 +2952,7 @@ function stateOf(shadow2) {
     default:
   }
   const isConfirmed = spec.state === "Idle" && hasReached(shadow2);
-  if (record7.rebootRequestedAt !== void 0) return isConfirmed ? "Restoring" : "Finishing";
+  if (record8.rebootRequestedAt !== void 0) return isConfirmed ? "Restoring" : "Finishing";
   return isConfirmed ? "Resting" : "Unconfirmed";
 }
 function precedesReboot({ status }) {
@@ -2895,17 +2975,17 @@ function isSettled({ state: state2 }) {
   return state2 === "Resting" || state2 === "Restoring";
 }
 function purposeOf(shadow2) {
-  const { spec, record: record7 } = shadow2;
+  const { spec, record: record8 } = shadow2;
   if (!isUnderWay(shadow2)) return void 0;
-  if (hasStarted(shadow2) && sameVersion(record7.from, spec.version)) return "Settings";
-  const { rollback } = record7;
+  if (hasStarted(shadow2) && sameVersion(record8.from, spec.version)) return "Settings";
+  const { rollback } = record8;
   return rollback?.isDone === false && sameVersion(spec.version, rollback.previous) ? "Rollback" : "Update";
 }
-function hasStarted({ record: record7 }) {
-  return record7.startedAt !== void 0 && record7.succeeded === void 0;
+function hasStarted({ record: record8 }) {
+  return record8.startedAt !== void 0 && record8.succeeded === void 0;
 }
-function holdsGroup({ state: state2, record: record7 }) {
-  return STATES[state2].isUnderWay || state2 === "Finishing" || record7.rollback?.isDone === false;
+function holdsGroup({ state: state2, record: record8 }) {
+  return STATES[state2].isUnderWay || state2 === "Finishing" || record8.rollback?.isDone === false;
 }
 function mayBeInUpdate({ state: state2 }) {
   const { isUnderWay: goesOn2, isDisrupted: isDisrupted2 } = STATES[state2];
@@ -2958,14 +3038,15 @@ function asSighted(node, sightings) {
 }
 
 // packages/controller/src/cluster/shadow.ts
-var v15 = __toESM(require("valibot"), 1);
+var v17 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/record.ts
-var v14 = __toESM(require("valibot"), 1);
+var v16 = __toESM(require("valibot"), 1);
 var MAX_NAMES = 200;
 var MAX_NAME3 = 700;
 var version2 = text(100);
 var settingsAt = object2({ hash: text(100), at: time() });
+var NO_HISTORY = { count: 0, seconds: {} };
 var entries = {
   /** When the latest update started (RFC 3339, as all times here). */
   startedAt: time(),
@@ -2984,12 +3065,12 @@ var entries = {
   /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
   evictedWorkloads: list(text(MAX_NAME3), MAX_NAMES),
   /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
-  readyBefore: object2({ at: time(), workloads: v14.record(text(MAX_NAME3), count(9999999)) }),
+  readyBefore: object2({ at: time(), workloads: v16.record(text(MAX_NAME3), count(9999999)) }),
   /** Since when the update waits for unhealthy pods on the node. */
   podsWaitSince: time(),
   /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */
   suspects: list(
-    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v14.exactOptional(text(253)) }),
+    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v16.exactOptional(text(253)) }),
     MAX_NAMES
   ),
   /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
@@ -2998,22 +3079,23 @@ var entries = {
    * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
    * created, so that no other controller creates it again.
    */
-  jobs: v14.record(text(400), text(100)),
+  jobs: v16.record(text(400), text(100)),
   /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
-  succeeded: object2({ version: version2, at: time(), isReboot: v14.exactOptional(flag()) }),
+  succeeded: object2({ version: version2, at: time(), isReboot: v16.exactOptional(flag()) }),
   /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
   updated: object2({ version: version2, at: time() }),
   /**
    * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
    * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
    */
-  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v14.exactOptional(flag()) }),
-  /** The version of the latest update, if a user ended it with the annotation `abort`; absent from the next start. */
-  aborted: object2({ version: version2, at: time() }),
-  /** A user asked for the latest update with the annotation `update-now`: it waits for no window. */
-  updateNow: flag(),
+  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v16.exactOptional(flag()) }),
   /** The return from a version that failed to the previous one. */
   rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
+  /**
+   * How many updates of the node have ended, and how long the current one was in each state of the spec, whole seconds: for
+   * history.ts. No decision depends on it, so that it cannot be unreadable.
+   */
+  history: v16.fallback(object2({ count: count(), seconds: v16.record(text(64), count()) }), NO_HISTORY),
   /** How long the latest update took, whole seconds. */
   updateSeconds: count(9999999),
   /** Seconds until the update was deferred: a lower bound of the next estimate. */
@@ -3031,7 +3113,7 @@ var entries = {
   settingsFailed: settingsAt,
   settingsRebooted: settingsAt,
   /** The settings of the group that the host has last proved, as key and value. */
-  settingsProved: v14.array(v14.tuple([v14.string(), v14.string()]))
+  settingsProved: v16.array(v16.tuple([v16.string(), v16.string()]))
 };
 var whole2 = partial2(entries);
 var readable = object2(
@@ -3042,16 +3124,16 @@ function readRecord({ annotations }) {
   if (found === void 0) return {};
   try {
     const value2 = JSON.parse(found);
-    const read2 = v14.safeParse(whole2, value2);
+    const read2 = v16.safeParse(whole2, value2);
     if (read2.success) return read2.output;
-    return { ...v14.parse(readable, value2), isUnreadable: true };
+    return { ...v16.parse(readable, value2), isUnreadable: true };
   } catch {
     return { isUnreadable: true };
   }
 }
-function recordText(record7) {
+function recordText(record8) {
   const known = Object.keys(entries).flatMap((name) => {
-    const value2 = record7[name];
+    const value2 = record8[name];
     return value2 === void 0 ? [] : [[name, value2]];
   });
   return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
@@ -3274,24 +3356,24 @@ function typeOf(schema) {
   const { type, wrapped, entries: entries2 } = schema;
   if (wrapped !== void 0) return typeOf(wrapped);
   if (entries2 !== void 0) return object2(typesOf(entries2));
-  if (type === "number") return v15.number("a number");
-  return type === "boolean" ? v15.boolean("a boolean") : text3;
+  if (type === "number") return v17.number("a number");
+  return type === "boolean" ? v17.boolean("a boolean") : text3;
 }
-var text3 = changed(v15.string("a string"), printable);
+var text3 = changed(v17.string("a string"), printable);
 var state = oneOf(SHADOW_STATES);
 var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
 var leaf = object2({
   key: text3,
-  value: v15.string(),
+  value: v17.string(),
   owner: text3,
-  force: ifReadable(v15.boolean())
+  force: ifReadable(v17.boolean())
 });
-var keys3 = unlessNull(v15.array(text3));
+var keys3 = unlessNull(v17.array(text3));
 var settingsStatus2 = object2({
   lastApplied: unlessNull(object2({ hash: text3 })),
-  inFlight: unlessNull(v15.looseObject({})),
-  records: unlessNull(v15.array(object2({ key: text3 }))),
-  pending: unlessNull(v15.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
+  inFlight: unlessNull(v17.looseObject({})),
+  records: unlessNull(v17.array(object2({ key: text3 }))),
+  pending: unlessNull(v17.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
   conflicts: keys3,
   cannotUnset: keys3,
   hostLock: unlessNull(text3),
@@ -3301,7 +3383,7 @@ var shadow = object2({
   spec: object2({
     ...typesOf(SPEC2),
     state,
-    settings: ifReadable(v15.nullable(object2({ leaves: v15.array(leaf), allow: v15.fallback(oneOf(ALLOWED), "None") })))
+    settings: ifReadable(v17.nullable(object2({ leaves: v17.array(leaf), allow: v17.fallback(oneOf(ALLOWED), "None") })))
   }),
   status: unlessNull(
     object2({
@@ -3310,16 +3392,16 @@ var shadow = object2({
       settings: ifReadable(settingsStatus2),
       lastOperation: unlessNull(object2(lastOperation2)),
       drain: ifReadable(
-        v15.looseObject({
-          observedGeneration: v15.optional(v15.number()),
-          startTime: v15.optional(text3),
-          resumeTime: v15.optional(text3),
-          result: v15.optional(text3),
-          blockedBy: ifReadable(v15.array(object2({ pod: text3, reason: text3, since: text3 })))
+        v17.looseObject({
+          observedGeneration: v17.optional(v17.number()),
+          startTime: v17.optional(text3),
+          resumeTime: v17.optional(text3),
+          result: v17.optional(text3),
+          blockedBy: ifReadable(v17.array(object2({ pod: text3, reason: text3, since: text3 })))
         })
       ),
       group: ifReadable(text3),
-      conditions: unlessNull(v15.array(v15.looseObject({}, "an object"), "a list"))
+      conditions: unlessNull(v17.array(v17.looseObject({}, "an object"), "a list"))
     })
   )
 });
@@ -3347,33 +3429,33 @@ function readShadow(raw) {
   });
 }
 function shadowView(read2) {
-  const { record: record7 } = read2;
+  const { record: record8 } = read2;
   const state2 = stateOf(read2);
-  const since = parseTime(record7.rollback?.since);
+  const since = parseTime(record8.rollback?.since);
   return {
     ...read2,
     state: state2,
     purpose: purposeOf({ ...read2, state: state2 }),
-    rollback: record7.rollback === void 0 || since === void 0 ? void 0 : { ...record7.rollback, since },
-    updated: updateIn(record7),
+    rollback: record8.rollback === void 0 || since === void 0 ? void 0 : { ...record8.rollback, since },
+    updated: updateIn(record8),
     times: timesOf(read2)
   };
 }
-function updateIn(record7) {
-  const latest3 = latestUpdate(record7);
+function updateIn(record8) {
+  const latest3 = latestUpdate(record8);
   const at2 = parseTime(latest3?.at);
   return latest3 === void 0 || at2 === void 0 ? void 0 : { version: latest3.version, at: at2 };
 }
 function latestUpdate({ succeeded: succeeded2, updated: updated2 }) {
   return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
 }
-function timesOf({ metadata: metadata12, spec, status, record: record7 }) {
+function timesOf({ metadata: metadata12, spec, status, record: record8 }) {
   const { startTime, resumeTime, endTime } = status?.drain ?? {};
   return {
     createdAt: parseTime(metadata12.creationTimestamp),
     stateSince: parseTime(spec.state_transition_timestamp),
-    startedAt: parseTime(record7.startedAt),
-    succeededAt: parseTime(record7.succeeded?.at),
+    startedAt: parseTime(record8.startedAt),
+    succeededAt: parseTime(record8.succeeded?.at),
     failedAt: parseTime(status?.state_transition_failure_timestamp),
     drainSince: parseTime(resumeTime ?? startTime),
     drainEnd: parseTime(endTime)
@@ -3382,12 +3464,9 @@ function timesOf({ metadata: metadata12, spec, status, record: record7 }) {
 function healthCondition({ type, status, lastTransitionTime }) {
   return { type, status, lastTransitionTime };
 }
-var REQUESTS = [RETRY_ANNOTATION, ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION];
-var MAX_REQUEST = 200;
 function readMetadata2(metadata12) {
   const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
-  const requests = Object.entries(pick(metadata12.annotations, REQUESTS));
-  const annotations = Object.fromEntries(requests.map(([key2, value2]) => [key2, value2.slice(0, MAX_REQUEST)]));
+  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
   const { creationTimestamp = "" } = metadata12;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }
@@ -3410,11 +3489,11 @@ function blockOf({
   const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
   return isDraining && endTime === void 0 ? blockedBy2[0] : void 0;
 }
-function groupAtStart({ record: record7 }) {
-  return record7.group ?? "";
+function groupAtStart({ record: record8 }) {
+  return record8.group ?? "";
 }
-function endedByConfig({ record: record7 }) {
-  return record7.endedByConfigAt !== void 0;
+function endedByConfig({ record: record8 }) {
+  return record8.endedByConfigAt !== void 0;
 }
 function isOwnedBy(shadow2, node) {
   return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
@@ -3902,7 +3981,7 @@ var NEVER_OPEN = {
 var OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 function read(spec) {
   const { value: value2, problems } = readConfigSpec(spec);
-  const { maintenance, nodeSelector: nodeSelector2, paused: paused3, pauseMode, rollout, versions } = value2;
+  const { maintenance, nodeSelector: nodeSelector2, paused: paused3, pauseMode, rollout: rollout2, versions } = value2;
   const unusable = problemOf(maintenance);
   const isClosed = unusable !== void 0 || problems.some((problem) => OF_CALENDAR.test(problem));
   const drain = drainSettingsOf(value2);
@@ -3915,7 +3994,7 @@ function read(spec) {
     calendar: isClosed ? NEVER_OPEN : calendarOf(maintenance),
     settings: settingsOfVersions(versions),
     nodeSelector: nodeSelector2,
-    resumes: rollout.resumeMs === void 0 ? [] : [rollout.resumeMs],
+    resumes: rollout2.resumeMs === void 0 ? [] : [rollout2.resumeMs],
     problem: problems[0] ?? (unusable && `spec.${unusable}`)
   };
 }
@@ -3936,8 +4015,8 @@ function isAtOrBeyond(running, version3, { pin }) {
 function wantedVersion(offered, { pin }) {
   return pin ?? offered;
 }
-function nodesAtOnce(limit, managed) {
-  return "nodes" in limit ? limit.nodes : Math.max(1, Math.floor(managed * limit.percent / 100));
+function nodesAtOnce(limit, managed2) {
+  return "nodes" in limit ? limit.nodes : Math.max(1, Math.floor(managed2 * limit.percent / 100));
 }
 
 // packages/controller/src/policy/rendered.ts
@@ -4087,8 +4166,8 @@ function renderingOf({ metadata: metadata12, status }, rendering) {
   return { rendering, rendered, inForce: recorded2 ?? rendering, pendingChanges: pendingRendering(recorded2, rendering) };
 }
 function withoutMistakes(config, readable2) {
-  const { maintenance, calendar, versions, paused: paused3, pauseReason, rollout, resumes } = readable2;
-  return { ...config, maintenance, calendar, versions, paused: paused3, pauseReason, rollout, resumes };
+  const { maintenance, calendar, versions, paused: paused3, pauseReason, rollout: rollout2, resumes } = readable2;
+  return { ...config, maintenance, calendar, versions, paused: paused3, pauseReason, rollout: rollout2, resumes };
 }
 function own(concurrency, given) {
   const names = namesSet(given);
@@ -4124,7 +4203,7 @@ function orderProblem({ name, after }, groups) {
   reach(after);
   return reached.has(name) ? "spec.after: expected groups that do not wait for this one, found a cycle" : void 0;
 }
-function readersOf(groups, { nodeSelector: nodeSelector2, rollout }) {
+function readersOf(groups, { nodeSelector: nodeSelector2, rollout: rollout2 }) {
   const selectors = [
     ...groups.flatMap(({ name, selector, policy }) => {
       const of = `of the ${NODE_GROUP_KIND} "${name}"`;
@@ -4135,7 +4214,7 @@ function readersOf(groups, { nodeSelector: nodeSelector2, rollout }) {
       ];
     }),
     [nodeSelector2, `spec.nodeSelector of the ${CONFIG_KIND}`],
-    [rollout.canary.nodeSelector, `spec.rollout.canary.nodeSelector of the ${CONFIG_KIND}`]
+    [rollout2.canary.nodeSelector, `spec.rollout.canary.nodeSelector of the ${CONFIG_KIND}`]
   ];
   return new Map(
     selectors.flatMap(([selector, reader]) => keysOf(selector ?? {}).map((key2) => [key2, reader]))
@@ -4232,24 +4311,24 @@ function suspend(policy, { lost, lostUntil, isOff: isOff2 }) {
 }
 
 // packages/controller/src/cluster/probes.ts
-var v16 = __toESM(require("valibot"), 1);
+var v18 = __toESM(require("valibot"), 1);
 function keyOf3(probe) {
   return JSON.stringify(probe);
 }
 var LIMITS = { timeoutMs: 1e4, maxBytes: 1024 * 1024 };
-var sample = v16.tuple([v16.number("a time"), v16.string("a value")], "a time and a value");
-var series = object2({ metric: v16.record(v16.string("a label"), v16.string("a text"), "labels"), value: sample });
+var sample = v18.tuple([v18.number("a time"), v18.string("a value")], "a time and a value");
+var series = object2({ metric: v18.record(v18.string("a label"), v18.string("a text"), "labels"), value: sample });
 var answer = object2({
-  data: v16.variant(
+  data: v18.variant(
     "resultType",
     [
-      object2({ resultType: v16.literal("scalar", "scalar"), result: sample }),
-      object2({ resultType: v16.literal("vector", "vector"), result: v16.array(series, "a list") })
+      object2({ resultType: v18.literal("scalar", "scalar"), result: sample }),
+      object2({ resultType: v18.literal("vector", "vector"), result: v18.array(series, "a list") })
     ],
     "a scalar or a vector"
   )
 });
-var alert = object2({ labels: v16.record(v16.string("a label"), v16.string("a text"), "labels") });
+var alert = object2({ labels: v18.record(v18.string("a label"), v18.string("a text"), "labels") });
 
 // packages/controller/src/plan/capacity.ts
 var Capacity = class {
@@ -4260,9 +4339,9 @@ var Capacity = class {
   #fleet = { updating: 0, unavailable: 0 };
   #zones = /* @__PURE__ */ new Map();
   /** @param stuck - the nodes that hold a slot past a deadline */
-  constructor(concurrency, managed, stuck) {
+  constructor(concurrency, managed2, stuck) {
     this.#concurrency = concurrency;
-    this.#managed = managed;
+    this.#managed = managed2;
     this.#stuck = stuck;
   }
   reserve(node, updating2) {
@@ -4444,15 +4523,15 @@ function isDisrupted({ shadow: shadow2 }) {
 var import_node_crypto2 = require("node:crypto");
 
 // packages/controller/src/cluster/checks.ts
-var v18 = __toESM(require("valibot"), 1);
+var v20 = __toESM(require("valibot"), 1);
 
 // packages/controller/src/cluster/refusals.ts
-var v17 = __toESM(require("valibot"), 1);
-var text4 = v17.string("a text");
+var v19 = __toESM(require("valibot"), 1);
+var text4 = v19.string("a text");
 var event = object2({
-  message: v17.exactOptional(text4),
-  firstTimestamp: v17.nullish(text4),
-  lastTimestamp: v17.nullish(text4)
+  message: v19.exactOptional(text4),
+  firstTimestamp: v19.nullish(text4),
+  lastTimestamp: v19.nullish(text4)
 });
 
 // packages/controller/src/cluster/checks.ts
@@ -4461,22 +4540,22 @@ var JOB_SLACK_MS = 6e4;
 function isResult(state2) {
   return JOB_RESULTS.some((one) => one === state2);
 }
-var text5 = v18.string("a text");
+var text5 = v20.string("a text");
 var job2 = object2({
   metadata: object2({
     name: text5,
     uid: text5,
-    annotations: v18.exactOptional(v18.record(text5, text5, "annotations")),
-    ownerReferences: v18.exactOptional(v18.array(object2({ kind: text5, name: text5 }), "a list"))
+    annotations: v20.exactOptional(v20.record(text5, text5, "annotations")),
+    ownerReferences: v20.exactOptional(v20.array(object2({ kind: text5, name: text5 }), "a list"))
   }),
-  status: v18.exactOptional(
+  status: v20.exactOptional(
     object2({
-      conditions: v18.exactOptional(
-        v18.array(object2({ type: text5, status: text5, reason: v18.exactOptional(text5) }), "a list")
+      conditions: v20.exactOptional(
+        v20.array(object2({ type: text5, status: text5, reason: v20.exactOptional(text5) }), "a list")
       ),
-      active: v18.exactOptional(v18.number()),
-      succeeded: v18.exactOptional(v18.number()),
-      failed: v18.exactOptional(v18.number())
+      active: v20.exactOptional(v20.number()),
+      succeeded: v20.exactOptional(v20.number()),
+      failed: v20.exactOptional(v20.number())
     })
   )
 });
@@ -4615,8 +4694,8 @@ function atRisk(message) {
   return { reason: "QuorumAtRisk", message: shorten(message, MAX_TEXT) };
 }
 var MAX_RECORDED = 10;
-function recordedMembers({ record: record7 }) {
-  return record7.members ?? [];
+function recordedMembers({ record: record8 }) {
+  return record8.members ?? [];
 }
 var QuorumRecords = class {
   #quorums;
@@ -4676,14 +4755,14 @@ var QuorumRecords = class {
 };
 
 // packages/controller/src/plan/facts/jobs.ts
-function recordsOf({ record: record7 }) {
-  return new Map(Object.entries(record7.jobs ?? {}));
+function recordsOf({ record: record8 }) {
+  return new Map(Object.entries(record8.jobs ?? {}));
 }
 function written(records) {
   return records.size === 0 ? null : Object.fromEntries(records);
 }
-function currentAttempt({ metadata: { uid }, record: record7 }) {
-  return `${uid}/${record7.startedAt ?? ""}`;
+function currentAttempt({ metadata: { uid }, record: record8 }) {
+  return `${uid}/${record8.startedAt ?? ""}`;
 }
 function jobsBefore({ shadow: shadow2, policy: { health, hooks } }) {
   const quorums2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
@@ -4736,17 +4815,17 @@ function progressOf(groups, input) {
   const failing = group2.find((run) => isFailure(run, state2(run)));
   const current = failing === void 0 ? group2.filter((run) => !isPassed(run, state2(run))) : [];
   const { namespace, jobs: jobs2 } = input.checks.view;
-  const started2 = current.filter((run) => state2(run) === "Started");
+  const started3 = current.filter((run) => state2(run) === "Started");
   const found = runs2.filter((run) => isResult(state2(run))).map((run) => [run.key, state2(run) ?? ""]);
-  const running = started2.filter((run) => jobs2.get(run.jobName)?.state !== "Creating");
+  const running = started3.filter((run) => jobs2.get(run.jobName)?.state !== "Creating");
   const readAt = (run) => (jobs2.get(run.jobName)?.seenAt ?? -Infinity) + READ_EVERY_MS;
   return {
     isDone: current.length === 0,
     isStarted: runs2.some((run) => (state2(run) ?? "Due") !== "Due"),
     failed: failing && { run: failing, message: describe3(failing, state2(failing), input) },
     waitsFor: current[0] && waiting(current[0], input),
-    start: namespace === "" ? [] : current.filter((run) => !started2.includes(run)),
-    create: started2.filter((run) => !running.includes(run)),
+    start: namespace === "" ? [] : current.filter((run) => !started3.includes(run)),
+    create: started3.filter((run) => !running.includes(run)),
     read: running.filter((run) => input.now.reached(readAt(run))),
     records: new Map([...recordsOf(input.shadow), ...found]),
     times: running.map(readAt)
@@ -5017,8 +5096,8 @@ function failureOf2({ node, shadow: shadow2, now }, grantedAt) {
 function rejectionOf(shadow2) {
   return answers(shadow2) && !isAllSet(shadow2) ? shadow2.status?.settings?.message : void 0;
 }
-function hasRebooted({ record: record7, status }) {
-  const bootID2 = record7.settingsBoot;
+function hasRebooted({ record: record8, status }) {
+  const bootID2 = record8.settingsBoot;
   return bootID2 !== void 0 && status?.bootID !== void 0 && status.bootID !== bootID2;
 }
 function downSince({ ready: ready3, readySince }) {
@@ -5084,12 +5163,12 @@ function lockOf(shadow2) {
   const value2 = requestedOf(shadow2).find(({ key: key2 }) => key2 === VERSION_LOCK)?.value;
   return value2 === void 0 ? void 0 : String(JSON.parse(value2));
 }
-function failedAt({ record: record7 }, hash2, policy, now) {
-  return recordedAt(record7.settingsFailed, hash2, policy, now);
+function failedAt({ record: record8 }, hash2, policy, now) {
+  return recordedAt(record8.settingsFailed, hash2, policy, now);
 }
-function recordedAt(record7, hash2, policy, now) {
-  if (record7?.hash !== hash2) return void 0;
-  const at2 = parseTime(record7.at);
+function recordedAt(record8, hash2, policy, now) {
+  if (record8?.hash !== hash2) return void 0;
+  const at2 = parseTime(record8.at);
   return at2 === void 0 || isAccepted(at2, policy, now) ? void 0 : at2;
 }
 function withoutFailed(policy, shadow2, now) {
@@ -5101,9 +5180,9 @@ function withoutFailed(policy, shadow2, now) {
 function restored(policy, shadow2) {
   return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow2)] };
 }
-function provedSettings(failed2, { record: record7 }) {
+function provedSettings(failed2, { record: record8 }) {
   const owner = ownSettings(failed2)[0]?.owner ?? "";
-  const found = (record7.settingsProved ?? []).map(([key2, value2]) => ({ key: key2, value: value2, owner }));
+  const found = (record8.settingsProved ?? []).map(([key2, value2]) => ({ key: key2, value: value2, owner }));
   return hashOfSettings(found) === hashOfSettings(failed2) ? [] : found;
 }
 var MAX_PROVED_CHARS = 16384;
@@ -5148,8 +5227,8 @@ function isOutdated({ status }) {
   if (last?.state !== "Failed" || last.errorCode !== "VersionNotOffered") return false;
   return isVersion(offered) && !sameVersion(offered, last.version);
 }
-function attempts({ record: record7 }, version3) {
-  return sameVersion(record7.attempts?.version, version3) ? record7.attempts?.count ?? 0 : 0;
+function attempts({ record: record8 }, version3) {
+  return sameVersion(record8.attempts?.version, version3) ? record8.attempts?.count ?? 0 : 0;
 }
 var MIN_MEASURED = 5;
 var IGNORED_SLOWEST = 2;
@@ -5194,11 +5273,11 @@ function currentRollback(shadow2, policy, now) {
 function startDeadline({ since }) {
   return since + START_LIMIT_MS;
 }
-function previousVersion(shadow2, { rollout }) {
+function previousVersion(shadow2, { rollout: rollout2 }) {
   const { from: previous = "" } = shadow2.record;
   const { spec, status } = shadow2;
   const runsFailed = hasReached(shadow2) && sameVersion(status?.current_version, spec.version);
-  if (rollout.rollback !== "Automatic" || !runsFailed || shadow2.purpose === "Rollback") return void 0;
+  if (rollout2.rollback !== "Automatic" || !runsFailed || shadow2.purpose === "Rollback") return void 0;
   return isVersion(previous) && !sameVersion(previous, spec.version) ? previous : void 0;
 }
 function rollbackPolicy(policy, previous) {
@@ -5571,16 +5650,16 @@ function isDrainable({ block: block2, fresh }) {
 }
 var MAX_NAMED4 = 3;
 function describeBlocks(blocks) {
-  const named3 = blocks.slice(0, MAX_NAMED4).map(({ pod, message }) => `${pod} ${message}`);
+  const named4 = blocks.slice(0, MAX_NAMED4).map(({ pod, message }) => `${pod} ${message}`);
   const more = blocks.length > MAX_NAMED4 ? [`${blocks.length - MAX_NAMED4} more`] : [];
-  return [...named3, ...more].join("; ");
+  return [...named4, ...more].join("; ");
 }
 var WAITS = { baseMs: 60 * 6e4, capMs: 24 * 60 * 6e4 };
-function oneMoreBlockedDrain({ record: record7 }, at2) {
-  return { count: (record7.blockedDrains?.count ?? 0) + 1, at: at2 };
+function oneMoreBlockedDrain({ record: record8 }, at2) {
+  return { count: (record8.blockedDrains?.count ?? 0) + 1, at: at2 };
 }
-function nextTryAt({ record: record7 }, now) {
-  const { count: count2 = 0, at: time2 } = record7.blockedDrains ?? {};
+function nextTryAt({ record: record8 }, now) {
+  const { count: count2 = 0, at: time2 } = record8.blockedDrains ?? {};
   const at2 = parseTime(time2);
   if (at2 === void 0 || count2 === 0 || at2 > now + CLOCK_TOLERANCE_MS) return 0;
   return at2 + delayAfter(count2, WAITS);
@@ -5653,8 +5732,8 @@ function probeOf({ name, prometheus: prometheus2, alerts: alerts2 }) {
 }
 function templatesOf({ health, hooks }, quorums2) {
   const before = hooks.before.filter(({ quorum: quorum2 }) => quorum2 === void 0 || quorums2.has(quorum2));
-  const named3 = [...health.checks, ...before, ...hooks.after];
-  return named3.flatMap(
+  const named4 = [...health.checks, ...before, ...hooks.after];
+  return named4.flatMap(
     ({ name, job: job3 }) => job3 ? [{ check: name, kind: "cronJob", cronJob: job3.cronJob }] : []
   );
 }
@@ -5699,8 +5778,8 @@ var ReadyBefore = class {
     return this.#found;
   }
 };
-function drainOf({ name, shadow: { record: record7 } }, now) {
-  const { readyBefore, from: version3 } = record7;
+function drainOf({ name, shadow: { record: record8 } }, now) {
+  const { readyBefore, from: version3 } = record8;
   if (readyBefore === void 0 || version3 === void 0) return void 0;
   const at2 = parseTime(readyBefore.at) ?? 0;
   return now - at2 > COUNTS_MS3 || at2 > now ? void 0 : { name, at: at2, release: releaseOf(version3), workloads: readyBefore.workloads };
@@ -5709,10 +5788,10 @@ function isObserved({ health: { pods, watchForMs } }) {
   return pods !== "Ignored" && watchForMs > 0;
 }
 function suspectsOf({ name, shadow: shadow2, policy }, now, accepting = policy) {
-  const { record: record7, updated: updated2, status } = shadow2;
-  if (record7.suspects === void 0 || updated2 === void 0 || !isObserved(policy)) return [];
+  const { record: record8, updated: updated2, status } = shadow2;
+  if (record8.suspects === void 0 || updated2 === void 0 || !isObserved(policy)) return [];
   if (!sameVersion(updated2.version, status?.current_version)) return [];
-  return record7.suspects.flatMap(({ at: time2, ...suspect }) => {
+  return record8.suspects.flatMap(({ at: time2, ...suspect }) => {
     const at2 = parseTime(time2) ?? now.ms;
     return isAccepted(at2, accepting, now) ? [] : [{ ...suspect, at: at2, node: name, version: updated2.version }];
   });
@@ -6017,8 +6096,8 @@ function waitsForPodsUntil({ shadow: shadow2, policy, drain }, ownNamespace, now
   return (podsWaitSince(shadow2, now) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
 }
 var WAITED_MS = 8 * 24 * 60 * 6e4;
-function podsWaitSince({ record: record7 }, now) {
-  const since = parseTime(record7.podsWaitSince);
+function podsWaitSince({ record: record8 }, now) {
+  const since = parseTime(record8.podsWaitSince);
   return since === void 0 || since > now.ms + CLOCK_TOLERANCE_MS || now.ms > since + WAITED_MS ? void 0 : since;
 }
 function problemBefore(health, policy, now) {
@@ -6149,8 +6228,8 @@ function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy
   ];
   return found.length === 0 ? void 0 : `on it, ${found.join("; ")}`;
 }
-function unreadyBefore({ record: record7 }) {
-  return record7.unreadyBefore ?? [];
+function unreadyBefore({ record: record8 }) {
+  return record8.unreadyBefore ?? [];
 }
 function isRecent(seenAt, now) {
   return !now.reached(seenAt + RECHECK_MS2);
@@ -6335,9 +6414,9 @@ var Quorums = class {
     if (list2?.problem !== void 0) {
       return { reason: "PodListFailed", message: notListed(quorum2, list2.problem), retryAt: list2.nextAt };
     }
-    const unknown6 = { ...atRisk(`The members of the quorum ${quorum2.name} are being listed`), isUnknown: true };
-    if (list2?.asOf === void 0) return unknown6;
-    return whyTooFew(quorum2, this.#countWithout(quorum2, asked.node, busy)) ?? (this.#lists.counts(list2) ? void 0 : unknown6);
+    const unknown7 = { ...atRisk(`The members of the quorum ${quorum2.name} are being listed`), isUnknown: true };
+    if (list2?.asOf === void 0) return unknown7;
+    return whyTooFew(quorum2, this.#countWithout(quorum2, asked.node, busy)) ?? (this.#lists.counts(list2) ? void 0 : unknown7);
   }
   #countWithout(quorum2, node, busy) {
     const { name } = node.metadata;
@@ -6569,12 +6648,12 @@ var Canaries = class {
     const phase2 = this.#phases.get(releaseOf(version3));
     if (phase2 === void 0) return void 0;
     if (phase2.includesAll) return this.#approval(version3);
-    const { rollout } = this.#policy;
+    const { rollout: rollout2 } = this.#policy;
     if (phase2.since === void 0) {
       const goesFirst = isCanary(node, this.#policy) && phase2.succeeded + phase2.updating < phase2.needed;
       return goesFirst ? void 0 : { reason: "WaitingForCanary", message: this.#describe(phase2) };
     }
-    const retryAt = phase2.since + rollout.soakMs;
+    const retryAt = phase2.since + rollout2.soakMs;
     if (this.#now >= retryAt) return this.#approval(version3);
     const whose = this.#group === void 0 ? "" : ` of ${objectOf(this.#group)}`;
     const message = `The canaries run ${version3}, and soak until ${rfc3339(retryAt)} (spec.rollout.soak${whose})`;
@@ -6919,9 +6998,9 @@ function observedOf(pair, known, before, now) {
   );
   return { pair, version: version3, since, listedAt, suspects: suspects.slice(0, MAX_SUSPECTS), nextAt };
 }
-function listedOn({ name, shadow: { record: record7 }, policy: { health } }, since) {
-  const drainedAt = parseTime(record7.readyBefore?.at) ?? since;
-  return { node: name, drainedAt, health, known: new Set(record7.suspects?.map(({ workload }) => workload)) };
+function listedOn({ name, shadow: { record: record8 }, policy: { health } }, since) {
+  const drainedAt = parseTime(record8.readyBefore?.at) ?? since;
+  return { node: name, drainedAt, health, known: new Set(record8.suspects?.map(({ workload }) => workload)) };
 }
 function isDuringObservation({ shadow: shadow2, policy }, since, now) {
   if (!isObserved(policy) || now < since) return false;
@@ -6934,11 +7013,11 @@ function runsIt({ shadow: shadow2 }, version3) {
   return isRunning && !isPrevious(shadow2, version3) && !isUnderWay(shadow2);
 }
 function dueAt({ pair, since, listedAt, suspects, nextAt }, now) {
-  const { record: record7 } = pair.shadow;
+  const { record: record8 } = pair.shadow;
   const last = listedAt.at(-1) ?? 0;
   const end = since + pair.policy.health.watchForMs;
-  if (suspects === void 0) return record7.suspects === void 0 ? end : now;
-  if (suspects.length > 0 || record7.suspects !== void 0) return last + recheckMs(record7, last);
+  if (suspects === void 0) return record8.suspects === void 0 ? end : now;
+  if (suspects.length > 0 || record8.suspects !== void 0) return last + recheckMs(record8, last);
   return last >= end || listedAt.length > 1 ? Infinity : Math.min(end, nextAt);
 }
 function recheckMs({ suspects = [] }, last) {
@@ -6979,17 +7058,17 @@ var SettingsRollouts = class {
     });
     if (!areConcerned(members2)) return;
     for (const nodes of [...Map.groupBy(members2, keyOf4).values()].filter(areConcerned)) {
-      const rollout = rolloutOf(nodes, nodes[0]?.managedNode.policy ?? policy, now);
-      for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
+      const rollout2 = rolloutOf(nodes, nodes[0]?.managedNode.policy ?? policy, now);
+      for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout2);
     }
   }
   /** Returns why a node may not get its settings yet. */
   check(node, way) {
-    const rollout = this.#triedBy(node);
-    if (rollout === void 0) return void 0;
-    const message = `The settings failed on ${rollout.failures} nodes of the group`;
-    if (rollout.isStopped) return { reason: "HostSettingsNotApplied", message };
-    return rollout.left[way] > 0 ? void 0 : FIRST;
+    const rollout2 = this.#triedBy(node);
+    if (rollout2 === void 0) return void 0;
+    const message = `The settings failed on ${rollout2.failures} nodes of the group`;
+    if (rollout2.isStopped) return { reason: "HostSettingsNotApplied", message };
+    return rollout2.left[way] > 0 ? void 0 : FIRST;
   }
   /** True when not even an update may bring the settings. */
   areStopped(node) {
@@ -6998,12 +7077,12 @@ var SettingsRollouts = class {
   }
   /** Counts a node that gets them. */
   reserve({ name }, way) {
-    const rollout = this.#rollouts.get(name);
-    if (rollout !== void 0) rollout.left[way] -= 1;
+    const rollout2 = this.#rollouts.get(name);
+    if (rollout2 !== void 0) rollout2.left[way] -= 1;
   }
   #triedBy({ name }) {
-    const rollout = this.#rollouts.get(name);
-    return rollout?.failed.includes(name) === true ? void 0 : rollout;
+    const rollout2 = this.#rollouts.get(name);
+    return rollout2?.failed.includes(name) === true ? void 0 : rollout2;
   }
 };
 function areConcerned(nodes) {
@@ -7017,7 +7096,7 @@ var FIRST = {
   message: "One node of the group proves the settings first"
 };
 var NOTHING = hashOfSettings([]);
-function rolloutOf(nodes, { rollout }, now) {
+function rolloutOf(nodes, { rollout: rollout2 }, now) {
   const waiting3 = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key: key2 }) => key2)));
   const inForce = nodes.filter(
     ({ facts: { state: state2, conflicts } }) => (state2 === "inForce" || state2 === "none") && !conflicts.some((key2) => waiting3.has(key2))
@@ -7028,7 +7107,7 @@ function rolloutOf(nodes, { rollout }, now) {
   return {
     failed: failed2,
     failures: failures2,
-    isStopped: failures2 > nodesAtOnce(rollout.failureBudget, nodes.length),
+    isStopped: failures2 > nodesAtOnce(rollout2.failureBudget, nodes.length),
     left: {
       AtRest: inForce.some(hasAny) ? Infinity : 1 - nodes.filter(({ facts }) => isChanging(facts)).length,
       InReboot: isBooted ? Infinity : 1 - nodes.filter((one) => isRebooting(one, now)).length
@@ -7199,6 +7278,67 @@ function shadowReference({ metadata: { name, namespace = "", uid } }) {
   return { apiVersion: `${GROUP}/${SHADOW_VERSION}`, kind: SHADOW_KIND, name, namespace, uid };
 }
 
+// packages/shared/src/api/history.ts
+var v21 = __toESM(require("valibot"), 1);
+var MAX_UPDATES = 10;
+var entry = object2({
+  start: time(),
+  end: time(),
+  from: text(100),
+  to: text(100),
+  /** An `Outcome` of the controller; of a later release perhaps another one. */
+  outcome: text(64),
+  code: v21.exactOptional(text(64)),
+  /** Which attempt with the version it was, from 1. */
+  attempt: count(),
+  group: v21.exactOptional(text(63)),
+  /** How long it was in each state of the spec, whole seconds. */
+  seconds: v21.record(text(64), count())
+});
+function historyKey(number6) {
+  return `${HISTORY_ANNOTATION}-${number6 % MAX_UPDATES}`;
+}
+
+// packages/controller/src/plan/history.ts
+function isEnd({ spec }, shadow2) {
+  return isUnderWay(shadow2) && spec.state === "Idle";
+}
+function historyAfter(transition2, shadow2) {
+  const { count: count2 = 0 } = shadow2.record.history ?? {};
+  if (transition2.outcome === "Started") return count2 === 0 ? {} : { history: { count: count2, seconds: {} } };
+  if (isEnd(transition2, shadow2)) return { history: { count: (count2 + 1) % INT32, seconds: {} } };
+  if (transition2.outcome !== "Advanced") return {};
+  return { history: { count: count2, seconds: secondsAfter(transition2.spec, shadow2) } };
+}
+function pastOf(transition2, shadow2, { from, to, code }) {
+  if (!isEnd(transition2, shadow2)) return void 0;
+  const { spec, outcome } = transition2;
+  const { record: record8, times } = shadow2;
+  const end = parseTime(spec.state_transition_timestamp) ?? 0;
+  const start = times.startedAt ?? times.stateSince ?? end;
+  const update = {
+    start: rfc3339(start),
+    end: rfc3339(end),
+    from,
+    to,
+    outcome,
+    ...code !== "" && { code },
+    attempt: Math.min(attempts(shadow2, shadow2.spec.version ?? "") + 1, INT32),
+    ...record8.group !== void 0 && { group: record8.group },
+    seconds: secondsAfter(spec, shadow2)
+  };
+  return { key: historyKey(record8.history?.count ?? 0), update };
+}
+function secondsAfter({ state_transition_timestamp: time2 }, shadow2) {
+  const { stateSince: stateSince2 } = shadow2.times;
+  const end = parseTime(time2);
+  const known = shadow2.record.history?.seconds ?? {};
+  if (stateSince2 === void 0 || end === void 0 || end < stateSince2) return { ...known };
+  const { state: state2 } = shadow2.spec;
+  const seconds = (known[state2] ?? 0) + Math.floor((end - stateSince2) / 1e3);
+  return { ...known, [state2]: Math.min(seconds, INT32) };
+}
+
 // packages/controller/src/plan/gates/reasons.ts
 var MAX_MESSAGE = 500;
 var REASONS = {
@@ -7232,7 +7372,6 @@ var REASONS = {
   CleanupPending: { passes: "event" },
   Backoff: { passes: "time" },
   ManualRetryRequired: { passes: "manual", needsAttention: true, withoutTaint: true },
-  Aborted: { passes: "manual", withoutTaint: true, isIntended: true },
   SpecWriteRejected: { passes: "manual", needsAttention: true },
   OutsideMaintenanceWindow: { passes: "time", fleetWide: true, isIntended: true },
   Blackout: { passes: "time", fleetWide: true, isIntended: true },
@@ -7292,11 +7431,12 @@ function recordAfter(transition2, { shadow: shadow2, node }) {
     ...jobs(transition2),
     ...members(transition2),
     ...otherReport(transition2, shadow2),
+    ...historyAfter(transition2, shadow2),
     ...BY_OUTCOME[transition2.outcome]?.(transition2, shadow2, node)
   };
 }
 var timeOf3 = ({ state_transition_timestamp: time2 }) => time2 ?? "";
-function started({ outcome, spec, group: group2, isRequested }, shadow2) {
+function started({ outcome, spec, group: group2 }, shadow2) {
   const isUnknown2 = isUnderWay(shadow2) && spec.state === "Idle" && !hasStarted(shadow2);
   if (outcome !== "Started" && !isUnknown2) return {};
   return {
@@ -7305,8 +7445,6 @@ function started({ outcome, spec, group: group2, isRequested }, shadow2) {
     group: group2,
     succeeded: void 0,
     podsWaitSince: void 0,
-    aborted: void 0,
-    updateNow: isRequested === true ? true : void 0,
     ...sameVersion(shadow2.status?.current_version, spec.version) ? beforeReboot(shadow2) : beforeUpdate(spec, shadow2)
   };
 }
@@ -7318,8 +7456,8 @@ function hiddenFailure({ record: { failed: failed2 } }) {
 }
 function otherReport({ spec }, shadow2) {
   const { failed: failed2 } = shadow2.record;
-  const isEnd = isUnderWay(shadow2) && spec.state === "Idle";
-  if (!isEnd || failed2 === void 0 || !sameVersion(failed2.version, shadow2.spec.version)) return {};
+  const isEnd2 = isUnderWay(shadow2) && spec.state === "Idle";
+  if (!isEnd2 || failed2 === void 0 || !sameVersion(failed2.version, shadow2.spec.version)) return {};
   const isRetry = (shadow2.times.startedAt ?? 0) > (parseTime(failed2.at) ?? Infinity);
   return isRetry ? {} : hiddenFailure(shadow2);
 }
@@ -7408,8 +7546,6 @@ var BY_OUTCOME = {
     ...succeededWith(transition2, shadow2),
     ...doneRollback(shadow2)
   }),
-  /** No failure: neither counted, nor delayed. */
-  Aborted: ({ spec }, shadow2) => ({ aborted: { version: shadow2.spec.version ?? "", at: timeOf3(spec) } }),
   Withdrawn: (_, shadow2) => ({ withdrawn: withdrawn(shadow2) + 1 }),
   Deferred: (transition2, shadow2) => ({
     ...deferredAfter(transition2, shadow2),
@@ -7537,8 +7673,6 @@ var WARNINGS = /* @__PURE__ */ new Set([
   "DeadlineExceeded",
   "HookFailed",
   "HostSettingsKept",
-  "AbortRefused",
-  "UpdateNowRefused",
   "NodeLost",
   "OutOfService",
   "Suspect"
@@ -7551,7 +7685,9 @@ function specChange(transition2, { node, shadow: shadow2 }) {
   const { uid, generation = 0 } = shadow2.metadata;
   const text6 = EVENTS[transition2.outcome](transition2, shadow2);
   const event2 = eventOn(node, shadow2, { ...text6, key: `${uid}/${generation}` });
-  return { ...transition2, shadow: shadow2, node, record: recordAfter(transition2, { shadow: shadow2, node }), event: event2 };
+  const { from, to, code } = transitionOf({ ...transition2, shadow: shadow2, node });
+  const past = pastOf(transition2, shadow2, { from, to, code });
+  return { ...transition2, shadow: shadow2, node, record: recordAfter(transition2, { shadow: shadow2, node }), event: event2, past };
 }
 var FOR_SETTINGS = "for the settings of its group";
 function forSettings(before) {
@@ -7559,12 +7695,11 @@ function forSettings(before) {
   return keys4.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys4)}`;
 }
 var EVENTS = {
-  Started: ({ spec, unhealthyPods: unhealthyPods2, isRequested = false }, before) => {
-    const asked = isRequested ? `, as the annotation ${UPDATE_NOW_ANNOTATION} asks` : "";
+  Started: ({ spec, unhealthyPods: unhealthyPods2 }, before) => {
     const even = unhealthyPods2 === void 0 ? "" : `, although ${unhealthyPods2}: it has waited for them long enough`;
     return {
       reason: "UpdateStarted",
-      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${asked}${even}`
+      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${even}`
     };
   },
   Advanced: ({ spec }, before) => ({
@@ -7599,10 +7734,6 @@ var EVENTS = {
   Interrupted: () => ({
     reason: "UpdateInterrupted",
     message: 'BrupopConfig "cluster" interrupts updates: this one is undone, and starts again after the pause'
-  }),
-  Aborted: (_, { spec }) => ({
-    reason: "UpdateAborted",
-    message: `A user ended the update to ${spec.version ?? "?"} with the annotation ${ABORT_ANNOTATION}: it is undone, and starts again when a user asks for it with the annotation ${RETRY_ANNOTATION}`
   }),
   Superseded: (_, before) => ({
     reason: "UpdateSuperseded",
@@ -7658,6 +7789,35 @@ function pendingOf({ status }) {
 function otherVersion(status) {
   const { target_version: offered = "", current_version: running } = status ?? {};
   return offered === "" || sameVersion(offered, running) ? "no other version" : offered;
+}
+function transitionOf(change) {
+  const { shadow: shadow2, spec, outcome } = change;
+  const { version: version3 } = outcome === "Started" ? spec : shadow2.spec;
+  const from = named2(startedFrom(change));
+  return { from, to: named2(version3 ?? ""), state: spec.state, outcome, code: CODES3[outcome]?.(change) ?? "" };
+}
+function startedFrom({ shadow: shadow2, outcome }) {
+  const { record: record8, status } = shadow2;
+  if (outcome === "Started") return status?.current_version ?? "";
+  return isUnderWay(shadow2) && hasStarted(shadow2) ? record8.from ?? "" : "";
+}
+function named2(version3) {
+  return isVersion(version3) ? releaseOf(version3) : "";
+}
+var CODES3 = {
+  Failed: ({ shadow: shadow2 }) => reportedCode(shadow2),
+  Cancelled: missed,
+  Reverting: missed,
+  CheckFailed: missed,
+  Deferred: ({ because }) => because?.reason ?? "DrainBlocked",
+  Withdrawn: () => "VersionNotOffered"
+};
+function missed({ shadow: shadow2, node, because }) {
+  return failureAtEnd(shadow2, node, because?.reason) ?? "DeadlineExceeded";
+}
+function reportedCode({ status }) {
+  const { errorCode = "" } = status?.lastOperation ?? {};
+  return errorCode === "" || isErrorCode(errorCode) ? errorCode : "other";
 }
 
 // packages/controller/src/plan/look-ups.ts
@@ -7872,7 +8032,7 @@ function problemOf4(facts) {
       `${refused.key} cannot be set, so no setting of its group is set: ${refused.reason}`
     ];
   if (conflicts.length > 0)
-    return ["SettingsConflict", `A user has set other values on its host: ${named2(conflicts)}; ${RESOLVE}`];
+    return ["SettingsConflict", `A user has set other values on its host: ${named3(conflicts)}; ${RESOLVE}`];
   if (facts.isRebooted && allowedAtReboot(facts) === "NeedsReboot")
     return [
       "HostSettingsNotApplied",
@@ -7887,9 +8047,9 @@ var RESOLVE = "remove them there, or set spec.settingsConflicts of the group to 
 var WAITS2 = "the condition SettingsApplied of its BottlerocketNodeGroup says what they wait for";
 var MAX_KEYS2 = 5;
 function keysOf4(pending2) {
-  return named2(pending2.map(({ key: key2 }) => key2));
+  return named3(pending2.map(({ key: key2 }) => key2));
 }
-function named2(keys4) {
+function named3(keys4) {
   const more = keys4.length > MAX_KEYS2 ? [`${keys4.length - MAX_KEYS2} more`] : [];
   return [...keys4.slice(0, MAX_KEYS2), ...more].join(", ");
 }
@@ -7924,12 +8084,6 @@ var notRolledBack = ({ name, shadow: shadow2, version: version3, policy, moment 
   const code = recordedFailure(name, shadow2)?.code ?? "NotHealthy";
   const found = `The node failed with ${version3} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: "Reverted", message: `${found}. ${howToRetry(shadow2, version3)}` };
-};
-var notAborted = ({ shadow: shadow2, version: version3 }) => {
-  const { aborted } = shadow2.record;
-  if (!sameVersion(aborted?.version, version3) || isRetryRequested(shadow2, version3)) return void 0;
-  const found = `A user ended the update to ${version3} with the annotation ${ABORT_ANNOTATION} at ${aborted?.at ?? "?"}`;
-  return { reason: "Aborted", message: `${found}. ${howToRetry(shadow2, version3)}` };
 };
 function retried(input, recovery2) {
   const { shadow: shadow2, version: version3 } = input;
@@ -8173,9 +8327,9 @@ function notPassed(policy, checks3, quorums2) {
     const what = kind === "cronJob" ? `The Job of ${check8} cannot run` : `The check ${check8} does not pass`;
     return { reason: "CheckNotPassed", message: `${what}: ${failed2.found}` };
   }
-  const unknown6 = answers2.find(({ latest: latest3 }) => latest3 === void 0);
-  if (unknown6 === void 0) return void 0;
-  return { reason: "CheckNotPassed", message: `The check ${unknown6.probe.check} is being evaluated`, isUnknown: true };
+  const unknown7 = answers2.find(({ latest: latest3 }) => latest3 === void 0);
+  if (unknown7 === void 0) return void 0;
+  return { reason: "CheckNotPassed", message: `The check ${unknown7.probe.check} is being evaluated`, isUnknown: true };
 }
 function beforeDrain2(input) {
   const jobs2 = progressOf(jobsBefore(input), input);
@@ -8222,9 +8376,9 @@ function quorumChecksPass({ quorums: quorums2, checks: checks3, fleet }, asked) 
     const { who = "" } = wanted.find((one) => one.check === check8) ?? {};
     return atRisk(`${who} waits for the check ${check8}, which does not pass: ${failed2.found}`);
   }
-  const unknown6 = answers2.find(({ latest: latest3 }) => latest3 === void 0);
-  if (unknown6 === void 0) return void 0;
-  return { ...atRisk(`The check ${unknown6.probe.check} is being evaluated`), isUnknown: true };
+  const unknown7 = answers2.find(({ latest: latest3 }) => latest3 === void 0);
+  if (unknown7 === void 0) return void 0;
+  return { ...atRisk(`The check ${unknown7.probe.check} is being evaluated`), isUnknown: true };
 }
 
 // packages/controller/src/plan/gates/fleet.ts
@@ -8282,10 +8436,11 @@ var validGroup = ({ group: group2, shadow: shadow2 }) => {
 };
 var controlPlaneFree = (input) => input.controlPlane;
 var capacity = (input) => input.capacity;
-var windowOpen = (input) => {
-  const { calendar, problem } = input.policy;
-  const { needMs, now, isRequested = false } = input;
-  if (isRequested && problem === void 0) return outOfBlackouts(input);
+var windowOpen = ({
+  policy: { calendar },
+  needMs,
+  now
+}) => {
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== void 0 && retryAt <= now) return void 0;
   const [reason2, why] = closed(calendar.at(now), needMs);
@@ -8293,13 +8448,6 @@ var windowOpen = (input) => {
   const everOpens2 = calendar.nextFit(now, 1) !== void 0;
   return everOpens2 ? tooShort(needMs) : { reason: reason2, message: `${why}, and none opens within 400 days` };
 };
-function outOfBlackouts({ policy: { maintenance }, needMs, now }) {
-  const found = maintenance.blackouts.find(({ fromMs, toMs }) => fromMs < now + needMs && now < toMs);
-  if (found === void 0) return void 0;
-  const state2 = { open: found.fromMs > now, reason: "NoWindows", until: found.toMs, blackout: found };
-  const [reason2, why] = closed(state2.open ? state2 : { ...state2, reason: "Blackout" }, needMs);
-  return { reason: reason2, message: `${why}; updates may start at ${rfc3339(found.toMs)}`, retryAt: found.toMs };
-}
 function closed({ open, reason: reason2, blackout: blackout2 }, needMs) {
   const update = `an update of about ${minutes(needMs)} minutes can finish`;
   if (open && reason2 === "NoWindows") return ["Blackout", `A blackout starts before ${update}`];
@@ -8344,7 +8492,6 @@ var GATES = [
   [restored2, STARTS],
   [backoff, STARTS],
   [notRolledBack, ["Start"]],
-  [notAborted, STARTS],
   [writable, STARTS],
   [notFrozen, ["Start"]],
   [notHeld, ["Start"]],
@@ -8375,52 +8522,6 @@ function whyNotDrained(input) {
   return firstOf(ASKED[input.isRollback ? "DrainOfRollback" : "Drain"], input);
 }
 
-// packages/controller/src/plan/requests.ts
-function isUpdateRequested({ metadata: { annotations = {} } }, version3) {
-  return sameVersion(annotations[UPDATE_NOW_ANNOTATION], version3);
-}
-function withRequest(blocked3, { version: version3, isRequested = false }) {
-  if (!isRequested) return blocked3;
-  const message = `${blocked3.message}. The annotation ${UPDATE_NOW_ANNOTATION} asks for ${version3} now`;
-  return { ...blocked3, message: `${message}: the node goes before others, and waits for no window` };
-}
-function refusedRequest(shadow2, next) {
-  return refusedAbort(shadow2) ?? refusedUpdate(shadow2, next);
-}
-function refusedAbort(shadow2) {
-  const found = shadow2.metadata.annotations?.[ABORT_ANNOTATION];
-  if (found === void 0) return void 0;
-  return { annotation: ABORT_ANNOTATION, reason: "AbortRefused", message: whyNotAborted(shadow2, found) };
-}
-function whyNotAborted(shadow2, found) {
-  if (found !== ABORT_VALUE) return unexpected(ABORT_ANNOTATION, `"${ABORT_VALUE}"`, found);
-  if (!isUnderWay(shadow2)) return "No update of this node is under way, so none is ended";
-  const { version: version3 } = shadow2.spec;
-  const what = shadow2.state === "Proving" ? `The node has booted ${version3}` : `The host may be rebooting into ${version3}`;
-  return `${what}, so the update goes on. If the node is not healthy after it, spec.rollout.rollback decides what follows`;
-}
-function refusedUpdate(shadow2, next) {
-  const found = shadow2.metadata.annotations?.[UPDATE_NOW_ANNOTATION];
-  const message = found === void 0 ? void 0 : whyNotUpdated(shadow2, found, next);
-  return message === void 0 ? void 0 : { annotation: UPDATE_NOW_ANNOTATION, reason: "UpdateNowRefused", message };
-}
-function whyNotUpdated(shadow2, found, next) {
-  if (!isVersion(found)) return unexpected(UPDATE_NOW_ANNOTATION, "a version such as 1.21.0", found);
-  if (isUnderWay(shadow2)) return `An update to ${shadow2.spec.version} is under way, so none to ${short(found)} starts`;
-  const running = shadow2.status?.current_version;
-  if (sameVersion(running, found)) return `The node runs ${running} already`;
-  if (next === void 0 || !isVersion(next) || sameVersion(next, found)) return void 0;
-  if (sameVersion(next, running))
-    return `The node is to run ${next}, as it does, so no update to ${short(found)} starts`;
-  return unexpected(UPDATE_NOW_ANNOTATION, `${next}, the version that the node is to run next`, found);
-}
-function unexpected(annotation, expected, found) {
-  return `The annotation ${annotation}: expected ${expected}, found "${short(found)}"`;
-}
-function short(text6) {
-  return shorten(text6, 100);
-}
-
 // packages/controller/src/plan/transition.ts
 function idleSpec({ settings: settings2 }, now, allow = "None") {
   return {
@@ -8442,10 +8543,10 @@ function stepSpec(spec, state2, policy, now) {
   return { ...spec, state: state2, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state2, policy) };
 }
 var STEPS = {
-  Staging: [abort, interrupt, supersede, fail, cancel],
-  Staged: [abort, interrupt, supersede, startDrain, cancel],
-  Draining: [abort, interrupt, supersede, release, fail, prove, cancel],
-  Away: [abort, interrupt, fail, prove],
+  Staging: [interrupt, supersede, fail, cancel],
+  Staged: [interrupt, supersede, startDrain, cancel],
+  Draining: [interrupt, supersede, release, fail, prove, cancel],
+  Away: [interrupt, fail, prove],
   Proving: [fail, succeed, rollBack, cancelHopeless],
   Finishing: [configure],
   Restoring: [configure],
@@ -8454,12 +8555,8 @@ var STEPS = {
 };
 function transition(input) {
   const next = repair(input) ?? firstOf(STEPS[input.state], input);
-  const isEnd = next?.spec.state === "Idle" && isUnderWay(input.shadow);
-  return isEnd ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
-}
-function abort(input) {
-  const isAsked = input.shadow.metadata.annotations?.[ABORT_ANNOTATION] === ABORT_VALUE;
-  return isAsked && !mayHaveRebooted(input) ? idle(input, "Aborted") : void 0;
+  const isEnd2 = next?.spec.state === "Idle" && isUnderWay(input.shadow);
+  return isEnd2 ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
 }
 function interrupt(input) {
   const { policy } = input;
@@ -8628,8 +8725,8 @@ function assess(managedNode, fleetState, now) {
   return { times: [], ...found, managedNode, ...candidate !== void 0 && { candidate } };
 }
 function inputOf(pair, fleetState, now) {
-  const { status, spec, state: state2, record: record7, purpose } = pair.shadow;
-  if (state2 === "Staged" || state2 === "Proving" || record7.jobs !== void 0) now.holdsOnce();
+  const { status, spec, state: state2, record: record8, purpose } = pair.shadow;
+  if (state2 === "Staged" || state2 === "Proving" || record8.jobs !== void 0) now.holdsOnce();
   return {
     ...pair,
     state: state2,
@@ -8644,7 +8741,6 @@ function inputOf(pair, fleetState, now) {
         status,
         version: spec.version ?? "",
         isReboot: purpose === "Settings",
-        isRequested: record7.updateNow === true,
         isRollback: purpose === "Rollback" || restoresSettings(pair.shadow, fleetState.settings.get(pair.name))
       },
       fleetState
@@ -8757,7 +8853,7 @@ function assessSettled(input, change) {
   const { current_version: running, target_version: offered } = status;
   const version3 = nextVersion(input, status);
   const problem = problemOf5(input, status);
-  const found = { change, next: version3, ...settingsOf(input, change) };
+  const found = { change, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== void 0 && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: "waiting" };
@@ -8795,10 +8891,12 @@ function startOf(input, { change, status, version: version3 }) {
   const { shadow: shadow2, policy, settings: settings2, now } = input;
   if (isChanging(settings2)) return { progressing: waiting2(CHANGING) };
   if (change !== void 0) return {};
-  const isReboot = sameVersion(version3, status.current_version);
-  const isRollback = pendingRollback(shadow2, policy, now) !== void 0 || isReboot && awaitsRestore(settings2);
-  const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow2, version3);
-  return { start: { status, version: version3, isReboot, isRollback, isRequested } };
+  const isRollback = pendingRollback(shadow2, policy, now) !== void 0;
+  const reboots2 = sameVersion(version3, status.current_version);
+  const restores = reboots2 && awaitsRestore(settings2);
+  return {
+    start: { status, version: version3, isReboot: reboots2, isRollback: isRollback || restores }
+  };
 }
 function settingsOf({ settings: settings2 }, change) {
   const pending2 = change !== void 0 || !isComplete(settings2);
@@ -8833,16 +8931,15 @@ function inOrder2(candidates, ordering) {
   return candidates.map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) })).toSorted((a, b) => compare(a.rank, b.rank)).map(({ candidate }) => candidate);
 }
 function rankOf(candidate, { ownNode, isBlocked, isLast, now }) {
-  const { node, shadow: shadow2, version: version3, status, policy, isRequested = false } = candidate;
+  const { node, shadow: shadow2, version: version3, status, policy } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
   const positions = { Name: () => "", Random: () => shuffled(uid, version3), OldestBoot: () => byTime(status.bootTime) };
   const position = positions[order]();
   const own2 = name === ownNode ? 1 : 0;
   return [
-    isBlocked?.(candidate) === true && !isRequested ? 1 : 0,
+    isBlocked?.(candidate) === true ? 1 : 0,
     isLast?.(node) === true ? 1 : 0,
-    isRequested ? 0 : 1,
     lastAttempt(candidate, now),
     own2,
     healthRank(node, policy),
@@ -8880,12 +8977,8 @@ function compare(a, b) {
 // packages/controller/src/plan/record-changes.ts
 function recordChanges(decisions, { observation, now }) {
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
-  return decisions.flatMap((decision) => {
-    const { managedNode, change, jobs: jobs2, blocked: blocked3 } = decision;
-    if (change !== void 0 || !isPair(managedNode)) return [];
-    const refused = refusedRequest(managedNode.shadow, decision.next);
-    if (refused !== void 0) return [withRefusal(managedNode, refused)];
-    if (jobs2 !== void 0) return [];
+  return decisions.flatMap(({ managedNode, change, jobs: jobs2, blocked: blocked3 }) => {
+    if (change !== void 0 || jobs2 !== void 0 || !isPair(managedNode)) return [];
     if (managedNode.shadow.record.isUnreadable === true) return [];
     const found = suspects.get(managedNode.name);
     if (found !== void 0) return [withSuspects(found)];
@@ -8894,18 +8987,13 @@ function recordChanges(decisions, { observation, now }) {
     return [{ shadow: shadow2, node, record: { ...shadow2.record, podsWaitSince: rfc3339(now) }, event: void 0 }];
   });
 }
-function withRefusal({ shadow: shadow2, node }, { annotation, reason: reason2, message }) {
-  const { uid, resourceVersion } = shadow2.metadata;
-  const event2 = eventOn(node, shadow2, { reason: reason2, message, key: `${uid}/${annotation}/${resourceVersion}` });
-  return { shadow: shadow2, node, record: shadow2.record, refused: annotation, event: event2 };
-}
 function withSuspects({ pair: { shadow: shadow2, node }, suspects }) {
-  const record7 = { ...shadow2.record, suspects: suspects.length === 0 ? void 0 : suspects };
+  const record8 = { ...shadow2.record, suspects: suspects.length === 0 ? void 0 : suspects };
   const since = suspects[0]?.at ?? shadow2.record.suspects?.[0]?.at ?? "";
   const version3 = shadow2.updated?.version ?? "?";
   const event2 = suspects.length > 0 ? { reason: "Suspect", message: `Since its update to ${version3}, ${describeSuspects(suspects)}` } : { reason: "SuspectEnded", message: "No workload fails on the node any more" };
   const key2 = `${shadow2.metadata.uid}/${since}/${suspects.map(({ workload }) => workload).join(" ")}`;
-  return { shadow: shadow2, node, record: record7, event: eventOn(node, shadow2, { ...event2, key: key2 }) };
+  return { shadow: shadow2, node, record: record8, event: eventOn(node, shadow2, { ...event2, key: key2 }) };
 }
 
 // packages/controller/src/plan/plan.ts
@@ -8987,7 +9075,7 @@ function decide(assessment, admitted, fleetState, conditions2) {
   if (candidate === void 0) return assessment;
   const blocked3 = admitted.get(candidate);
   if (blocked3 !== void 0) {
-    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(withRequest(blocked3, candidate));
+    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(blocked3);
     return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
   }
   const { node, group: group2, policy } = candidate;
@@ -9005,8 +9093,7 @@ function decide(assessment, admitted, fleetState, conditions2) {
     group: group2?.name,
     isBlocked,
     restores,
-    unhealthyPods: unhealthyPods2,
-    isRequested: candidate.isRequested
+    unhealthyPods: unhealthyPods2
   };
   const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing: progressing3, phase: "updating" };
@@ -9310,18 +9397,18 @@ function groupSettingsOf(members2, { settings: settings2 }, { waiting: waiting3 
     const facts = settings2.get(name);
     return facts === void 0 || facts.state === "none" ? [] : [{ name, facts, blocked: blocked3 }];
   });
-  const named3 = (applies) => known.filter(({ facts }) => applies(facts)).map(({ name }) => name);
-  const withClass = (wanted) => named3(({ pending: pending2 }) => pending2.some((one) => one.class === wanted));
+  const named4 = (applies) => known.filter(({ facts }) => applies(facts)).map(({ name }) => name);
+  const withClass = (wanted) => named4(({ pending: pending2 }) => pending2.some((one) => one.class === wanted));
   const waits = waitsOf(known, waiting3);
   const messages = known.flatMap(({ facts }) => facts.message ?? []);
   const skipped = waits.filter(({ blocked: blocked3 }) => blocked3.reason === "Skipped").map(({ name }) => name);
   return {
     nodes: {
-      inForce: named3(({ state: state2 }) => state2 === "inForce"),
-      failed: named3(({ state: state2 }) => state2 === "failed"),
-      conflicts: named3(({ conflicts }) => conflicts.length > 0),
-      cannotUnset: named3(({ cannotUnset }) => cannotUnset.length > 0),
-      rebooted: named3((facts) => facts.isRebooted && allowedAtReboot(facts) === "NeedsReboot"),
+      inForce: named4(({ state: state2 }) => state2 === "inForce"),
+      failed: named4(({ state: state2 }) => state2 === "failed"),
+      conflicts: named4(({ conflicts }) => conflicts.length > 0),
+      cannotUnset: named4(({ cannotUnset }) => cannotUnset.length > 0),
+      rebooted: named4((facts) => facts.isRebooted && allowedAtReboot(facts) === "NeedsReboot"),
       skipped,
       Live: withClass("Live"),
       RestartsService: withClass("RestartsService"),
@@ -9334,13 +9421,13 @@ function groupSettingsOf(members2, { settings: settings2 }, { waiting: waiting3 
   };
 }
 function waitsOf(known, waiting3) {
-  const named3 = (found) => known.flatMap((one) => {
+  const named4 = (found) => known.flatMap((one) => {
     const blocked3 = found(one);
     return blocked3 === void 0 ? [] : [{ name: one.name, blocked: blocked3 }];
   });
   return [
-    ...named3(({ name }) => waiting3.get(name)),
-    ...named3(({ facts, blocked: blocked3 }) => allowedAtReboot(facts) === "NeedsReboot" ? blocked3 : void 0)
+    ...named4(({ name }) => waiting3.get(name)),
+    ...named4(({ facts, blocked: blocked3 }) => allowedAtReboot(facts) === "NeedsReboot" ? blocked3 : void 0)
   ];
 }
 function leftOf(all) {
@@ -9473,11 +9560,11 @@ function reconciliationOf({ unconfirmed: unconfirmed2, isMoving, stuck }, { gene
   const why = `${message}, of which need attention: ${countsByReason(stuck).join(", ")}`;
   return { Stalled: { status: "True", reason: "NodesNeedAttention", message: why } };
 }
-function groupNeedsUser(rollout, ready3) {
+function groupNeedsUser(rollout2, ready3) {
   if (ready3.reason === "InvalidConfiguration") return ready3;
-  const settings2 = evaluateSettings(rollout.settings);
+  const settings2 = evaluateSettings(rollout2.settings);
   if (["SettingsFailed", "SettingsRefused", "SettingsConflict"].includes(settings2.reason)) return settings2;
-  const metadata12 = metadataApplied(rollout);
+  const metadata12 = metadataApplied(rollout2);
   return metadata12.reason === "Conflict" || metadata12.reason === "WriteRejected" ? metadata12 : void 0;
 }
 var NEED_USER = [
@@ -9629,6 +9716,78 @@ function traitsFor({ progressing: progressing3, managedNode }) {
   return isReason(reason2) ? traitsOf(reason2) : { passes: "event" };
 }
 
+// packages/controller/src/report/rollouts.ts
+function releasesOf(decisions) {
+  const found = /* @__PURE__ */ new Map();
+  for (const decision of decisions) countIn(decision, releaseIn(found, decision));
+  return [...found.values()];
+}
+function releaseIn(found, { managedNode }) {
+  const group2 = managedNode.group?.name;
+  return (text6) => {
+    const version3 = releaseOf(text6);
+    const key2 = `${version3}/${group2 ?? ""}`;
+    const known = found.get(key2);
+    if (known !== void 0) return known;
+    const release3 = { version: version3, group: group2, updating: 0, waiting: 0, succeeded: [], failed: [] };
+    found.set(key2, release3);
+    return release3;
+  };
+}
+function countIn({ managedNode, change, phase: phase2 }, of) {
+  const { shadow: shadow2 } = managedNode;
+  if (shadow2 === void 0) return;
+  const { spec, purpose, updated: updated2, record: record8, status } = shadow2;
+  const { target_version: target = "", current_version: current = "" } = status ?? {};
+  const next = change?.outcome === "Started" ? change.spec.version : purpose === "Update" ? spec.version : void 0;
+  if (next !== void 0 && next !== null && !sameVersion(next, current)) of(next).updating += 1;
+  else if (purpose === "Update" && spec.version) of(spec.version).updating += 1;
+  else if (phase2 === "waiting" && target !== "" && !sameVersion(target, current)) of(target).waiting += 1;
+  if (updated2 !== void 0) of(updated2.version).succeeded.push(updated2.at);
+  const failedAt2 = parseTime(record8.failed?.at);
+  if (record8.failed !== void 0 && failedAt2 !== void 0) of(record8.failed.version).failed.push(failedAt2);
+}
+function rolloutsOf(before, releases, edits, now) {
+  const known = readRollouts(before?.rollouts);
+  const begun = releases.filter(({ updating: updating2 }) => updating2 > 0).filter((one) => !known.some((old) => isOf2(old, one)));
+  const all = [...begun.map((one) => started2(one, now)), ...known];
+  const rollouts = all.slice(0, MAX_ROLLOUTS).map(
+    (one) => continued(
+      one,
+      releases.find((release3) => isOf2(one, release3)),
+      edits,
+      now
+    )
+  );
+  return rollouts.length === 0 ? {} : { rollouts };
+}
+function isOf2(rollout2, release3) {
+  return rollout2.group === release3.group && rollout2.version === release3.version;
+}
+function started2({ version: version3, group: group2 }, now) {
+  return { version: version3, ...group2 !== void 0 && { group: group2 }, startTime: rfc3339(now), nodes: 0, failures: 0 };
+}
+function continued(rollout2, release3, edits, now) {
+  const { endTime, nodes, failures: failures2, ...kept } = rollout2;
+  const isOpen2 = (release3?.updating ?? 0) > 0 || endTime === void 0 && (release3?.waiting ?? 0) > 0;
+  if (!isOpen2 && endTime !== void 0) return rollout2;
+  const start = parseTime(rollout2.startTime) ?? now;
+  const since = (times = []) => times.filter((at2) => at2 >= start).length;
+  const changes = changesOf2(rollout2, edits, start);
+  return {
+    ...kept,
+    ...!isOpen2 && { endTime: rfc3339(now) },
+    nodes: Math.max(nodes, since(release3?.succeeded)),
+    failures: Math.max(failures2, since(release3?.failed)),
+    ...changes.length > 0 && { changes }
+  };
+}
+function changesOf2({ group: group2, changes = [] }, edits, start) {
+  const isKnown2 = (object3, { manager, time: time2 }) => changes.some((one) => one.object === object3 && one.manager === manager && one.time === time2);
+  const added = edits.filter((one) => (one.group === void 0 || one.group === group2) && (parseTime(one.time) ?? 0) >= start).map(({ group: of, ...edit }) => ({ object: objectOf(of), ...edit })).filter(({ object: object3, ...edit }) => !isKnown2(object3, edit));
+  return [...added, ...changes].toSorted((a, b) => a.time < b.time ? 1 : -1).slice(0, MAX_CHANGES);
+}
+
 // packages/controller/src/upkeep/metadata-writes.ts
 function decideMetadata(input) {
   const { state: state2, wanted } = input;
@@ -9639,13 +9798,13 @@ function decideMetadata(input) {
   return { writes, conflicts: [...conflicts, ...taints.conflicts] };
 }
 function adopt({ state: state2, known }) {
-  const record7 = readKeysRecord(state2.annotations);
-  const keys4 = record7 && known.get(record7.group);
-  if (record7 === void 0 || keys4 === void 0) return [];
-  if (state2.applied.some(({ group: group3 }) => group3 === record7.group)) return [];
-  const given = (field2) => [...new Set(record7[field2])].filter((key2) => keys4[field2].has(key2));
+  const record8 = readKeysRecord(state2.annotations);
+  const keys4 = record8 && known.get(record8.group);
+  if (record8 === void 0 || keys4 === void 0) return [];
+  if (state2.applied.some(({ group: group3 }) => group3 === record8.group)) return [];
+  const given = (field2) => [...new Set(record8[field2])].filter((key2) => keys4[field2].has(key2));
   const [labels, annotations] = [given("labels"), given("annotations")];
-  const { group: group2 } = record7;
+  const { group: group2 } = record8;
   return [
     { kind: "Adopt", groups: [group2], keys: { group: group2, labels, annotations: [...annotations, GROUP_KEYS_ANNOTATION] } }
   ];
@@ -9670,11 +9829,11 @@ function applyWanted(input, conflicts) {
   const [labels, annotations] = [given("labels"), given("annotations")];
   if (labels.length + annotations.length === 0) return applied2 === void 0 ? [] : release2(input, applied2);
   const own2 = (field2, entries2) => entries2.map(([key2]) => key2).filter((key2) => otherOwner(field2, key2) === void 0);
-  const record7 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
+  const record8 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
   const kept = unknownKeys(input, applied2, known.get(group2));
   const body = {
     labels: { ...kept.labels, ...Object.fromEntries(labels) },
-    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record7 }
+    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record8 }
   };
   const isInPlace = applied2 !== void 0 && FIELDS2.every((field2) => hasApplied(applied2[field2], body[field2], state2[field2]));
   return isInPlace ? [] : [{ kind: "Apply", groups: [group2], body }];
@@ -9709,11 +9868,11 @@ function decideTaints(input) {
   const ours = given.filter(({ isOurs }) => isOurs).map(({ taint: taint2 }) => taint2);
   const replaced = /* @__PURE__ */ new Set([...owned, ...ours.map(taintId)]);
   const taints = [...state2.taints.filter((taint2) => !replaced.has(taintId(taint2))), ...ours];
-  const record7 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
-  const isInPlace = areSame(taints, state2.taints) && record7 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
+  const record8 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
+  const isInPlace = areSame(taints, state2.taints) && record8 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
   const groups = [.../* @__PURE__ */ new Set([...wanted === void 0 ? [] : [wanted.group], ...records.map((one) => one.group)])];
   return {
-    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record7 }],
+    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record8 }],
     conflicts: given.filter(({ isConflict }) => isConflict).map(({ taint: taint2 }) => taintConflict(input, taint2, found))
   };
 }
@@ -9954,10 +10113,16 @@ function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata:
     progress: progressOf2(fleetState, counted),
     stuckNodes,
     groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata: metadata12 }),
+    releases: releasesOf(counted),
+    edits: editsIn(snapshot),
     orphanedNodes: orphaned,
     lost,
     ...unconfirmedOf(counted, grants)
   };
+}
+function editsIn({ config, groupObjects }) {
+  const of = (edits = [], group2) => edits.map((edit) => ({ ...edit, group: group2 }));
+  return [...of(config?.edits), ...groupObjects.flatMap(({ metadata: metadata12, edits }) => of(edits, metadata12.name))];
 }
 
 // packages/controller/src/upkeep/cleanup.ts
@@ -9998,8 +10163,8 @@ function keptEvent2({ node, shadow: shadow2 }) {
   const records = shadow2?.status?.settings?.records ?? [];
   const keys4 = records.map(({ key: key2 }) => key2);
   if (node === void 0 || shadow2 === void 0 || keys4.length === 0) return void 0;
-  const unknown6 = records.filter(({ before }) => before === void 0).map(({ key: key2 }) => key2);
-  const unsure = unknown6.length === 0 ? "" : `The host may have had the same value of ${namesOf(unknown6)} before. `;
+  const unknown7 = records.filter(({ before }) => before === void 0).map(({ key: key2 }) => key2);
+  const unsure = unknown7.length === 0 ? "" : `The host may have had the same value of ${namesOf(unknown7)} before. `;
   const message = `The label was removed, and the host keeps settings that the operator wrote, since no agent restored them: ${namesOf(keys4)}. ${unsure}Set them on the host, such as with apiclient set updates.version-lock=latest`;
   return eventOn(node, shadow2, { reason: "HostSettingsKept", message, key: shadow2.metadata.uid });
 }
@@ -10166,8 +10331,8 @@ function newNodesOf(managedNodes) {
     uncreated: new Map(without3.map((node) => [node.metadata.name, problemOf6(node)]).filter(isKnown))
   };
 }
-function isKnown(entry) {
-  return entry[1] !== void 0;
+function isKnown(entry2) {
+  return entry2[1] !== void 0;
 }
 var NAME_TOO_LONG = `the name of the Node is longer than ${MAX_NODE_NAME} characters`;
 
@@ -10350,7 +10515,7 @@ var METRICS = {
   ),
   transitions: counter(
     "update_transitions_total",
-    "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Aborted` (by a user), `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
+    "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
     "from_version",
     "to_version",
     "state",
@@ -10473,21 +10638,18 @@ var METRICS = {
 };
 
 // packages/controller/src/apply/shadows.ts
-var FOLLOWED = {
-  Started: [RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION],
-  Aborted: [ABORT_ANNOTATION]
-};
 function annotationsOf({
   shadow: shadow2,
-  record: record7,
-  outcome
+  record: record8,
+  outcome,
+  past
 }) {
-  const text6 = recordText(record7);
-  const { annotations = {} } = shadow2.metadata;
-  const followed = (FOLLOWED[outcome] ?? []).filter((name) => annotations[name] !== void 0);
+  const text6 = recordText(record8);
+  const isRetry = outcome === "Started" && shadow2.metadata.annotations?.[RETRY_ANNOTATION] !== void 0;
   return {
     ...text6 !== recordText(shadow2.record) && { [RECORD_ANNOTATION]: text6 },
-    ...Object.fromEntries(followed.map((name) => [name, null]))
+    ...isRetry && { [RETRY_ANNOTATION]: null },
+    ...past !== void 0 && { [past.key]: JSON.stringify(past.update) }
   };
 }
 function conditionOf({ shadow: shadow2, progressing: progressing3 }, now) {
@@ -10599,7 +10761,7 @@ var GROUP_CONDITIONS = {
   WindowOpen: windowOpen2,
   Progressing: groupProgressing,
   SettingsApplied: ({ settings: settings2 }) => evaluateSettings(settings2),
-  Degraded: ({ metadata: metadata12, settings: settings2, progress, ...rollout }) => evaluateNodes(rollout, progress, [...describeMetadata(metadata12), ...describeSettings2(settings2)]),
+  Degraded: ({ metadata: metadata12, settings: settings2, progress, ...rollout2 }) => evaluateNodes(rollout2, progress, [...describeMetadata(metadata12), ...describeSettings2(settings2)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering2
 };
@@ -10627,8 +10789,8 @@ function withEarlier(result, { waitsFor }) {
   const nodes = waitsFor.nodes.length === 0 ? "" : `, whose nodes ${namesOf(waitsFor.nodes)} do not run ${waitsFor.version} yet`;
   return { ...result, message: `${result.message}; waits for ${NODE_GROUP_KIND} "${waitsFor.name}"${nodes}` };
 }
-function groupProgressing(rollout) {
-  if (rollout.counts.managed > 0) return withEarlier(withSettings3(progressing2(rollout), rollout, [rollout]), rollout);
+function groupProgressing(rollout2) {
+  if (rollout2.counts.managed > 0) return withEarlier(withSettings3(progressing2(rollout2), rollout2, [rollout2]), rollout2);
   const message = "No managed node is in the group: spec.nodeSelector selects none, or other groups with a higher precedence, or with the same precedence and a name that sorts first, select all of them";
   return isFalse("NoNodes", message);
 }
@@ -10699,11 +10861,11 @@ function windowOpen2({ forecast: { window: window2, nextOpenAt } }) {
 }
 var NOT_REPORTED = ["Waiting", "the others have not reported yet"];
 function progressing2({ counts: counts2, forecast, policy }) {
-  const { managed, upToDate: upToDate2, updating: updating2 } = counts2;
+  const { managed: managed2, upToDate: upToDate2, updating: updating2 } = counts2;
   const { completionTime } = forecast;
   const by = completionTime === void 0 ? "" : `; expected to be complete by ${completionTime}`;
-  const tally = `${upToDate2} of ${managed} nodes are up to date`;
-  if (managed === 0) {
+  const tally = `${upToDate2} of ${managed2} nodes are up to date`;
+  if (managed2 === 0) {
     const which = policy.nodeSelector === void 0 ? "" : " and that spec.nodeSelector selects";
     return isFalse("NoNodes", `There is no node with the label of managed nodes${which}`);
   }
@@ -10712,7 +10874,7 @@ function progressing2({ counts: counts2, forecast, policy }) {
     return { status: updating2 > 0 ? "True" : "False", reason: "InvalidConfiguration", message };
   }
   if (updating2 > 0) return isTrue("Updating", `${tally}, ${updating2} updating${by}`);
-  if (upToDate2 === managed) return isFalse("UpToDate", "All nodes are up to date");
+  if (upToDate2 === managed2) return isFalse("UpToDate", "All nodes are up to date");
   const [reason2, why] = describeWaiting(counts2, forecast) ?? NOT_REPORTED;
   return isFalse(reason2, `${tally}; ${why}${by}`);
 }
@@ -10752,7 +10914,7 @@ function evaluateNodes({ policy: { problem }, counts: counts2, forecast, stuckNo
   const nodes = failed2 === 1 ? "node" : "nodes";
   return isTrue("NodesFailed", `The latest attempt failed on ${failed2} ${nodes}; retried automatically`);
 }
-var MAX_CHANGES = 10;
+var MAX_CHANGES2 = 10;
 function pendingChanges({ policy }) {
   const list2 = describeChanges(policy.pendingChanges);
   if (list2 === void 0) return isFalse("NoOtherDefaults", "The next change of the spec changes nothing else");
@@ -10766,8 +10928,8 @@ function describeChanges(pending2) {
     ({ field: field2, before, after }) => `spec.${field2} from ${valueOf(before)} to ${valueOf(after)}`
   );
   if (changes.length === 0) return void 0;
-  const more = changes.length > MAX_CHANGES ? ` and ${changes.length - MAX_CHANGES} more fields` : "";
-  return `${changes.slice(0, MAX_CHANGES).join(", ")}${more}`;
+  const more = changes.length > MAX_CHANGES2 ? ` and ${changes.length - MAX_CHANGES2} more fields` : "";
+  return `${changes.slice(0, MAX_CHANGES2).join(", ")}${more}`;
 }
 function valueOf(value2) {
   return value2 === void 0 ? "none" : shorten(typeof value2 === "string" ? value2 : JSON.stringify(value2), 100);
@@ -10777,9 +10939,9 @@ function describeLate({ lastProgressAt }, waiting3, others) {
   const why = waiting3 === void 0 ? "" : `; ${waiting3[1]}`;
   return others === "" ? `${late}${why}` : `${late}${why}. ${others}`;
 }
-function describeUnhealthy({ counts: { managed, updating: updating2, upToDate: upToDate2 }, forecast: { reasons } }) {
+function describeUnhealthy({ counts: { managed: managed2, updating: updating2, upToDate: upToDate2 }, forecast: { reasons } }) {
   const unhealthy = reasons.get("NodeUnhealthy") ?? 0;
-  if (unhealthy < 2 || updating2 > 0 || unhealthy < managed - upToDate2) return [];
+  if (unhealthy < 2 || updating2 > 0 || unhealthy < managed2 - upToDate2) return [];
   return [
     `all ${unhealthy} nodes that wait are unhealthy (NodeUnhealthy). If that is wrong, a condition of spec.health.conditions is good when True: name its bad status, such as KernelReady=False`
   ];
@@ -10839,6 +11001,7 @@ function statusOf(input) {
     versions: versionStatuses(forecast.versions, before?.versions ?? [], isClockWrong(clockSkewMs) ? void 0 : now),
     ...failuresOf(plan2),
     ...laneOf2(plan2),
+    ...rolloutsOf(before, plan2.releases, plan2.edits, now),
     ...holdsOf2(plan2),
     ...quorumsOf2(plan2, before, now),
     ...dependentsOf(dependents, before, now),
@@ -10870,12 +11033,12 @@ function quorumsOf2({ policy, quorums: counts2 }, before, now) {
   });
   return quorums2.length === 0 ? {} : { quorums: quorums2 };
 }
-function awaiting(rollout, isConfirmed) {
-  return isConfirmed ? { ...rollout, unconfirmed: [] } : rollout;
+function awaiting(rollout2, isConfirmed) {
+  return isConfirmed ? { ...rollout2, unconfirmed: [] } : rollout2;
 }
-function isGroupInEffect(rollout) {
-  const { group: group2, policy, unconfirmed: unconfirmed2, metadata: metadata12 } = rollout;
-  const isApplied2 = isRecorded(rollout) && metadata12.pending.length + metadata12.conflicts.length === 0;
+function isGroupInEffect(rollout2) {
+  const { group: group2, policy, unconfirmed: unconfirmed2, metadata: metadata12 } = rollout2;
+  const isApplied2 = isRecorded(rollout2) && metadata12.pending.length + metadata12.conflicts.length === 0;
   return group2.problem === void 0 && policy.problem === void 0 && unconfirmed2.length === 0 && isApplied2;
 }
 function isRecorded({ group: group2, metadata: metadata12 }) {
@@ -11010,40 +11173,40 @@ function newestFirst(a, b) {
 }
 
 // packages/controller/src/report/group-status.ts
-function groupStatusOf({ metadata: metadata12 }, { rollout, before, isWritten, now }) {
+function groupStatusOf({ metadata: metadata12 }, { rollout: rollout2, before, isWritten, now }) {
   const { generation = 0 } = metadata12;
-  const rendered = recordOf({ metadata: metadata12, status: before ?? {} }, rollout.group);
-  const confirmed = isWritten && isGroupInEffect(rollout) ? generation : before?.confirmedGeneration;
+  const rendered = recordOf({ metadata: metadata12, status: before ?? {} }, rollout2.group);
+  const confirmed = isWritten && isGroupInEffect(rollout2) ? generation : before?.confirmedGeneration;
   const isConfirmed = confirmed === generation;
-  const shown = awaiting(withMetadata(rollout), isConfirmed);
+  const shown = awaiting(withMetadata(rollout2), isConfirmed);
   const evaluated = Object.entries(GROUP_CONDITIONS).map(([type, evaluate2]) => [type, evaluate2(shown)]);
-  const needsUser = groupNeedsUser(rollout, GROUP_CONDITIONS.Ready(shown)) ?? groupStalls(rollout);
-  const state2 = reconciliationOf(withMetadata(rollout), { generation, isConfirmed, isWritten }, needsUser);
+  const needsUser = groupNeedsUser(rollout2, GROUP_CONDITIONS.Ready(shown)) ?? groupStalls(rollout2);
+  const state2 = reconciliationOf(withMetadata(rollout2), { generation, isConfirmed, isWritten }, needsUser);
   return {
     observedGeneration: generation,
     ...confirmed !== void 0 && { confirmedGeneration: confirmed },
     conditions: conditionsOf({ ...Object.fromEntries(evaluated), ...state2 }, before, { generation, now }),
     ...rendered !== void 0 && { rendered },
-    nodes: rollout.counts,
-    ...laneOf2(rollout),
-    ...rollout.settings.left.length > 0 && { settings: rollout.settings.left },
-    ...windowOf(rollout),
-    ...expectedOf2(rollout.forecast)
+    nodes: rollout2.counts,
+    ...laneOf2(rollout2),
+    ...rollout2.settings.left.length > 0 && { settings: rollout2.settings.left },
+    ...windowOf(rollout2),
+    ...expectedOf2(rollout2.forecast)
   };
 }
-function groupStalls(rollout) {
-  const { forecast, fleetFrozen, frozen: frozen2, progress } = rollout;
-  if (progress?.isLate === true) return GROUP_CONDITIONS.Degraded(rollout);
+function groupStalls(rollout2) {
+  const { forecast, fleetFrozen, frozen: frozen2, progress } = rollout2;
+  if (progress?.isLate === true) return GROUP_CONDITIONS.Degraded(rollout2);
   const isOwn = frozen2.length > 0 && fleetFrozen.length === 0;
-  return isOwn && forecast.reasons.has("Frozen") ? GROUP_CONDITIONS.Frozen(rollout) : void 0;
+  return isOwn && forecast.reasons.has("Frozen") ? GROUP_CONDITIONS.Frozen(rollout2) : void 0;
 }
-function withMetadata(rollout) {
-  const { pending: pending2, waitsFor } = rollout.metadata;
-  const isWriting = !isRecorded(rollout) || pending2.length > 0 && waitsFor === void 0;
+function withMetadata(rollout2) {
+  const { pending: pending2, waitsFor } = rollout2.metadata;
+  const isWriting = !isRecorded(rollout2) || pending2.length > 0 && waitsFor === void 0;
   return {
-    ...rollout,
-    isMoving: rollout.isMoving || isWriting,
-    unconfirmed: [.../* @__PURE__ */ new Set([...rollout.unconfirmed, ...pending2])]
+    ...rollout2,
+    isMoving: rollout2.isMoving || isWriting,
+    unconfirmed: [.../* @__PURE__ */ new Set([...rollout2.unconfirmed, ...pending2])]
   };
 }
 
@@ -11057,9 +11220,9 @@ function statusesOf(snapshot, made, now) {
   return [
     ...own2,
     ...groupObjects.flatMap((object3) => {
-      const rollout = made.groups.find(({ group: group2 }) => group2.name === object3.metadata.name);
-      if (rollout === void 0) return [];
-      const status = groupStatusOf(object3, { rollout, before: object3.status, isWritten: true, now });
+      const rollout2 = made.groups.find(({ group: group2 }) => group2.name === object3.metadata.name);
+      if (rollout2 === void 0) return [];
+      const status = groupStatusOf(object3, { rollout: rollout2, before: object3.status, isWritten: true, now });
       return [{ kind: "status", name: object3.metadata.name, status }];
     })
   ];
@@ -11144,8 +11307,8 @@ function writesOf(made, now) {
 }
 function ofJobs({ node, shadow: shadow2, records, start, create }) {
   const { name } = node.metadata;
-  const record7 = recordText({ ...shadow2.record, jobs: records ?? void 0 });
-  const recorded2 = records === void 0 ? [] : [{ kind: "annotations", name, annotations: { [RECORD_ANNOTATION]: record7 } }];
+  const record8 = recordText({ ...shadow2.record, jobs: records ?? void 0 });
+  const recorded2 = records === void 0 ? [] : [{ kind: "annotations", name, annotations: { [RECORD_ANNOTATION]: record8 } }];
   return [...recorded2, ...[...start, ...create].map(({ jobName, jobOf }) => ({ kind: "job", jobName, jobOf }))];
 }
 function ofCleanup({ managedNode: { name }, kind }) {
@@ -11454,13 +11617,13 @@ var Fleet = class {
     this.#set({ config: next });
   }
   #setGroups(groups) {
-    const named3 = groups.map(({ name, spec }) => {
+    const named4 = groups.map(({ name, spec }) => {
       const before = this.#objects.groups.get(name);
       const whole3 = { nodeSelector: { matchLabels: { pool: name } }, ...spec };
       const next = newObject(name, `group-${name}`, whole3, (before?.metadata.generation ?? 0) + 1);
       return [name, { ...next, ...before?.status && { status: before.status } }];
     });
-    this.#set({ groups: new Map(named3) });
+    this.#set({ groups: new Map(named4) });
   }
   #agent(name, what) {
     const [node, shadow2, host] = [
@@ -11613,7 +11776,7 @@ function tainted(node, key2, effect, on) {
 }
 function patched(values2, patch) {
   const entries2 = Object.entries({ ...values2, ...patch });
-  return Object.fromEntries(entries2.filter((entry) => entry[1] !== null));
+  return Object.fromEntries(entries2.filter((entry2) => entry2[1] !== null));
 }
 function merged2(metadata12, patch) {
   return { ...metadata12, annotations: patched(metadata12.annotations, patch) };
