@@ -84,10 +84,12 @@ function updateCells(update: Entry): string[] {
 function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const heading = `<h2>${title}</h2>`;
   if (rows.length === 0) return [heading, '<p>None.</p>'];
-  const line = (cells: readonly string[], tag: 'td' | 'th'): string =>
-    `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`;
   const body = rows.map((row) => line(row, 'td'));
   return [heading, `<table><thead>${line(head, 'th')}</thead><tbody>`, ...body, '</tbody></table>'];
+}
+
+function line(cells: readonly string[], tag: 'td' | 'th'): string {
+  return `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

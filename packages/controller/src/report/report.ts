@@ -87,6 +87,9 @@ export function reportOf(
 }
 
 function editsIn({ config, groupObjects }: Pick<Snapshot, 'config' | 'groupObjects'>): ObjectEdit[] {
-  const of = (edits: readonly Edit[] = [], group?: string): ObjectEdit[] => edits.map((edit) => ({ ...edit, group }));
-  return [...of(config?.edits), ...groupObjects.flatMap(({ metadata, edits }) => of(edits, metadata.name))];
+  return [...namedEdits(config?.edits), ...groupObjects.flatMap((one) => namedEdits(one.edits, one.metadata.name))];
+}
+
+function namedEdits(edits: readonly Edit[] = [], group?: string): ObjectEdit[] {
+  return edits.map((edit) => ({ ...edit, group }));
 }

@@ -4,11 +4,12 @@
  * node that succeeds or is deleted must not take its failure with it. They change only when a node starts or ends, when the
  * status is written anyway.
  */
-import type { BrupopConfigStatus, RolloutStatus } from '@brupop/shared/api/brupop-config';
-import { MAX_CHANGES, MAX_ROLLOUTS, readRollouts } from '@brupop/shared/api/rollouts';
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { MAX_CHANGES, MAX_ROLLOUTS, readRollouts, type RolloutStatus } from '@brupop/shared/api/rollouts';
 import type { Edit } from '@brupop/shared/api/edits';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { Decision } from '../plan/assess.ts';
 import { objectOf } from '../policy/node-groups.ts';
 
@@ -48,18 +49,28 @@ function releaseIn(found: Map<string, Release>, { managedNode }: Decision): (ver
   };
 }
 
-function countIn({ managedNode, change, phase }: Decision, of: (version: string) => Release): void {
-  const { shadow } = managedNode;
+function countIn(decision: Decision, of: (version: string) => Release): void {
+  const { shadow } = decision.managedNode;
   if (shadow === undefined) return;
-  const { spec, purpose, updated, record, status } = shadow;
-  const { target_version: target = '', current_version: current = '' } = status ?? {};
-  const next = change?.outcome === 'Started' ? change.spec.version : purpose === 'Update' ? spec.version : undefined;
-  if (next !== undefined && next !== null && !sameVersion(next, current)) of(next).updating += 1;
-  else if (purpose === 'Update' && spec.version) of(spec.version).updating += 1;
-  else if (phase === 'waiting' && target !== '' && !sameVersion(target, current)) of(target).waiting += 1;
+  const next = nextOf(decision, shadow);
+  if (next !== undefined) of(next).updating += 1;
+  else countWaiting(decision, shadow, of);
+  const { updated, record } = shadow;
   if (updated !== undefined) of(updated.version).succeeded.push(updated.at);
   const failedAt = parseTime(record.failed?.at);
   if (record.failed !== undefined && failedAt !== undefined) of(record.failed.version).failed.push(failedAt);
+}
+
+/** The version that the node updates to, or starts to; not that of a reboot for settings. */
+function nextOf({ change }: Decision, { spec, purpose, status }: ShadowView): string | undefined {
+  if (purpose === 'Update') return spec.version ?? undefined;
+  const started = change?.outcome === 'Started' ? change.spec.version : undefined;
+  return sameVersion(started, status?.current_version) ? undefined : (started ?? undefined);
+}
+
+function countWaiting({ phase }: Decision, { status }: ShadowView, of: (version: string) => Release): void {
+  const { target_version: target = '', current_version: current = '' } = status ?? {};
+  if (phase === 'waiting' && target !== '' && !sameVersion(target, current)) of(target).waiting += 1;
 }
 
 /** The latest first. What a user has made unreadable in `before` is left out. */
@@ -98,18 +109,24 @@ function continued(
   now: number,
 ): RolloutStatus {
   const { endTime, nodes, failures, ...kept } = rollout;
-  const isOpen = (release?.updating ?? 0) > 0 || (endTime === undefined && (release?.waiting ?? 0) > 0);
+  const { updating, waiting, succeeded, failed } = release ?? NO_NODES;
+  const isOpen = updating > 0 || (endTime === undefined && waiting > 0);
   if (!isOpen && endTime !== undefined) return rollout;
   const start = parseTime(rollout.startTime) ?? now;
-  const since = (times: readonly number[] = []): number => times.filter((at) => at >= start).length;
   const changes = changesOf(rollout, edits, start);
   return {
     ...kept,
     ...(!isOpen && { endTime: rfc3339(now) }),
-    nodes: Math.max(nodes, since(release?.succeeded)),
-    failures: Math.max(failures, since(release?.failed)),
+    nodes: Math.max(nodes, countSince(start, succeeded)),
+    failures: Math.max(failures, countSince(start, failed)),
     ...(changes.length > 0 && { changes }),
   };
+}
+
+const NO_NODES = { updating: 0, waiting: 0, succeeded: [], failed: [] };
+
+function countSince(start: number, times: readonly number[]): number {
+  return times.filter((at) => at >= start).length;
 }
 
 /** The latest first; of the configuration, and of its own group. */

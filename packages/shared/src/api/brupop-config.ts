@@ -22,8 +22,6 @@ import { type Edit, editsOf } from './edits.ts';
 import { ROLLOUTS } from './rollouts.ts';
 import { merged } from './spec-schema.ts';
 
-export type { RolloutStatus } from './rollouts.ts';
-
 const total = (text: string) => described(count(), text);
 /** What is reported of the nodes of the fleet, and of those of a BottlerocketNodeGroup. */
 export const ROLLOUT = {
@@ -143,17 +141,7 @@ const statusSchema = object({
     { maxItems: 50, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['version'] },
   ),
   ...LANE,
-  rollouts: ROLLOUTS,
-  heldVersions: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        since: described(time(), 'When it was held first. It may be held for an hour from here.'),
-      }),
-    ),
-    'The versions that have been held because workloads fail on them. The condition Held says whether one is held now.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
-  ),
+  ...ROLLOUTS,
   failedNodes: optional(
     v.array(
       object({

@@ -7,6 +7,7 @@
  *      "attempt":1,"seconds":{"StagedAndPerformedUpdate":60,"RebootedIntoUpdate":240,"MonitoringUpdate":240}}
  */
 import * as v from 'valibot';
+import { parseTime } from '../runtime/clock.ts';
 import type { ObjectMeta } from './meta.ts';
 import { HISTORY_ANNOTATION } from './names.ts';
 import { count, type Infer, object, text, time } from './schema.ts';
@@ -39,8 +40,10 @@ export function historyKey(number: number): string {
 /** Without those that cannot be read, the latest first. */
 export function readHistory({ annotations = {} }: Pick<ObjectMeta, 'annotations'>): PastUpdate[] {
   const found = Array.from({ length: MAX_UPDATES }, (_, slot) => annotations[historyKey(slot)] ?? '');
-  return found.flatMap((one) => read(one) ?? []).toSorted((a, b) => Date.parse(b.start) - Date.parse(a.start));
+  return found.flatMap((one) => read(one) ?? []).toSorted((a, b) => startOf(b) - startOf(a));
 }
+
+const startOf = ({ start }: PastUpdate): number => parseTime(start) ?? 0;
 
 function read(found: string): PastUpdate | undefined {
   if (found === '' || found.length > MAX_LENGTH) return undefined;
