@@ -152,6 +152,24 @@ export const fullConfig = {
       countedFrom: '2026-01-02T03:14:05Z',
     },
     frozenVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
+    rollouts: [
+      {
+        version: '1.21.0',
+        group: 'db',
+        startTime: '2026-11-22T10:00:00Z',
+        endTime: '2026-11-22T12:00:00Z',
+        nodes: 3,
+        failures: 1,
+        changes: [
+          {
+            object: 'BrupopConfig "cluster"',
+            manager: 'kubectl-edit',
+            time: '2026-11-22T10:30:00Z',
+            fields: ['rollout.approvedVersion'],
+          },
+        ],
+      },
+    ],
     heldVersions: [{ version: '1.21.0', since: '2026-01-02T03:04:05Z' }],
     failedNodes: [
       {
@@ -287,4 +305,4 @@ export const fullGroup = {
     progress,
     settings: [{ key: 'settings.motd', class: 'Live', reason: 'it restarts no service that pods need', nodes: 2 }],
   },
-} as const satisfies Full<Named<BottlerocketNodeGroup>>;
+} as const satisfies Full<Named<Omit<BottlerocketNodeGroup, 'edits'>>>;

@@ -25,8 +25,8 @@ const managed = object({
 });
 
 /** The latest first. What cannot be read is left out. */
-export function editsOf(metadata: { readonly managedFields?: unknown }): Edit[] {
-  const { managedFields } = metadata;
+export function editsOf(metadata: object): Edit[] {
+  const { managedFields } = metadata as { readonly managedFields?: unknown };
   if (!Array.isArray(managedFields)) return [];
   return managedFields
     .flatMap((one) => editOf(one) ?? [])
