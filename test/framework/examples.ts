@@ -222,7 +222,7 @@ export const fullConfig = {
     plan: [{ node: 'node-1', version: '1.21.0', reason: 'Paused', expectedTime: '2026-01-03T02:00:00Z' }],
     inForce: { generation: 3, spec: { paused: true } },
   },
-} as const satisfies Full<Named<BrupopConfig>>;
+} as const satisfies Full<Named<Omit<BrupopConfig, 'edits'>>>;
 
 const {
   paused,
