@@ -1,4 +1,4 @@
-// The planner of commit 5d1c0b59f2d3173957c531d6b4da0c5b8267a453, written by scripts/freeze-planner.ts.
+// The planner of commit 826585b913cbf0faea6a56286f746ac3190131ae, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -1782,10 +1782,22 @@ var rollout = object2({
     { maxItems: MAX_CHANGES, "x-kubernetes-list-type": "atomic" }
   )
 });
-var ROLLOUTS = optional(v12.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
-  maxItems: MAX_ROLLOUTS,
-  "x-kubernetes-list-type": "atomic"
-});
+var ROLLOUTS = {
+  rollouts: optional(v12.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
+    maxItems: MAX_ROLLOUTS,
+    "x-kubernetes-list-type": "atomic"
+  }),
+  heldVersions: optional(
+    v12.array(
+      object2({
+        version: described(text(128), "The Bottlerocket version."),
+        since: described(time(), "When it was held first. It may be held for an hour from here.")
+      })
+    ),
+    "The versions that have been held because workloads fail on them. The condition Held says whether one is held now.",
+    { maxItems: 20, "x-kubernetes-list-type": "atomic" }
+  )
+};
 function readRollouts(found) {
   return Array.isArray(found) ? found.filter((one) => is2(rollout, one)) : [];
 }
@@ -1899,17 +1911,7 @@ var statusSchema = object2({
     { maxItems: 50, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["version"] }
   ),
   ...LANE,
-  rollouts: ROLLOUTS,
-  heldVersions: optional(
-    v13.array(
-      object2({
-        version: described(text(128), "The Bottlerocket version."),
-        since: described(time(), "When it was held first. It may be held for an hour from here.")
-      })
-    ),
-    "The versions that have been held because workloads fail on them. The condition Held says whether one is held now.",
-    { maxItems: 20, "x-kubernetes-list-type": "atomic" }
-  ),
+  ...ROLLOUTS,
   failedNodes: optional(
     v13.array(
       object2({
@@ -9734,18 +9736,25 @@ function releaseIn(found, { managedNode }) {
     return release3;
   };
 }
-function countIn({ managedNode, change, phase: phase2 }, of) {
-  const { shadow: shadow2 } = managedNode;
+function countIn(decision, of) {
+  const { shadow: shadow2 } = decision.managedNode;
   if (shadow2 === void 0) return;
-  const { spec, purpose, updated: updated2, record: record8, status } = shadow2;
-  const { target_version: target = "", current_version: current = "" } = status ?? {};
-  const next = change?.outcome === "Started" ? change.spec.version : purpose === "Update" ? spec.version : void 0;
-  if (next !== void 0 && next !== null && !sameVersion(next, current)) of(next).updating += 1;
-  else if (purpose === "Update" && spec.version) of(spec.version).updating += 1;
-  else if (phase2 === "waiting" && target !== "" && !sameVersion(target, current)) of(target).waiting += 1;
+  const next = nextOf(decision, shadow2);
+  if (next !== void 0) of(next).updating += 1;
+  else countWaiting(decision, shadow2, of);
+  const { updated: updated2, record: record8 } = shadow2;
   if (updated2 !== void 0) of(updated2.version).succeeded.push(updated2.at);
   const failedAt2 = parseTime(record8.failed?.at);
   if (record8.failed !== void 0 && failedAt2 !== void 0) of(record8.failed.version).failed.push(failedAt2);
+}
+function nextOf({ change }, { spec, purpose, status }) {
+  if (purpose === "Update") return spec.version ?? void 0;
+  const started3 = change?.outcome === "Started" ? change.spec.version : void 0;
+  return sameVersion(started3, status?.current_version) ? void 0 : started3 ?? void 0;
+}
+function countWaiting({ phase: phase2 }, { status }, of) {
+  const { target_version: target = "", current_version: current = "" } = status ?? {};
+  if (phase2 === "waiting" && target !== "" && !sameVersion(target, current)) of(target).waiting += 1;
 }
 function rolloutsOf(before, releases, edits, now) {
   const known = readRollouts(before?.rollouts);
@@ -9769,18 +9778,22 @@ function started2({ version: version3, group: group2 }, now) {
 }
 function continued(rollout2, release3, edits, now) {
   const { endTime, nodes, failures: failures2, ...kept } = rollout2;
-  const isOpen2 = (release3?.updating ?? 0) > 0 || endTime === void 0 && (release3?.waiting ?? 0) > 0;
+  const { updating: updating2, waiting: waiting3, succeeded: succeeded2, failed: failed2 } = release3 ?? NO_NODES;
+  const isOpen2 = updating2 > 0 || endTime === void 0 && waiting3 > 0;
   if (!isOpen2 && endTime !== void 0) return rollout2;
   const start = parseTime(rollout2.startTime) ?? now;
-  const since = (times = []) => times.filter((at2) => at2 >= start).length;
   const changes = changesOf2(rollout2, edits, start);
   return {
     ...kept,
     ...!isOpen2 && { endTime: rfc3339(now) },
-    nodes: Math.max(nodes, since(release3?.succeeded)),
-    failures: Math.max(failures2, since(release3?.failed)),
+    nodes: Math.max(nodes, countSince(start, succeeded2)),
+    failures: Math.max(failures2, countSince(start, failed2)),
     ...changes.length > 0 && { changes }
   };
+}
+var NO_NODES = { updating: 0, waiting: 0, succeeded: [], failed: [] };
+function countSince(start, times) {
+  return times.filter((at2) => at2 >= start).length;
 }
 function changesOf2({ group: group2, changes = [] }, edits, start) {
   const isKnown2 = (object3, { manager, time: time2 }) => changes.some((one) => one.object === object3 && one.manager === manager && one.time === time2);
@@ -10121,8 +10134,10 @@ function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata:
   };
 }
 function editsIn({ config, groupObjects }) {
-  const of = (edits = [], group2) => edits.map((edit) => ({ ...edit, group: group2 }));
-  return [...of(config?.edits), ...groupObjects.flatMap(({ metadata: metadata12, edits }) => of(edits, metadata12.name))];
+  return [...namedEdits(config?.edits), ...groupObjects.flatMap((one) => namedEdits(one.edits, one.metadata.name))];
+}
+function namedEdits(edits = [], group2) {
+  return edits.map((edit) => ({ ...edit, group: group2 }));
 }
 
 // packages/controller/src/upkeep/cleanup.ts
