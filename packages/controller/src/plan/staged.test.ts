@@ -87,7 +87,7 @@ test('a node that did not fit into its window needs at least as long the next ti
 test('a node that is deferred for another reason keeps its estimate', () => {
   const [write] = writes([aManagedNode('a', { unschedulable: true }, staged(90))]);
   if (write === undefined) throw new Error('it is deferred');
-  expect(write.record).toEqual(staged(90).record);
+  expect({ ...write.record, history: undefined }).toEqual(staged(90).record);
 });
 
 describe('an attempt that is deferred', () => {
