@@ -6,23 +6,38 @@ import { explainError } from './cluster/errors.ts';
 import { programOf, type World } from './program.ts';
 
 const DEFAULT_WIDTH = 80;
+/** Exit codes of a program that was ended with Ctrl-C, or by SIGTERM. */
+const ENDED = { SIGINT: 130, SIGTERM: 143 } as const;
+
+// Of a terminal only, whatever their types say.
+const output = process.stdout as Partial<typeof process.stdout>;
+const isTerminal = output.isTTY === true;
 
 async function main(): Promise<void> {
-  // Of a terminal only, whatever their types say.
-  const { isTTY, columns } = process.stdout as Partial<typeof process.stdout>;
   let context = 'none';
+  const end = new AbortController();
+  endOn(end);
   const parts: Omit<World, 'connect'> = {
     clock: systemClock,
+    signal: end.signal,
+    // Read each time: a window may be resized.
     screen: {
-      width: columns === undefined || columns === 0 ? DEFAULT_WIDTH : columns,
-      hasColors: isTTY === true && !processEnv()['NO_COLOR'],
+      get width() {
+        return output.columns === undefined || output.columns === 0 ? DEFAULT_WIDTH : output.columns;
+      },
+      hasColors: isTerminal && !processEnv()['NO_COLOR'],
+      get height() {
+        return isTerminal && processEnv()['TERM'] !== 'dumb' ? output.rows : undefined;
+      },
     },
     print: (text) => void process.stdout.write(text),
+    warn: (text) => void process.stderr.write(text),
   };
   const world: World = {
     ...parts,
     connect: (options) => {
-      const client = connect(options);
+      const hasTerminal = (process.stdin as Partial<typeof process.stdin>).isTTY === true;
+      const client = connect({ ...options, clock: systemClock, hasTerminal, signal: end.signal });
       ({ context } = client);
       return { ...parts, client };
     },
@@ -30,6 +45,7 @@ async function main(): Promise<void> {
   try {
     await programOf(world).parseAsync();
   } catch (error) {
+    if (end.signal.aborted) return;
     // commander has printed its own errors.
     if (error instanceof CommanderError) process.exitCode = error.exitCode;
     else {
@@ -37,6 +53,20 @@ async function main(): Promise<void> {
       process.exitCode = 1;
     }
   }
+}
+
+/** Every request and every loop ends with the signal; a second Ctrl-C ends the process at once. */
+function endOn(end: AbortController): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => {
+      process.exitCode = ENDED[signal];
+      end.abort();
+    });
+  process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+    // Its reader, such as head, has read enough.
+    process.exitCode = code === 'EPIPE' ? 0 : 1;
+    end.abort();
+  });
 }
 
 await main();

@@ -53,7 +53,7 @@ function addReads(program: Command, connected: () => Context): void {
     .command('status')
     .description('show the fleet and each node')
     .addOption(format())
-    .option('-w, --watch', 'show it again every 2 seconds', false)
+    .option('-w, --watch', 'show it again after each change, in place on a terminal', false)
     .action(async (options: Output & { watch: boolean }) => await status(connected(), options));
   program
     .command('explain <node>')
@@ -90,13 +90,14 @@ function addChanges(program: Command, connected: () => Context): void {
   program
     .command('resume')
     .description('end the pause')
-    .option('--group <name>', 'the pause of this BottlerocketNodeGroup')
+    .option('--group <name>', 'the pause, or the failures, of this BottlerocketNodeGroup')
     .option('--failures', 'instead, accept all failures so far, which ends freezes and holds of versions', false)
     .action(async (options: { group?: string; failures: boolean }) => await resume(connected(), options));
   program
     .command('approve <version>')
     .description('approve a version for the nodes that are no canaries')
-    .action(async (version: string) => await approve(connected(), version));
+    .option('--group <name>', 'only for the nodes of this BottlerocketNodeGroup')
+    .action(async (version: string, options: { group?: string }) => await approve(connected(), version, options));
   program
     .command('retry <node>')
     .description('retry the version that the host offers')

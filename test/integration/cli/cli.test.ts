@@ -1,104 +1,38 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import { stop } from 'esbuild';
-import { parseAllDocuments } from 'yaml';
-import { bundle, CLI } from '../../../scripts/bundle.ts';
-import { installCrds } from '../../framework/crds.ts';
-import { fullShadow } from '../../framework/example-shadow.ts';
+import { Plugin, type Result } from '../../framework/cli/plugin.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
+import { installCrds } from '../../framework/crds.ts';
+import { fullShadow } from '../../framework/example-shadow.ts';
 
 jest.setTimeout(180_000);
 
 const CRS = '/apis/brupop.bottlerocket.aws';
 const CONFIG = `${CRS}/v1alpha1/brupopconfigs`;
 const GROUPS = `${CRS}/v1alpha1/bottlerocketnodegroups`;
-const RBAC = '/apis/rbac.authorization.k8s.io/v1';
 const NAMESPACE = 'brupop';
-const RENDER = join(import.meta.dirname, '../chart/renders/default/render.yaml');
 
 let cluster: ControlPlane;
-let folder = '';
-let program = '';
-
-interface Result {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** The users of the contexts of the kubeconfig that the tests use. */
-const users: Record<string, object> = {};
+let plugin: Plugin;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'brupop-cli-'));
-  program = join(folder, 'kubectl-brupop.mjs');
-  writeFileSync(program, (await bundle(CLI, 'test')).contents);
-  await stop();
   cluster = await startControlPlane();
+  plugin = await Plugin.build(cluster);
   await cluster.api.create('/api/v1/namespaces', { metadata: { name: NAMESPACE } });
-  users['admin'] = { token: cluster.adminToken };
-  users['nobody'] = { token: cluster.tokens.unprivileged };
-  users['expired'] = { token: 'expired' };
-  const credential = { token: cluster.adminToken };
-  const answer = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: credential };
-  const exec = {
-    apiVersion: answer.apiVersion,
-    interactiveMode: 'Never',
-    command: 'echo',
-    args: [JSON.stringify(answer)],
-  };
-  users['exec'] = { exec };
+  plugin.users['admin'] = { token: cluster.adminToken };
+  plugin.users['nobody'] = { token: cluster.tokens.unprivileged };
+  plugin.users['expired'] = { token: 'expired' };
 });
 
 afterAll(async () => {
   await cluster.stop();
-  rmSync(folder, { recursive: true });
+  plugin.remove();
 });
 
-function kubeconfig(): string {
-  const path = join(folder, 'kubeconfig');
-  const names = Object.keys(users);
-  const config = {
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'admin',
-    clusters: [{ name: 'test', cluster: { server: cluster.url, 'certificate-authority': cluster.caFile } }],
-    users: names.map((name) => ({ name, user: users[name] })),
-    contexts: names.map((name) => ({ name, context: { cluster: 'test', user: name } })),
-  };
-  writeFileSync(path, JSON.stringify(config), { mode: 0o600 });
-  return path;
-}
-
 async function brupop(...args: string[]): Promise<Result> {
-  const env = { ...process.env, KUBECONFIG: kubeconfig() };
-  return await new Promise((resolve) => {
-    execFile(process.execPath, [program, ...args], { env }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
-}
-
-/** A context of a service account with a ClusterRole of the chart. */
-async function grant(role: 'brupop-view' | 'brupop-operate'): Promise<void> {
-  const objects = parseAllDocuments(readFileSync(RENDER, 'utf8')).map(
-    (document) => document.toJS() as { kind?: string; metadata?: { name?: string }; rules?: unknown } | null,
-  );
-  const found = objects.find((one) => one?.kind === 'ClusterRole' && one.metadata?.name === role);
-  await cluster.api.create(`${RBAC}/clusterroles`, { metadata: { name: role }, rules: found?.rules });
-  const accounts = `/api/v1/namespaces/${NAMESPACE}/serviceaccounts`;
-  await cluster.api.create(accounts, { metadata: { name: role } });
-  await cluster.api.create(`${RBAC}/clusterrolebindings`, {
-    metadata: { name: role },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
-    subjects: [{ kind: 'ServiceAccount', name: role, namespace: NAMESPACE }],
-  });
-  const { status } = await cluster.api.create<{ status: { token: string } }>(`${accounts}/${role}/token`, { spec: {} });
-  users[role] = { token: status.token };
+  return await plugin.run(...args);
 }
 
 const shadowOf = (node: string): string => `${CRS}/v2/namespaces/${NAMESPACE}/bottlerocketshadows/brs-${node}`;
@@ -137,8 +71,8 @@ it('says that the operator is not installed', async () => {
 describe('with the operator', () => {
   beforeAll(async () => {
     await installCrds(cluster);
-    await grant('brupop-view');
-    await grant('brupop-operate');
+    await plugin.grant('brupop-view', NAMESPACE);
+    await plugin.grant('brupop-operate', NAMESPACE);
     await cluster.api.create(CONFIG, {
       apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
       kind: 'BrupopConfig',
@@ -150,7 +84,7 @@ describe('with the operator', () => {
 
   const spec = async (): Promise<unknown> => (await cluster.api.get<{ spec: unknown }>(`${CONFIG}/cluster`)).spec;
 
-  it.each(['admin', 'exec', 'brupop-view', 'brupop-operate'])('the user %s sees the fleet', async (context) => {
+  it.each(['admin', 'brupop-view', 'brupop-operate'])('the user %s sees the fleet', async (context) => {
     const { stdout, stderr } = await brupop('--context', context, 'status');
     expect(stderr).toBe('');
     expect(stdout).toContain('0 of 3 up to date');
@@ -198,6 +132,13 @@ describe('with the operator', () => {
     expect(await ofGroup()).toEqual({ nodeSelector, paused: false });
     expect(await spec()).not.toMatchObject({ paused: true });
     expect((await brupop('pause', '--group', 'none')).stderr).toContain('bottlerocketnodegroups');
+    const { stderr } = await brupop('approve', '1.21.0', '--group', 'web');
+    expect(stderr).toContain('the group web has no approval of its own');
+    await cluster.api.patch(`${GROUPS}/web`, { spec: { rollout: { approval: 'Required' } } });
+    const { stdout } = await brupop('--context', 'brupop-operate', 'approve', '1.21.0', '--group', 'web');
+    expect(stdout).toBe('1.21.0 is approved for the group web.\n');
+    expect(await ofGroup()).toMatchObject({ rollout: { approval: 'Required', approvedVersion: '1.21.0' } });
+    expect(await spec()).not.toMatchObject({ rollout: { approvedVersion: '1.21.0' } });
     await cluster.api.delete(`${GROUPS}/web`);
   });
 
@@ -298,7 +239,7 @@ describe('with the operator', () => {
   });
 
   it('shows what an edit would change, and nothing after it was applied', async () => {
-    const file = join(folder, 'edit.yaml');
+    const file = join(plugin.folder, 'edit.yaml');
     const edit = { kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec: { concurrency: { maxUpdating: 1 } } };
     writeFileSync(file, JSON.stringify(edit));
     const { stdout, stderr } = await brupop('plan', '--with', file);

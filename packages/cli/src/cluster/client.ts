@@ -1,119 +1,152 @@
 /** Requests with the credentials of a kubeconfig: certificates, tokens, and programs that print credentials. */
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
-import { text } from 'node:stream/consumers';
-import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import type { KubeRequest } from '@brupop/shared/kube/client';
-import { errorFromAnswer, KubeError } from '@brupop/shared/kube/error';
+import { errorFromAnswer, hasStatus, KubeError, TOO_LARGE } from '@brupop/shared/kube/error';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { UsageError } from './errors.ts';
+import { Credentials } from './credentials.ts';
+import { type Kubeconfig, readAccess } from './kubeconfig.ts';
 
+export type { Kubeconfig } from './kubeconfig.ts';
+
+/** For the whole exchange; of a stream until its end. */
 const LIMIT_MS = 30_000;
+/** More than one object can take. */
+const MAX_BYTES = 16 * 1024 * 1024;
 
-export interface Kubeconfig {
-  /** Undefined: KUBECONFIG, or else ~/.kube/config. */
-  readonly kubeconfig?: string | undefined;
-  /** Undefined: the current one. */
-  readonly context?: string | undefined;
+const NEVER = new AbortController().signal;
+
+export interface TextRequest extends KubeRequest {
+  /** Default: JSON. */
+  readonly accept?: string;
 }
 
 export interface Client {
   readonly context: string;
   readonly server: string;
-  request<T>(request: KubeRequest): Promise<T>;
+  /** Throws KubeError, with status 0 without a usable response, and UsageError without credentials. */
+  request<T>(request: TextRequest): Promise<T>;
+  /** The response as it is, of at most `maxBytes`. Throws as `request`. */
+  text(request: TextRequest): Promise<string>;
+  /** The response as it comes, for at most `timeoutMs`. Throws as `request`; what is read throws when the limit is reached. */
+  stream(request: TextRequest): Promise<AsyncIterable<Uint8Array>>;
+}
+
+export interface ConnectOptions extends Kubeconfig {
+  readonly clock: Pick<Clock, 'now'>;
+  /** A program that prints credentials may ask something. */
+  readonly hasTerminal: boolean;
+  /** Ends all requests. */
+  readonly signal: AbortSignal;
 }
 
 /** Throws UsageError for a file or a context that does not exist. */
-export function connect({ kubeconfig, context }: Kubeconfig): Client {
-  const config = read(kubeconfig);
-  if (context !== undefined) {
-    const names = config.getContexts().map(({ name }) => name);
-    if (!names.includes(context))
-      throw new UsageError(`--context: expected one of ${names.join(', ') || 'none'}, found "${context}"`);
-    config.setCurrentContext(context);
-  }
-  const cluster = config.getCurrentCluster();
-  if (cluster === null)
-    throw new UsageError('the kubeconfig has no current context: name one with --context, or set KUBECONFIG');
-  const { server } = cluster;
+export function connect({ clock, hasTerminal, signal, ...from }: ConnectOptions): Client {
+  const access = readAccess(from);
+  const { context, cluster } = access;
+  const calls = new Calls(cluster.server, new Credentials(access, { clock, hasTerminal, signal }), signal);
+  const text = async (request: TextRequest): Promise<string> =>
+    await calls.read(request, await calls.open(request), request.maxBytes ?? MAX_BYTES);
   return {
-    context: config.getCurrentContext(),
-    server,
-    request: async <T>(request: KubeRequest): Promise<T> => (await send(config, server, request)) as T,
+    context,
+    server: cluster.server,
+    text,
+    request: async <T>(request: TextRequest): Promise<T> => parsed(request, await text(request), cluster.server) as T,
+    stream: async (request) => await calls.open(request),
   };
 }
 
-function read(path: string | undefined): KubeConfig {
-  const config = new KubeConfig();
+function parsed({ method, path }: KubeRequest, body: string, server: string): unknown {
   try {
-    if (path === undefined) config.loadFromDefault();
-    else config.loadFromFile(path);
-  } catch (error) {
-    throw new UsageError(`the kubeconfig cannot be read: ${problemIn(error)}`);
-  }
-  return config;
-}
-
-/** The message of an error of YAML quotes the lines around it, which may have a token. */
-function problemIn(error: unknown): string {
-  const { reason, mark } = error as { readonly reason?: unknown; readonly mark?: { readonly line?: unknown } };
-  if (typeof reason !== 'string') return messageOf(error);
-  return typeof mark?.line === 'number' ? `${reason}, in line ${mark.line + 1}` : reason;
-}
-
-/** Throws KubeError, with status 0 when there was no response, and UsageError without credentials. */
-async function send(config: KubeConfig, server: string, request: KubeRequest): Promise<unknown> {
-  const options = await optionsOf(config, request);
-  const { method, path } = request;
-  const answer = await exchange(urlOf(server, request), options, request).catch((error: unknown) => {
-    throw new KubeError(0, 'Unreachable', `${method} ${path}: no response from ${server}: ${messageOf(error)}`);
-  });
-  if (answer.status >= 300) throw errorFromAnswer(request, answer.status, answer.headers, answer.body);
-  try {
-    return JSON.parse(answer.body);
+    return JSON.parse(body);
   } catch {
     throw new KubeError(0, 'MalformedAnswer', `${method} ${path}: the response of ${server} is not JSON`);
   }
 }
 
-async function optionsOf(config: KubeConfig, { method, contentType, body }: KubeRequest): Promise<RequestOptions> {
-  const options: RequestOptions = {
+class Calls {
+  readonly #server: string;
+  readonly #credentials: Credentials;
+  readonly #end: AbortSignal;
+
+  constructor(server: string, credentials: Credentials, end: AbortSignal) {
+    this.#server = server;
+    this.#end = end;
+    this.#credentials = credentials;
+  }
+
+  /** The API server has done nothing of a request that it refused with 401, so that one is sent again. */
+  async open(request: TextRequest): Promise<IncomingMessage> {
+    try {
+      return await this.#openOnce(request);
+    } catch (error) {
+      if (!hasStatus(error, 401) || !this.#credentials.canRenew) throw error;
+      this.#credentials.discard();
+      return await this.#openOnce(request);
+    }
+  }
+
+  async read(request: TextRequest, message: IncomingMessage, maxBytes: number): Promise<string> {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    try {
+      for await (const chunk of message as AsyncIterable<Uint8Array>) {
+        size += chunk.length;
+        if (size > maxBytes) break;
+        chunks.push(chunk);
+      }
+    } catch (error) {
+      throw this.#noResponse(request, error);
+    }
+    if (size <= maxBytes) return Buffer.concat(chunks).toString('utf8');
+    throw new KubeError(0, TOO_LARGE, `${request.method} ${request.path}: the response is over ${maxBytes} bytes`);
+  }
+
+  async #openOnce(request: TextRequest): Promise<IncomingMessage> {
+    const options = await this.#credentials.apply(optionsOf(request, this.#end));
+    const message = await exchange(this.#urlOf(request), options, request).catch((error: unknown) => {
+      throw this.#noResponse(request, error);
+    });
+    const { statusCode: status = 0, headers } = message;
+    if (status >= 200 && status < 300) return message;
+    throw errorFromAnswer(request, status, headers, await this.read(request, message, MAX_BYTES));
+  }
+
+  #noResponse({ method, path, timeoutMs = LIMIT_MS }: KubeRequest, error: unknown): KubeError {
+    const isLate = error instanceof Error && error.name === 'AbortError';
+    const why = isLate ? `not complete within ${timeoutMs / 1000} s` : messageOf(error);
+    return new KubeError(0, 'Unreachable', `${method} ${path}: no response from ${this.#server}: ${why}`);
+  }
+
+  /** The server of a kubeconfig may have a path. */
+  #urlOf({ path, query = {} }: KubeRequest): URL {
+    const url = new URL(`${this.#server.replace(/\/+$/u, '')}${path}`);
+    for (const [key, value] of Object.entries(query)) url.searchParams.set(key, value);
+    return url;
+  }
+}
+
+function optionsOf(
+  { method, contentType, body, accept, signal = NEVER, timeoutMs = LIMIT_MS }: TextRequest,
+  end: AbortSignal,
+): RequestOptions {
+  return {
     method,
-    timeout: LIMIT_MS,
+    signal: AbortSignal.any([signal, end, AbortSignal.timeout(timeoutMs)]),
     headers: {
-      accept: 'application/json',
+      accept: accept ?? 'application/json',
       'user-agent': 'kubectl-brupop',
       ...(body !== undefined && { 'content-type': contentType ?? 'application/json' }),
     },
   };
-  try {
-    await config.applyToHTTPSOptions(options);
-  } catch (error) {
-    throw new UsageError(`context ${config.getCurrentContext()}: no credentials: ${messageOf(error)}`);
-  }
-  return options;
 }
 
-/** The server of a kubeconfig may have a path. */
-function urlOf(server: string, { path, query = {} }: KubeRequest): URL {
-  const url = new URL(`${server.replace(/\/+$/u, '')}${path}`);
-  for (const [key, value] of Object.entries(query)) url.searchParams.set(key, value);
-  return url;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly headers: IncomingMessage['headers'];
-  readonly body: string;
-}
-
-async function exchange(url: URL, options: RequestOptions, { body }: KubeRequest): Promise<Answer> {
+async function exchange(url: URL, options: RequestOptions, { body }: KubeRequest): Promise<IncomingMessage> {
   const start = url.protocol === 'http:' ? httpRequest : httpsRequest;
-  const message = await new Promise<IncomingMessage>((resolve, reject) => {
+  return await new Promise<IncomingMessage>((resolve, reject) => {
     const sent = start(url, options, resolve);
-    sent.on('timeout', () => sent.destroy(new Error(`no response within ${LIMIT_MS} ms`)));
     sent.on('error', reject);
     sent.end(body === undefined ? undefined : JSON.stringify(body));
   });
-  return { status: message.statusCode ?? 0, headers: message.headers, body: await text(message) };
 }

@@ -11,8 +11,10 @@ import {
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { crPath } from '@brupop/shared/kube/paths';
 import { readList } from '@brupop/shared/kube/list';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Client } from './client.ts';
 import { UsageError } from './errors.ts';
+import { Followed, olderOf, type Stale } from './follow.ts';
 
 export interface Fleet {
   readonly config: BrupopConfig | undefined;
@@ -33,8 +35,61 @@ export async function readFleet(client: Client): Promise<Fleet> {
     path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }),
     slim: (raw) => raw as BottlerocketShadow,
   });
-  const byName = shadows.items.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-  return { config: configs.items.find(({ metadata }) => metadata.name === CONFIG_NAME), shadows: byName };
+  return fleetOf(configs.items, shadows.items);
+}
+
+function fleetOf(configs: readonly BrupopConfig[], shadows: readonly BottlerocketShadow[]): Fleet {
+  const byName = shadows.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  return { config: configs.find(({ metadata }) => metadata.name === CONFIG_NAME), shadows: byName };
+}
+
+export interface FollowedFleet {
+  readonly fleet: Fleet;
+  /** Undefined: what is shown is current. */
+  readonly stale: Stale | undefined;
+}
+
+interface FollowTimes {
+  readonly atLeastMs: number;
+  readonly atMostMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Yields the fleet now, after each change, and at least every `atLeastMs`; at most once in `atMostMs`. Throws KubeError
+ * when it cannot be read at first, and the reason of the signal when it aborts.
+ */
+export async function* followFleet(
+  client: Client,
+  clock: Clock,
+  { atLeastMs, atMostMs, signal }: FollowTimes,
+): AsyncGenerator<FollowedFleet> {
+  const own = new AbortController();
+  const end = AbortSignal.any([own.signal, signal]);
+  let changed = Promise.withResolvers<void>();
+  const common = { client, clock, onChange: () => changed.resolve() };
+  const configs = new Followed({
+    ...common,
+    path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }),
+    slim: readBrupopConfig,
+  });
+  const shadows = new Followed({
+    ...common,
+    path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }),
+    slim: (raw) => raw as BottlerocketShadow,
+  });
+  const running = Promise.all([configs.run(end), shadows.run(end)]).then(() => undefined);
+  try {
+    for (;;) {
+      if (configs.isListed && shadows.isListed)
+        yield { fleet: fleetOf(configs.list(), shadows.list()), stale: olderOf(configs.stale, shadows.stale) };
+      await Promise.race([changed.promise, running, clock.sleep(atLeastMs, end)]);
+      changed = Promise.withResolvers<void>();
+      await clock.sleep(atMostMs, end);
+    }
+  } finally {
+    own.abort();
+  }
 }
 
 /** Throws UsageError when the node is not managed, and KubeError. */

@@ -48,21 +48,39 @@ export async function resume(
   { failures, ...of }: OfGroup & { readonly failures: boolean },
 ): Promise<void> {
   if (failures) {
-    if (of.group !== undefined) throw new UsageError('--failures is for the fleet: expected no --group with it');
     const now = rfc3339(context.clock.now());
-    await patch(context, CONFIG_PATH, { spec: { rollout: { resume: now } } });
+    await patch(context, pathOf(of), { spec: { rollout: { resume: now } } });
     context.print(
-      `Failures up to ${now} are accepted: they freeze no version, and hold no slot. A pause is not ended.\n`,
+      `Failures of ${nameOf(of)} up to ${now} are accepted: they freeze no version, and hold no slot. ` +
+        'A pause is not ended.\n',
     );
     return;
   }
   await patch(context, pathOf(of), { spec: { paused: false, pauseReason: null, pauseMode: null } });
-  context.print(`The pause of ${of.group === undefined ? 'the fleet' : `the group ${of.group}`} is over.\n`);
+  const rest = of.group === undefined ? '' : ' A pause of the fleet holds for its nodes as well.';
+  context.print(`The pause of ${nameOf(of)} is over.${rest}\n`);
 }
 
-export async function approve(context: Context, version: string): Promise<void> {
-  await patch(context, CONFIG_PATH, { spec: { rollout: { approvedVersion: version } } });
-  context.print(`${version} is approved.\n`);
+/** Fields of `spec.rollout` by which a group has canaries and an approval of its own. */
+const OWN_APPROVAL = ['canary', 'soak', 'approval', 'approvedVersion'];
+
+/** Throws UsageError for a group that waits for the approval of the fleet: the patch would give it canaries of its own. */
+export async function approve(context: Context, version: string, of: OfGroup): Promise<void> {
+  if (of.group !== undefined) {
+    const { spec } = await context.client.request<{ spec?: { rollout?: object } }>({ method: 'GET', path: pathOf(of) });
+    const isOwn = Object.keys(spec?.rollout ?? {}).some((key) => OWN_APPROVAL.includes(key));
+    if (!isOwn)
+      throw new UsageError(
+        `the group ${of.group} has no approval of its own: expected one of ${OWN_APPROVAL.join(', ')} in its ` +
+          'spec.rollout, found none; approve the version for the fleet, without --group',
+      );
+  }
+  await patch(context, pathOf(of), { spec: { rollout: { approvedVersion: version } } });
+  context.print(`${version} is approved for ${nameOf(of)}.\n`);
+}
+
+function nameOf({ group }: OfGroup): string {
+  return group === undefined ? 'the fleet' : `the group ${group}`;
 }
 
 /** Throws UsageError when no version is known that the node is to run. */

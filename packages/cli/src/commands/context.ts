@@ -6,8 +6,12 @@ import type { Screen } from '../render/screen.ts';
 export interface Context {
   readonly client: Client;
   readonly clock: Clock;
+  /** Aborts when the user ends the program, or when the reader of its output has gone. */
+  readonly signal: AbortSignal;
   readonly screen: Screen;
   readonly print: (text: string) => void;
+  /** To standard error. */
+  readonly warn: (text: string) => void;
 }
 
 export function printLines({ print }: Context, lines: readonly string[]): void {

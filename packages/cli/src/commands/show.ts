@@ -1,14 +1,17 @@
 /** The commands that only read. */
-import { stringify } from 'yaml';
-import { readFleet, shadowOf } from '../cluster/fleet.ts';
 import { UsageError } from '../cluster/errors.ts';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { type Fleet, followFleet, readFleet, shadowOf } from '../cluster/fleet.ts';
+import { staleText } from '../cluster/follow.ts';
 import { explainLines } from '../render/explain.ts';
 import { gateLines } from '../render/gates.ts';
 import { historyLines, historyOf } from '../render/history.ts';
 import { nodeRow } from '../render/node.ts';
 import { planLines } from '../render/plan.ts';
 import { reportOf, reportPage } from '../render/report.ts';
-import { statusLines } from '../render/status.ts';
+import { dataText } from '../render/data.ts';
+import { redrawn } from '../render/screen.ts';
+import { fittingLines, statusLines, type StatusOptions } from '../render/status.ts';
 import { differenceLines, differencesOf } from '../render/outcomes.ts';
 import { type Context, printLines } from './context.ts';
 import { compare, gatesOfNode } from './planner.ts';
@@ -21,26 +24,50 @@ interface Output {
 
 /** Prints `data` as JSON or YAML, else the lines. */
 function show(context: Context, output: Format, data: unknown, lines: () => readonly string[]): void {
-  if (output === 'json') context.print(`${JSON.stringify(data, undefined, 2)}\n`);
-  else if (output === 'yaml') context.print(stringify(JSON.parse(JSON.stringify(data))));
+  if (output === 'json' || output === 'yaml') context.print(dataText(output, data));
   else printLines(context, lines());
 }
 
-const REDRAW_MS = 2000;
-/** Clears the screen and moves to its beginning. */
-const CLEAR = '\u001B[H\u001B[2J';
+const REDRAW = { atLeastMs: 10_000, atMostMs: 500 };
 
 /** With `watch` until the process is interrupted. */
 export async function status(context: Context, { output, watch }: Output & { readonly watch: boolean }): Promise<void> {
-  for (;;) {
-    const fleet = await readFleet(context.client);
-    const { config, shadows } = fleet;
-    const options = { screen: context.screen, now: context.clock.now(), isWide: output === 'wide' };
-    if (watch && context.screen.hasColors) context.print(CLEAR);
-    show(context, output, { fleet: config?.status, nodes: shadows.map(nodeRow) }, () => statusLines(fleet, options));
-    if (!watch) return;
-    await context.clock.sleep(REDRAW_MS);
+  if (watch) {
+    await watchStatus(context, output);
+    return;
   }
+  const fleet = await readFleet(context.client);
+  show(context, output, statusData(fleet), () => statusLines(fleet, statusOptions(context, output)));
+}
+
+function statusData({ config, shadows }: Fleet): object {
+  return { fleet: config?.status, nodes: shadows.map(nodeRow) };
+}
+
+/** On a terminal in place; elsewhere again after each change. */
+async function watchStatus(context: Context, output: Format): Promise<void> {
+  const { client, clock, signal } = context;
+  let shown = '';
+  for await (const { fleet, stale } of followFleet(client, clock, { ...REDRAW, signal })) {
+    const known = stale && { since: stale.since, problem: staleText(stale) };
+    if (output !== 'json' && output !== 'yaml' && context.screen.height !== undefined) {
+      context.print(redrawn(fittingLines(fleet, statusOptions(context, output, known))));
+      continue;
+    }
+    const state = JSON.stringify([known?.since, statusData(fleet)]);
+    if (state !== shown) printAgain(context, output, fleet, known);
+    shown = state;
+  }
+}
+
+function statusOptions({ screen, clock }: Context, output: Format, stale?: StatusOptions['stale']): StatusOptions {
+  return { screen, now: clock.now(), isWide: output === 'wide', stale };
+}
+
+function printAgain(context: Context, output: Format, fleet: Fleet, stale: StatusOptions['stale']): void {
+  if (stale !== undefined) context.warn(`stale since ${rfc3339(stale.since)}: ${stale.problem}\n`);
+  else if (output === 'yaml') context.print(`---\n${dataText(output, statusData(fleet))}`);
+  else show(context, output, statusData(fleet), () => [...statusLines(fleet, statusOptions(context, output)), '']);
 }
 
 export async function explain(

@@ -2,6 +2,34 @@
 export interface Screen {
   readonly width: number;
   readonly hasColors: boolean;
+  /** Lines of a terminal that can be redrawn; undefined: none. */
+  readonly height?: number | undefined;
+}
+
+/** Characters that steer a terminal, or change the order in which others are shown; not the ends of lines. */
+const UNSAFE = /[\u007F-\u009F\u2028\u2029\p{Cf}]|(?!\n)\p{Cc}/gu;
+
+export function hasUnsafe(text: string): boolean {
+  return text.search(UNSAFE) !== -1;
+}
+
+/** Each unsafe character of JSON or YAML, which may be in its texts only, as an escape that stands for the same. */
+export function escaped(text: string, format: 'json' | 'yaml'): string {
+  return text.replaceAll(UNSAFE, (character) => {
+    const point = character.codePointAt(0) ?? 0;
+    if (format === 'yaml' && point > 0xff_ff) return `\\U${point.toString(16).padStart(8, '0')}`;
+    const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index));
+    return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+  });
+}
+
+const HOME = '\u001B[H';
+const CLEAR_LINE = '\u001B[K';
+const CLEAR_BELOW = '\u001B[J';
+
+/** Lines in the place of what the terminal shows. */
+export function redrawn(lines: readonly string[]): string {
+  return `${HOME}${lines.map((line) => `${line}${CLEAR_LINE}\n`).join('')}${CLEAR_BELOW}`;
 }
 
 const COLORS = { bold: 1, red: 31, green: 32, yellow: 33 } as const;

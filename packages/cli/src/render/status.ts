@@ -1,4 +1,5 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Fleet } from '../cluster/fleet.ts';
 import { type NodeRow, nodeRow } from './node.ts';
 import { colored, type Screen, wrapped } from './screen.ts';
@@ -9,17 +10,46 @@ export interface StatusOptions {
   readonly screen: Screen;
   readonly now: number;
   readonly isWide?: boolean;
+  /** What is shown may have changed since then. */
+  readonly stale?: { readonly since: number; readonly problem: string } | undefined;
 }
 
 /** The lines of `status`. */
-export function statusLines({ config, shadows }: Fleet, options: StatusOptions): string[] {
-  const rows = shadows.map(nodeRow);
+export function statusLines(
+  { config, shadows }: Fleet,
+  options: StatusOptions,
+  order = (rows: readonly NodeRow[]): readonly NodeRow[] => rows,
+): string[] {
+  const rows = order(shadows.map(nodeRow));
   return [
+    ...staleLines(options),
     ...fleetLines(config?.status, rows, options),
     ...noticeLines({ config, shadows }, options),
     '',
     ...nodeLines(rows, options),
   ];
+}
+
+function staleLines({ stale, screen, now }: StatusOptions): string[] {
+  if (stale === undefined) return [];
+  const text = `Stale since ${relative(rfc3339(stale.since), now)}: ${stale.problem}`;
+  return wrapped(text, screen.width, 2).map((line) => colored(line, 'red', screen));
+}
+
+/** Of a status that does not fit the terminal, what is under way or has failed comes first. */
+export function fittingLines(fleet: Fleet, options: StatusOptions): string[] {
+  const { height = Infinity } = options.screen;
+  const lines = statusLines(fleet, options);
+  if (lines.length < height) return lines;
+  const sorted = statusLines(fleet, options, (rows) => rows.toSorted(byUrgency));
+  const shown = sorted.slice(0, Math.max(1, height - 2));
+  return [...shown, `… and ${sorted.length - shown.length} more nodes`];
+}
+
+const URGENCY: readonly string[] = ['Updating', 'Failed', 'Waiting', 'Unknown', 'UpToDate'];
+
+function byUrgency(a: NodeRow, b: NodeRow): number {
+  return URGENCY.indexOf(a.phase) - URGENCY.indexOf(b.phase);
 }
 
 function fleetLines(

@@ -1,0 +1,144 @@
+/**
+ * The credentials of requests. A file with a token is read again before each of them; a program that prints credentials
+ * runs again when they expire, or when the API server has refused them. Each new credential gets connections of its own,
+ * since a connection has the certificate that it was opened with.
+ */
+import { readFileSync } from 'node:fs';
+import { Agent, type RequestOptions } from 'node:https';
+import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import { processEnv } from '@brupop/shared/runtime/env';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import { UsageError } from './errors.ts';
+import { type Credential, type ExecOptions, runExec } from './exec.ts';
+import type { Access } from './kubeconfig.ts';
+
+/** So that a credential does not expire on its way. */
+const MARGIN_MS = 10_000;
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
+
+interface Current {
+  /** The user, as JSON. */
+  readonly of: string;
+  readonly config: KubeConfig;
+  agent: RequestOptions['agent'];
+}
+
+export interface CredentialsOptions extends ExecOptions {
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+function base64(pem: string): string {
+  return Buffer.from(pem).toString('base64');
+}
+
+export class Credentials {
+  readonly #access: Access;
+  readonly #options: CredentialsOptions;
+  #credential: Promise<Credential> | undefined;
+  #config: Current | undefined;
+
+  constructor(access: Access, options: CredentialsOptions) {
+    this.#access = access;
+    this.#options = options;
+  }
+
+  /** True when a request that was refused may succeed with new credentials. */
+  get canRenew(): boolean {
+    const { exec, tokenFile } = this.#access.user;
+    return exec != null || tokenFile !== undefined;
+  }
+
+  /** The next request gets new credentials. */
+  discard(): void {
+    this.#credential = undefined;
+  }
+
+  /** Adds what authenticates a request. Throws UsageError when there are no credentials. */
+  async apply(options: RequestOptions): Promise<RequestOptions> {
+    try {
+      const current = this.#current(await this.#user());
+      this.#config = current;
+      await current.config.applyToHTTPSOptions(options);
+      current.agent ??= this.#agentOf(options);
+      const headers = Object.assign({}, options.headers, this.#impersonation());
+      return { ...options, agent: current.agent, headers };
+    } catch (error) {
+      throw new UsageError(`context ${this.#access.context}: no credentials: ${messageOf(error)}`);
+    }
+  }
+
+  #current(user: object): Current {
+    const of = JSON.stringify(user);
+    return this.#config?.of === of ? this.#config : { of, config: this.#configOf(user), agent: undefined };
+  }
+
+  /** The user of the kubeconfig, with the token or the certificate that it has now. */
+  async #user(): Promise<object> {
+    const { exec, tokenFile, ...user } = this.#access.user;
+    if (tokenFile !== undefined) return { ...user, token: readFileSync(tokenFile, 'utf8').trim() };
+    if (exec == null) return user;
+    const { token, certificate, key } = await this.#unexpired();
+    return {
+      ...user,
+      ...(token !== undefined && { token }),
+      ...(certificate !== undefined && { 'client-certificate-data': base64(certificate) }),
+      ...(key !== undefined && { 'client-key-data': base64(key) }),
+    };
+  }
+
+  /** Requests that are sent at the same time run the program once. */
+  async #unexpired(): Promise<Credential> {
+    const { cluster, user } = this.#access;
+    const known = await this.#credential;
+    if (known?.expiresAt !== undefined && known.expiresAt - MARGIN_MS <= this.#options.clock.now()) this.discard();
+    this.#credential ??= runExec(user.exec ?? {}, cluster, this.#options);
+    try {
+      return await this.#credential;
+    } catch (error) {
+      this.discard();
+      throw error;
+    }
+  }
+
+  #configOf(user: object): KubeConfig {
+    const config = new KubeConfig();
+    const { cluster, context: name } = this.#access;
+    // Without TLS there is nothing to skip, and the library refuses such a server otherwise.
+    const given = cluster.server.startsWith('http:') ? { ...cluster, 'insecure-skip-tls-verify': true } : cluster;
+    config.loadFromString(
+      JSON.stringify({
+        clusters: [{ name, cluster: given }],
+        users: [{ name, user }],
+        contexts: [{ name, context: { cluster: name, user: name } }],
+        'current-context': name,
+      }),
+    );
+    return config;
+  }
+
+  /** Without a proxy in the kubeconfig, that of HTTPS_PROXY is used as kubectl does: never for this machine. */
+  #agentOf(options: RequestOptions): RequestOptions['agent'] {
+    const { server, 'proxy-url': proxy } = this.#access.cluster;
+    const { protocol, hostname } = new URL(server);
+    if (proxy !== undefined || protocol !== 'https:' || LOOPBACK.includes(hostname)) return options.agent;
+    const { ca, cert, key, passphrase, servername, rejectUnauthorized } = options;
+    const tls = { ca, cert, key, passphrase, servername };
+    const strict = rejectUnauthorized === undefined ? {} : { rejectUnauthorized };
+    return new Agent({ ...tls, ...strict, proxyEnv: { ...processEnv() } });
+  }
+
+  /** The library sends the name only. */
+  #impersonation(): RequestOptions['headers'] {
+    const { 'as-groups': groups, 'as-uid': uid, 'as-user-extra': extra = {} } = this.#access.user;
+    const extras = Object.entries(extra).map(([key, values]) => [
+      `Impersonate-Extra-${encodeURIComponent(key)}`,
+      [...values],
+    ]);
+    return {
+      ...(groups !== undefined && { 'Impersonate-Group': [...groups] }),
+      ...(uid !== undefined && { 'Impersonate-Uid': uid }),
+      ...(Object.fromEntries(extras) as Record<string, string[]>),
+    };
+  }
+}
