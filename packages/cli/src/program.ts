@@ -1,10 +1,11 @@
 /** The commands and their options. */
-import { Argument, Command, Option } from 'commander';
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
 import { completion, type Shell, SHELLS } from './commands/completion.ts';
 import type { Context } from './commands/context.ts';
 import { explain, type Format, history, plan, report, type ReportFormat, status } from './commands/show.ts';
+import { type BundleOptions, supportBundle } from './commands/support-bundle.ts';
 import type { Kubeconfig } from './cluster/client.ts';
 
 export interface World extends Omit<Context, 'client'> {
@@ -25,6 +26,7 @@ export function programOf(world: World): Command {
   const connected = (): Context => world.connect(program.opts<Kubeconfig>());
   addReads(program, connected);
   addChanges(program, connected);
+  addSupport(program, connected);
   program
     .command('completion')
     .description('print a script that completes commands')
@@ -78,6 +80,24 @@ function addReads(program: Command, connected: () => Context): void {
     .option('--version <version>', 'the version; by default that of the latest rollout')
     .addOption(new Option('-o, --output <format>', 'the format').choices(['html', 'json', 'yaml']).default('html'))
     .action(async (options: { output: ReportFormat; version?: string }) => await report(connected(), options));
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 0 && value <= 100_000) return value;
+  throw new InvalidArgumentError('expected a whole number from 0 to 100000');
+}
+
+function addSupport(program: Command, connected: () => Context): void {
+  program
+    .command('support-bundle')
+    .description('write objects, Events and logs of the operator, redacted, to a .tar.gz')
+    .option('-o, --output <file>', 'the file; by default brupop-support-TIME.tar.gz')
+    .option('-n, --namespace <name>', 'the namespace of the operator; by default that of its shadows')
+    .option('--lines <count>', 'how many lines of each log', count, 2_000)
+    .option('--agents <count>', 'the logs of how many agents; those of nodes that have failed first', count, 10)
+    .option('--redact-names', 'replace the names of nodes, and addresses', false)
+    .action(async (options: BundleOptions) => await supportBundle(connected(), options));
 }
 
 function addChanges(program: Command, connected: () => Context): void {

@@ -73,7 +73,7 @@ export class Plugin {
   }
 
   async runWith(env: Record<string, string>, ...args: string[]): Promise<Result> {
-    const all = { ...process.env, KUBECONFIG: this.kubeconfig(), ...this.env, ...env };
+    const all = { ...process.env, ...this.env, ...env, KUBECONFIG: env['KUBECONFIG'] ?? this.kubeconfig() };
     const options = { env: all, maxBuffer: 2 ** 26, cwd: this.folder };
     return await new Promise((resolve) => {
       execFile(process.execPath, [this.program, ...args], options, (error, stdout, stderr) => {
@@ -83,7 +83,7 @@ export class Plugin {
   }
 
   start(env: Record<string, string>, ...args: string[]): Running {
-    const all = { ...process.env, KUBECONFIG: this.kubeconfig(), ...this.env, ...env };
+    const all = { ...process.env, ...this.env, ...env, KUBECONFIG: env['KUBECONFIG'] ?? this.kubeconfig() };
     const child = spawn(process.execPath, [this.program, ...args], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
     const [texts, warnings]: [string[], string[]] = [[], []];
     child.stdout.setEncoding('utf8').on('data', (text: string) => texts.push(text));

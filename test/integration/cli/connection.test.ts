@@ -83,7 +83,7 @@ describe('kubeconfigs', () => {
   });
 
   it.each([
-    ['apiVersion: v1\nusers: [a\n - secret-token', 'in line 2'],
+    ['apiVersion: v1\nusers: [a\n - secret-token', 'in line 3'],
     ['', 'the kubeconfig has no current context'],
     ['current-context: gone', 'the current context "gone" is not in the kubeconfig'],
     ['{current-context: a, contexts: [{name: a, context: {cluster: b}}]}', 'expected the cluster "b"'],
@@ -172,8 +172,8 @@ describe('a program that prints credentials', () => {
   });
 
   it('may ask something on the terminal', async () => {
-    const answer = credential({ token: `'"$token"'` });
-    const path = program('asks', `printf 'Password: ' >&2; read -r token; echo '${answer}'`);
+    const answer = credential({ token: 'TOKEN' });
+    const path = program('asks', `printf 'Password: ' >&2; read -r token; echo '${answer}' | sed "s/TOKEN/$token/"`);
     plugin.users['admin'] = exec(path, { interactiveMode: 'Always' });
     const KUBECONFIG = plugin.kubeconfig();
     const command = `${process.execPath} ${plugin.program} status`;
@@ -201,15 +201,17 @@ describe('a program that prints credentials', () => {
 
   it('that is not installed is named, with its hint', async () => {
     plugin.users['admin'] = exec('no-such-program', { installHint: 'Install it with care.' });
-    expect((await plugin.run('status')).stderr).toMatch(/no-such-program cannot be run: .*\nInstall it with care\./u);
+    expect((await plugin.run('status')).stderr).toMatch(/no-such-program cannot be run: .*; Install it with care\./u);
   });
 
   it('runs again when a credential has expired, and when it is refused', async () => {
     const [count, token] = [join(plugin.folder, 'count'), join(plugin.folder, 'current-token')];
     const expired = '2020-01-01T00:00:00Z';
     writeFileSync(token, cluster.adminToken);
-    const answer = credential({ token: `'"$(cat ${token})"'`, expirationTimestamp: expired });
-    plugin.users['admin'] = exec(program('expires', `echo run >> ${count}; echo '${answer}'`));
+    const answer = credential({ token: 'TOKEN', expirationTimestamp: expired });
+    plugin.users['admin'] = exec(
+      program('expires', `echo run >> ${count}; echo '${answer}' | sed "s/TOKEN/$(cat ${token})/"`),
+    );
     expect(await plugin.run('status')).toMatchObject(seesFleet);
     expect(readFileSync(count, 'utf8')).toBe('run\nrun\n');
     const once = join(plugin.folder, 'once');
@@ -254,10 +256,10 @@ describe('--watch', () => {
   });
 
   it('goes on after a watch that has expired', async () => {
-    faulty.add({ match: { verbs: ['watch'] }, answer: { kind: 'error-event', status: 410 }, times: 2 });
+    faulty.set({ match: { verbs: ['watch'] }, answer: { kind: 'error-event', status: 410 }, times: 2 });
     await pause('before it expires');
     const watching = watch();
-    await eventually(() => expect(faulty.requests({ verbs: ['list'] }).length).toBeGreaterThanOrEqual(4));
+    await eventually(() => expect(faulty.count('list')).toBeGreaterThanOrEqual(4));
     await pause('after it has expired');
     await eventually(() => expect(watching.stdout()).toContain('Paused: after it has expired'));
     expect(watching.stderr()).toBe('');
@@ -268,8 +270,8 @@ describe('--watch', () => {
     await pause('before the outage');
     const watching = watch('-o', 'json');
     await eventually(() => expect(watching.stdout()).toContain('"nodes"'));
-    faulty.add({ answer: { kind: 'status', status: 503 } });
-    faulty.wire.cut();
+    faulty.set({ answer: { kind: 'status', status: 503 } });
+    faulty.interrupt({ kind: 'reset' });
     await eventually(() => expect(watching.stderr()).toMatch(/^stale since 20\S+Z: GET \S+: 503 /mu));
     faulty.clear();
     await cluster.api.patch(`${CONFIG}/cluster/status`, { status: { nodes: counts(7) } });

@@ -77,25 +77,27 @@ interface Run {
 async function outputOf(exec: ExecConfig, command: string, { info, isInteractive, signal }: Run): Promise<string> {
   const own = Object.fromEntries((exec.env ?? []).map(({ name, value }) => [name, value]));
   const limitMs = isInteractive ? INTERACTIVE_LIMIT_MS : LIMIT_MS;
+  const late = AbortSignal.timeout(limitMs);
   const child = spawn(command, exec.args ?? [], {
     env: { ...processEnv(), ...own, KUBERNETES_EXEC_INFO: info },
     stdio: [isInteractive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
-    timeout: limitMs,
     killSignal: 'SIGKILL',
-    signal,
+    signal: AbortSignal.any([signal, late]),
   });
   const ended = new Promise<string>((done, fail) => {
-    child.on('error', (error) => fail(new UsageError(`${command} cannot be run: ${messageOf(error)}${hint(exec)}`)));
+    child.on('error', (error) => {
+      const problem = late.aborted ? `has not ended within ${limitMs / 1000} s` : `cannot be run: ${messageOf(error)}`;
+      fail(new UsageError(`${command} ${problem}${hint(exec)}`));
+    });
     child.on('close', (code, signal) => done(code === null ? `was ended by ${signal}` : `ended with ${code}`));
   });
   const [printed, end] = await Promise.all([text(child.stdout), ended]);
-  if (end !== 'ended with 0')
-    throw new UsageError(`${command} ${end}, and had at most ${limitMs / 1000} s; it prints why above`);
+  if (end !== 'ended with 0') throw new UsageError(`${command} ${end}; it prints why above`);
   return printed;
 }
 
 function hint({ installHint = '' }: ExecConfig): string {
-  return installHint === '' ? '' : `\n${installHint.trim()}`;
+  return installHint === '' ? '' : `; ${installHint.trim()}`;
 }
 
 interface Printed {

@@ -1,0 +1,188 @@
+/**
+ * Collects a support bundle. Each part is read on its own: one that fails is named in the README with what is missing, and
+ * the others go on. A list is cut at MAX_PART_CHARS, so no more than one part and one page is in memory; after
+ * LIMIT_MS or MAX_CHARS nothing more is read.
+ */
+import { COMPONENT_LABEL, AGENT, shadowName } from '@brupop/shared/api/names';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+import { readList } from '@brupop/shared/kube/list';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Clock } from '@brupop/shared/runtime/clock';
+import type { Client } from '../cluster/client.ts';
+import { explainError } from '../cluster/errors.ts';
+import type { Archive } from './archive.ts';
+import type { Redaction } from './redact.ts';
+import { budgetSource, type Source, sourcesOf } from './sources.ts';
+
+const MAX_PART_CHARS = 16 * 1024 * 1024;
+const MAX_CHARS = 128 * 1024 * 1024;
+const LIMIT_MS = 300_000;
+const MAX_LOG_BYTES = 1024 * 1024;
+const MAX_BLOCKED_NAMESPACES = 10;
+
+export interface Part {
+  readonly file: string;
+  readonly about: string;
+  /** What it has, or why it has nothing. */
+  readonly result: string;
+  readonly isRead: boolean;
+}
+
+export interface CollectOptions {
+  readonly client: Client;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly archive: Pick<Archive, 'add'>;
+  readonly redaction: Redaction;
+  readonly shadows: readonly BottlerocketShadow[];
+  readonly namespace: string;
+  /** Lines of the log of each container. */
+  readonly lines: number;
+  /** The logs of at most so many agents. */
+  readonly agents: number;
+}
+
+interface Pod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly node: string;
+  readonly component: string;
+  readonly restarts: number;
+}
+
+export class Collection {
+  readonly parts: Part[] = [];
+  readonly #options: CollectOptions;
+  readonly #endsAt: number;
+  readonly #pods: Pod[] = [];
+  #chars = 0;
+
+  constructor(options: CollectOptions) {
+    this.#options = options;
+    this.#endsAt = options.clock.monotonic() + LIMIT_MS;
+  }
+
+  async run(): Promise<void> {
+    const { namespace, shadows } = this.#options;
+    await this.#file('versions.json', 'the release of Kubernetes', async () => await this.#version());
+    const blocked = new Set(shadows.flatMap(blockedNamespaces));
+    const budgets = [...blocked].slice(0, MAX_BLOCKED_NAMESPACES).map((one) => budgetSource(one));
+    for (const source of [...sourcesOf(namespace), ...budgets])
+      await this.#file(`objects/${source.name}.json`, source.about, async () => await this.#objects(source));
+    for (const pod of this.#chosenPods()) await this.#logs(pod);
+  }
+
+  async #file(file: string, about: string, read: () => Promise<{ text: string; result: string }>): Promise<void> {
+    const { archive, client, signal, clock } = this.#options;
+    signal.throwIfAborted();
+    const left = this.#chars < MAX_CHARS && clock.monotonic() < this.#endsAt;
+    if (!left) {
+      this.parts.push({ file, about, result: 'not read: the limit of time or size was reached', isRead: false });
+      return;
+    }
+    try {
+      const { text, result } = await read();
+      this.#chars += text.length;
+      await archive.add(file, text);
+      this.parts.push({ file, about, result, isRead: true });
+    } catch (error) {
+      signal.throwIfAborted();
+      const result = explainError(error, client.context).replaceAll('\n', ' ');
+      this.parts.push({ file, about, result, isRead: false });
+    }
+  }
+
+  async #version(): Promise<{ text: string; result: string }> {
+    const version = await this.#options.client.request<{ gitVersion?: string }>({ method: 'GET', path: '/version' });
+    return { text: json(version), result: version.gitVersion ?? 'unknown' };
+  }
+
+  async #objects({
+    path,
+    query,
+    accept,
+    keep = (one) => one,
+    name,
+  }: Source): Promise<{ text: string; result: string }> {
+    const { client, redaction, signal } = this.#options;
+    const texts: string[] = [];
+    let chars = 0;
+    const slim = (raw: unknown): true | undefined => {
+      if (name === 'pods') this.#notePod(raw);
+      const text = json(redaction.object(keep(raw as Record<string, unknown>)));
+      if (chars + text.length > MAX_PART_CHARS) return undefined;
+      chars += text.length;
+      texts.push(text.trimEnd());
+      return true;
+    };
+    const reader: Pick<Client, 'request'> = {
+      request: async (request) => await client.request({ ...request, ...(accept !== undefined && { accept }) }),
+    };
+    const { omitted } = await readList(reader, { path, slim, signal, ...(query && { query }) });
+    const rest = omitted === 0 ? '' : `, and ${omitted} more that did not fit`;
+    return {
+      text: `{"apiVersion":"v1","kind":"List","items":[\n${texts.join(',\n')}\n]}\n`,
+      result: `${texts.length} objects${rest}`,
+    };
+  }
+
+  #notePod(raw: unknown): void {
+    const { metadata, spec, status } = raw as {
+      metadata: { name: string; namespace: string; labels?: Record<string, string> };
+      spec?: { nodeName?: string };
+      status?: { containerStatuses?: readonly { restartCount?: number }[] };
+    };
+    const restarts = (status?.containerStatuses ?? []).reduce((sum, { restartCount = 0 }) => sum + restartCount, 0);
+    const { name, namespace, labels } = metadata;
+    this.#pods.push({
+      name,
+      namespace,
+      node: spec?.nodeName ?? '',
+      component: labels?.[COMPONENT_LABEL] ?? '',
+      restarts,
+    });
+  }
+
+  /** Controllers and API servers, and the agents of nodes that have failed or are under way before others. */
+  #chosenPods(): Pod[] {
+    const { shadows, agents } = this.#options;
+    const urgency = new Map(shadows.map((shadow) => [shadow.metadata.name, urgencyOf(shadow)]));
+    const of = ({ node }: Pod): number => urgency.get(shadowName(node)) ?? 0;
+    const ofAgents = this.#pods.filter(({ component }) => component === AGENT).toSorted((a, b) => of(b) - of(a));
+    return [...this.#pods.filter(({ component }) => component !== AGENT), ...ofAgents.slice(0, agents)];
+  }
+
+  async #logs({ name, namespace, restarts }: Pod): Promise<void> {
+    const { client, redaction, lines } = this.#options;
+    const read = async (previous: boolean): Promise<{ text: string; result: string }> => {
+      const query = {
+        tailLines: String(lines),
+        limitBytes: String(MAX_LOG_BYTES),
+        ...(previous && { previous: 'true' }),
+      };
+      const path = corePath('pods', { namespace, name, subresource: 'log' });
+      const found = await client.text({ method: 'GET', path, query, accept: '*/*', maxBytes: 2 * MAX_LOG_BYTES });
+      const text = redaction.text(found);
+      return { text, result: `${text.split('\n').length - 1} lines` };
+    };
+    const file = `logs/${redaction.text(name)}`;
+    await this.#file(`${file}.log`, 'log', async () => await read(false));
+    if (restarts > 0) await this.#file(`${file}.previous.log`, 'log before its restart', async () => await read(true));
+  }
+}
+
+/** Nodes that have failed first, then those under way, then those that wait. */
+function urgencyOf({ status }: BottlerocketShadow): number {
+  if ((status?.crash_count ?? 0) > 0) return 3;
+  const progressing = status?.conditions?.find(({ type }) => type === 'Progressing');
+  if (progressing?.status === 'True') return 2;
+  return progressing?.reason === 'UpToDate' ? 0 : 1;
+}
+
+function blockedNamespaces({ status }: BottlerocketShadow): string[] {
+  return (status?.drain?.blockedBy ?? []).flatMap(({ pod }) => (pod.includes('/') ? [pod.split('/')[0] ?? ''] : []));
+}
+
+function json(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 1)}\n`;
+}

@@ -1,0 +1,146 @@
+/** What is read from the API server for a support bundle: which collections, and what is kept of an object. */
+import {
+  CHECK_LABEL,
+  COMPONENT_LABEL,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
+import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+
+export interface Source {
+  /** Of the file, without its folder and extension. */
+  readonly name: string;
+  /** What it has, for the README. */
+  readonly about: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** With it, the API server sends no data of the objects. */
+  readonly accept?: string;
+  readonly keep?: (object: Fields) => Fields;
+}
+
+type Fields = Record<string, unknown>;
+
+const NAMES_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+const OURS = { labelSelector: COMPONENT_LABEL };
+/** Cluster-scoped objects have their Events there. */
+const DEFAULT = 'default';
+
+/** @param namespace - of the operator */
+export function sourcesOf(namespace: string): Source[] {
+  return [
+    { name: 'brupopconfigs', about: 'the configuration', path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }) },
+    {
+      name: 'bottlerocketnodegroups',
+      about: 'the groups of nodes',
+      path: crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }),
+    },
+    {
+      name: 'bottlerocketshadows',
+      about: 'what is known of each node',
+      path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }),
+    },
+    {
+      name: 'nodes',
+      about: 'Nodes: labels, annotations, taints, conditions, versions; no addresses, images and volumes',
+      path: corePath('nodes'),
+      keep: keepOfNode,
+    },
+    ...programs(namespace),
+    ...events(namespace),
+  ];
+}
+
+function programs(namespace: string): Source[] {
+  return [
+    {
+      name: 'deployments',
+      about: "the operator's Deployments",
+      path: groupPath('apps/v1', 'deployments', { namespace }),
+      query: OURS,
+    },
+    {
+      name: 'daemonsets',
+      about: "the operator's DaemonSets",
+      path: groupPath('apps/v1', 'daemonsets', { namespace }),
+      query: OURS,
+    },
+    { name: 'pods', about: "the operator's pods", path: corePath('pods', { namespace }), query: OURS },
+    {
+      name: 'jobs',
+      about: 'Jobs of checks and hooks',
+      path: groupPath('batch/v1', 'jobs', { namespace }),
+      query: { labelSelector: CHECK_LABEL },
+    },
+    {
+      name: 'leases',
+      about: "the operator's Leases",
+      path: groupPath('coordination.k8s.io/v1', 'leases', { namespace }),
+    },
+    {
+      name: 'node-leases',
+      about: 'when each kubelet has last renewed its Lease',
+      path: groupPath('coordination.k8s.io/v1', 'leases', { namespace: 'kube-node-lease' }),
+    },
+    {
+      name: 'configmaps',
+      about: 'the names of ConfigMaps in the namespace of the operator, without their data',
+      path: corePath('configmaps', { namespace }),
+      accept: NAMES_ONLY,
+      keep: ({ metadata }) => ({ metadata: only(metadata, ['name', 'namespace', 'creationTimestamp']) }),
+    },
+  ];
+}
+
+function events(namespace: string): Source[] {
+  return [
+    { name: 'events', about: 'Events in the namespace of the operator', path: corePath('events', { namespace }) },
+    eventsOf('Node'),
+    eventsOf('BrupopConfig'),
+    eventsOf('BottlerocketNodeGroup'),
+  ];
+}
+
+function eventsOf(kind: string): Source {
+  return {
+    name: `events-${kind.toLowerCase()}`,
+    about: `Events of ${kind}`,
+    path: corePath('events', { namespace: DEFAULT }),
+    query: { fieldSelector: `involvedObject.kind=${kind}` },
+  };
+}
+
+/** Disruption budgets in the namespaces of pods that block a drain. */
+export function budgetSource(namespace: string): Source {
+  return {
+    name: `poddisruptionbudgets-${namespace}`,
+    about: `disruption budgets of ${namespace}, whose pods block a drain`,
+    path: groupPath('policy/v1', 'poddisruptionbudgets', { namespace }),
+  };
+}
+
+function keepOfNode({ metadata, spec, status }: Fields): Fields {
+  const found = status as Fields | undefined;
+  const info = only(found?.['nodeInfo'], [
+    'bootID',
+    'kernelVersion',
+    'osImage',
+    'containerRuntimeVersion',
+    'kubeletVersion',
+    'architecture',
+  ]);
+  return {
+    metadata,
+    spec: only(spec, ['taints', 'unschedulable']),
+    status: { ...only(found, ['conditions', 'capacity', 'allocatable']), nodeInfo: info },
+  };
+}
+
+function only(fields: unknown, keys: readonly string[]): Fields {
+  const given = (fields ?? {}) as Fields;
+  return Object.fromEntries(keys.flatMap((key) => (given[key] === undefined ? [] : [[key, given[key]]])));
+}
