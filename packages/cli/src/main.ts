@@ -1,7 +1,9 @@
+import { basename } from 'node:path';
 import { CommanderError } from 'commander';
 import { systemClock } from '@brupop/shared/runtime/clock';
 import { processEnv } from '@brupop/shared/runtime/env';
 import { connect } from './cluster/client.ts';
+import { COMPLETE_COMMAND, COMPLETER } from './commands/completion.ts';
 import { explainError } from './cluster/errors.ts';
 import { programOf, type World } from './program.ts';
 
@@ -43,7 +45,9 @@ async function main(): Promise<void> {
     },
   };
   try {
-    await programOf(world).parseAsync();
+    const [, path = '', ...words] = process.argv;
+    const isCompleter = basename(path) === COMPLETER;
+    await programOf(world).parseAsync(isCompleter ? [COMPLETE_COMMAND, '--', ...words] : words, { from: 'user' });
   } catch (error) {
     if (end.signal.aborted) return;
     // commander has printed its own errors.

@@ -2,7 +2,7 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
-import { completion, type Shell, SHELLS } from './commands/completion.ts';
+import { candidates, COMPLETE_COMMAND, completion, type Shell, SHELLS } from './commands/completion.ts';
 import type { Context } from './commands/context.ts';
 import { explain, type Format, history, plan, report, type ReportFormat, status } from './commands/show.ts';
 import { type BundleOptions, supportBundle } from './commands/support-bundle.ts';
@@ -31,15 +31,22 @@ export function programOf(world: World): Command {
     .command('completion')
     .description('print a script that completes commands')
     .addArgument(new Argument('<shell>').choices(SHELLS))
-    .action((shell: Shell) =>
-      world.print(
-        completion(
-          shell,
-          program.commands.map((one) => one.name()),
-        ),
-      ),
-    );
+    .action((shell: Shell) => world.print(completion(shell)));
+  program
+    .command(`${COMPLETE_COMMAND} [words...]`, { hidden: true })
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action(async (words: string[]) => {
+      const lines = await candidates(program, words, () => world.connect(optionsIn(words)).client);
+      world.print(`${lines.join('\n')}\n`);
+    });
   return program;
+}
+
+/** What is on the line so far says which cluster is asked for names. */
+function optionsIn(words: readonly string[]): Kubeconfig {
+  const after = (name: string): string | undefined => words[words.indexOf(name) + 1 || words.length];
+  return { kubeconfig: after('--kubeconfig'), context: after('--context') };
 }
 
 interface Output {

@@ -1,16 +1,118 @@
-/** Scripts that complete the names of the commands. */
+/**
+ * Completion of commands, options and names. The scripts of the shells ask the program itself, as kubectl does for its
+ * plugins: it runs `kubectl_complete-NAME` with the words so far, and reads one candidate a line and then `:` with a number
+ * that says what the shell is to do with them (cobra "Shell completions").
+ */
+import type { Command, Option } from 'commander';
+import {
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+  shadowName,
+} from '@brupop/shared/api/names';
+import { crPath } from '@brupop/shared/kube/paths';
+import type { Client } from '../cluster/client.ts';
+
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-export function completion(shell: Shell, commands: readonly string[]): string {
-  return SCRIPTS[shell](commands.join(' '));
+/** The program under this name prints candidates. */
+export const COMPLETER = 'kubectl_complete-brupop';
+export const COMPLETE_COMMAND = '__complete';
+
+/** Of cobra: no files are candidates, or files are. */
+const NO_FILES = ':4';
+const FILES = ':0';
+/** A user waits for it. */
+const LIMIT_MS = 3_000;
+
+export function completion(shell: Shell): string {
+  return SCRIPTS[shell];
 }
 
-const SCRIPTS: Readonly<Record<Shell, (words: string) => string>> = {
-  bash: (words) => `complete -W '${words}' kubectl-brupop\n`,
-  zsh: (words) =>
-    '#compdef kubectl-brupop\n' +
-    `_kubectl_brupop() { _arguments '1:command:(${words})' '*::argument:_default'; }\n` +
-    'compdef _kubectl_brupop kubectl-brupop\n',
-  fish: (words) => `complete -c kubectl-brupop -f -n __fish_use_subcommand -a '${words}'\n`,
+const SCRIPTS: Readonly<Record<Shell, string>> = {
+  bash: `_kubectl_brupop() {
+  local IFS=$'\\n'
+  COMPREPLY=($(kubectl-brupop ${COMPLETE_COMMAND} -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | grep -v '^:'))
+}
+complete -o default -F _kubectl_brupop kubectl-brupop
+`,
+  zsh: `#compdef kubectl-brupop
+_kubectl_brupop() {
+  local -a candidates
+  candidates=(\${(f)"$(kubectl-brupop ${COMPLETE_COMMAND} -- "\${(@)words[2,$CURRENT]}" 2>/dev/null | grep -v '^:')"})
+  compadd -- $candidates || _files
+}
+compdef _kubectl_brupop kubectl-brupop
+`,
+  fish: `function __kubectl_brupop
+  set -l words (commandline -opc) (commandline -ct)
+  kubectl-brupop ${COMPLETE_COMMAND} -- $words[2..-1] 2>/dev/null | string match -v ':*'
+end
+complete -c kubectl-brupop -f -a '(__kubectl_brupop)'
+`,
 };
+
+/**
+ * What may follow, and what the shell is to do. A name that cannot be looked up has no candidates.
+ *
+ * @param words - after the program; the last one is not complete, and may be empty
+ */
+export async function candidates(program: Command, words: readonly string[], client: () => Client): Promise<string[]> {
+  const current = words.at(-1) ?? '';
+  const before = words.slice(0, -1);
+  const command = commandIn(program, before);
+  const found = await candidatesOf({ program, command, before, current }, client);
+  if (found === undefined) return [FILES];
+  return [...found.filter((one) => one.startsWith(current)).toSorted(), NO_FILES];
+}
+
+interface Place {
+  readonly program: Command;
+  /** Undefined: none is complete yet. */
+  readonly command: Command | undefined;
+  readonly before: readonly string[];
+  readonly current: string;
+}
+
+/** Undefined: files. */
+async function candidatesOf(place: Place, client: () => Client): Promise<string[] | undefined> {
+  const { program, command, before, current } = place;
+  const last = before.at(-1) ?? '';
+  const options = [...(command?.options ?? []), ...program.options];
+  const option = options.find(({ long, short }) => last !== '' && (last === long || last === short));
+  if (option?.required === true) return await valuesOf(option, client);
+  if (current.startsWith('-')) return (command ?? program).options.map(({ long }) => long ?? '');
+  if (command === undefined) return program.commands.map((one) => one.name()).filter((name) => !name.startsWith('_'));
+  return last === command.name() ? await argumentsOf(command, client) : [];
+}
+
+async function valuesOf({ long, argChoices }: Option, client: () => Client): Promise<string[] | undefined> {
+  if (long === '--group') return await namesOf(client, crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }));
+  if (argChoices !== undefined) return [...argChoices];
+  return ['--with', '--kubeconfig', '--output'].includes(long ?? '') ? undefined : [];
+}
+
+async function argumentsOf({ registeredArguments: [argument] }: Command, client: () => Client): Promise<string[]> {
+  if (argument?.name() !== 'node') return [...(argument?.argChoices ?? [])];
+  const shadows = await namesOf(client, crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }));
+  return shadows.map((name) => name.slice(shadowName('').length));
+}
+
+/** The first word that is a command. */
+function commandIn(program: Command, words: readonly string[]): Command | undefined {
+  return words.map((word) => program.commands.find((one) => one.name() === word)).find((one) => one !== undefined);
+}
+
+const NAMES_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+
+async function namesOf(client: () => Client, path: string): Promise<string[]> {
+  try {
+    const request = { method: 'GET', path, accept: NAMES_ONLY, timeoutMs: LIMIT_MS } as const;
+    const { items = [] } = await client().request<{ items?: { metadata: { name: string } }[] }>(request);
+    return items.map(({ metadata }) => metadata.name);
+  } catch {
+    return [];
+  }
+}

@@ -5,6 +5,7 @@
  * looks like a credential is replaced. The same name or address gets the same substitute throughout, so that what belongs
  * together can still be found. managedFields are kept: they have the names of fields, not their values.
  */
+import { isIPv6 } from 'node:net';
 import { GROUP, shadowName } from '@brupop/shared/api/names';
 
 export const REDACTED = '<redacted>';
@@ -25,7 +26,8 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
 /** Annotations of these domains say what the operator, kubelets and autoscalers do; the values of others are not kept. */
 const KEPT_ANNOTATIONS = [GROUP, 'bottlerocket.aws', 'cluster-autoscaler.kubernetes.io', 'karpenter.sh'];
 const IPV4 = /\b(?:\d{1,3}\.){3}\d{1,3}\b/gu;
-const IPV6 = /(?<![\w:])(?:[\da-f]{1,4}:){2,7}(?::?[\da-f]{1,4}){1,7}(?![\w:])/giu;
+/** What may be an IPv6 address; Node.js says whether it is one. */
+const COLONS = /[\da-f:]{2,39}/giu;
 /** What may be a name of an object, or a host name. */
 const WORD = /[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/gu;
 const MAX_DEPTH = 50;
@@ -110,7 +112,7 @@ export class Redaction {
     return text
       .replaceAll(WORD, (word) => replaced(names.get(word), word))
       .replaceAll(IPV4, (address) => replaced(this.#address(address), address))
-      .replaceAll(IPV6, (address) => replaced(this.#address(address), address));
+      .replaceAll(COLONS, (found) => (isIPv6(found) ? replaced(this.#address(found), found) : found));
   }
 
   #address(address: string): string {
