@@ -2,7 +2,8 @@
  * `make bench`: measures the cost of the operator. Six nodes with instant hosts, one at a time:
  * time per node and per state transition, requests to kube-apiserver at idle and per node update,
  * open watches, memory, and the cost of comparing pods. Before that, how long the controller plans for large fleets, and
- * how many functions one plan calls; after it, what the controller costs with 5,000 nodes (`fleet.ts`). Figures depend on the machine; ratios and counts less so.
+ * how many functions one plan calls; after it, what the controller costs with 5,000 nodes (`fleet.ts`), and
+ * `kubectl brupop` with 1,000 (`cli.ts`). Figures depend on the machine; ratios and counts less so.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { auditPosition, countRequests, openWatches, operatorRequests } from '../../test/framework/audit.ts';
@@ -14,6 +15,7 @@ import { installCrds } from '../../test/framework/crds.ts';
 import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { NEW, OLD } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
+import { measureCli } from './cli.ts';
 import { measureFleet } from './fleet.ts';
 import { bareNode, largest, type Memory } from './memory.ts';
 import { planCosts } from './large-fleet.ts';
@@ -210,3 +212,4 @@ try {
   await cluster.stop();
 }
 await measureFleet(print, fail);
+await measureCli(print, fail);

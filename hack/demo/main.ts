@@ -107,6 +107,7 @@ async function start(): Promise<{ cluster: ControlPlane; fleet: Fleet; namespace
   screen.say(`  kubectl get brs -n ${NAMESPACE}`);
   screen.say(`  kubectl logs -n ${NAMESPACE} deployment/brupop-controller`);
   screen.say(`  kubectl logs -n ${NAMESPACE} daemonset/brupop-agent`);
+  screen.say(`or, after npm run build-cli: ${process.execPath} dist/kubectl-brupop status --watch`);
   const fleet = await Fleet.start({
     cluster,
     nodes: fleetNodes(size),

@@ -35,6 +35,7 @@ export class Plugin {
   readonly users: Record<string, object> = {};
   /** Of the environment, besides. */
   readonly env: Record<string, string> = {};
+  readonly #children: ChildProcess[] = [];
 
   private constructor(cluster: Pick<Connection, 'url' | 'caFile' | 'api'>) {
     this.cluster = cluster;
@@ -47,7 +48,9 @@ export class Plugin {
     return plugin;
   }
 
+  /** Ends what still runs, and removes the folder. */
   remove(): void {
+    for (const child of this.#children) child.kill('SIGKILL');
     rmSync(this.folder, { recursive: true });
   }
 
@@ -85,6 +88,7 @@ export class Plugin {
   start(env: Record<string, string>, ...args: string[]): Running {
     const all = { ...process.env, ...this.env, ...env, KUBECONFIG: env['KUBECONFIG'] ?? this.kubeconfig() };
     const child = spawn(process.execPath, [this.program, ...args], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#children.push(child);
     const [texts, warnings]: [string[], string[]] = [[], []];
     child.stdout.setEncoding('utf8').on('data', (text: string) => texts.push(text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => warnings.push(text));

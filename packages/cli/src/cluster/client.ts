@@ -53,7 +53,7 @@ export function connect({ clock, hasTerminal, signal, ...from }: ConnectOptions)
     server: cluster.server,
     text,
     request: async <T>(request: TextRequest): Promise<T> => parsed(request, await text(request), cluster.server) as T,
-    stream: async (request) => await calls.open(request),
+    stream: async (request) => calls.chunks(request, await calls.open(request)),
   };
 }
 
@@ -87,17 +87,22 @@ class Calls {
     }
   }
 
+  /** Throws KubeError when the response ends too early. */
+  async *chunks(request: TextRequest, message: IncomingMessage): AsyncGenerator<Uint8Array> {
+    try {
+      yield* message as AsyncIterable<Uint8Array>;
+    } catch (error) {
+      throw this.#noResponse(request, error);
+    }
+  }
+
   async read(request: TextRequest, message: IncomingMessage, maxBytes: number): Promise<string> {
     const chunks: Uint8Array[] = [];
     let size = 0;
-    try {
-      for await (const chunk of message as AsyncIterable<Uint8Array>) {
-        size += chunk.length;
-        if (size > maxBytes) break;
-        chunks.push(chunk);
-      }
-    } catch (error) {
-      throw this.#noResponse(request, error);
+    for await (const chunk of this.chunks(request, message)) {
+      size += chunk.length;
+      if (size > maxBytes) break;
+      chunks.push(chunk);
     }
     if (size <= maxBytes) return Buffer.concat(chunks).toString('utf8');
     throw new KubeError(0, TOO_LARGE, `${request.method} ${request.path}: the response is over ${maxBytes} bytes`);

@@ -41,7 +41,8 @@ export async function status(context: Context, { output, watch }: Output & { rea
 }
 
 function statusData({ config, shadows }: Fleet): object {
-  return { fleet: config?.status, nodes: shadows.map(nodeRow) };
+  const { paused = false, pauseReason = '' } = config?.spec ?? {};
+  return { paused, pauseReason, fleet: config?.status, nodes: shadows.map(nodeRow) };
 }
 
 /** On a terminal in place; elsewhere again after each change. */
@@ -54,7 +55,7 @@ async function watchStatus(context: Context, output: Format): Promise<void> {
       context.print(redrawn(fittingLines(fleet, statusOptions(context, output, known))));
       continue;
     }
-    const state = JSON.stringify([known?.since, statusData(fleet)]);
+    const state = JSON.stringify([known, fleet.config?.spec, statusData(fleet)]);
     if (state !== shown) printAgain(context, output, fleet, known);
     shown = state;
   }

@@ -17,7 +17,7 @@ export interface Archive {
 }
 
 /**
- * Readable by its owner only. Throws UsageError when the file exists.
+ * Readable by its owner only. Throws UsageError when it cannot be written.
  *
  * @param now - of the files in it, epoch milliseconds
  */
