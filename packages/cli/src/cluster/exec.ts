@@ -9,17 +9,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { processEnv } from '@brupop/shared/runtime/env';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from './errors.ts';
-import type { ClusterEntry } from './kubeconfig.ts';
-
-export interface ExecConfig {
-  readonly apiVersion?: string;
-  readonly command?: string;
-  readonly args?: readonly string[] | null;
-  readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
-  readonly interactiveMode?: string;
-  readonly provideClusterInfo?: boolean;
-  readonly installHint?: string;
-}
+import type { ClusterEntry, ExecConfig } from './kubeconfig.ts';
 
 export interface Credential {
   readonly token: string | undefined;

@@ -10,7 +10,6 @@ import { type Document, parseDocument } from 'yaml';
 import { processEnv } from '@brupop/shared/runtime/env';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from './errors.ts';
-import type { ExecConfig } from './exec.ts';
 
 export interface Kubeconfig {
   /** Undefined: KUBECONFIG, or else ~/.kube/config. */
@@ -27,6 +26,17 @@ export interface ClusterEntry {
   readonly 'insecure-skip-tls-verify'?: boolean;
   readonly 'tls-server-name'?: string;
   readonly 'proxy-url'?: string;
+}
+
+/** A program that prints credentials. */
+export interface ExecConfig {
+  readonly apiVersion?: string;
+  readonly command?: string;
+  readonly args?: readonly string[] | null;
+  readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
+  readonly interactiveMode?: string;
+  readonly provideClusterInfo?: boolean;
+  readonly installHint?: string;
 }
 
 export interface UserEntry {

@@ -3,6 +3,10 @@ import { resolve } from 'node:path';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { REVISION, RELEASE } from '@brupop/shared/runtime/build';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { shadowName } from '@brupop/shared/api/names';
+import { readList } from '@brupop/shared/kube/list';
+import { corePath } from '@brupop/shared/kube/paths';
+import type { Client } from '../cluster/client.ts';
 import { UsageError } from '../cluster/errors.ts';
 import { readFleet } from '../cluster/fleet.ts';
 import { type Archive, createArchive } from '../support/archive.ts';
@@ -48,7 +52,7 @@ async function collect(context: Context, options: BundleOptions, archive: Archiv
   );
   signal.throwIfAborted();
   const namespace = options.namespace ?? shadows[0]?.metadata.namespace ?? DEFAULT_NAMESPACE;
-  const redaction = new Redaction(options.redactNames ? nodeNames(shadows) : undefined);
+  const redaction = new Redaction(options.redactNames ? await nodeNames(client, shadows) : undefined);
   const { lines, agents } = options;
   const collection = new Collection({ client, clock, signal, archive, redaction, shadows, namespace, lines, agents });
   await collection.run();
@@ -62,10 +66,18 @@ async function collect(context: Context, options: BundleOptions, archive: Archiv
   return parts;
 }
 
-function nodeNames(shadows: readonly BottlerocketShadow[]): string[] {
-  return shadows.flatMap(({ metadata: { ownerReferences = [], name } }) => [
-    ownerReferences.find(({ kind }) => kind === 'Node')?.name ?? name.replace(/^brs-/u, ''),
-  ]);
+/** Throws UsageError when no name is known: none could be replaced then. */
+async function nodeNames(client: Client, shadows: readonly BottlerocketShadow[]): Promise<string[]> {
+  const nameOf = (raw: unknown): string => (raw as BottlerocketShadow).metadata.name;
+  const nodes = await readList(client, { path: corePath('nodes'), slim: nameOf }).then(
+    ({ items }) => items,
+    () => [],
+  );
+  const names = new Set([...nodes, ...shadows.map(({ metadata: { name } }) => name.slice(shadowName('').length))]);
+  if (names.size > 0) return [...names];
+  throw new UsageError(
+    '--redact-names: expected the right to list Nodes or shadows, whose names it replaces; found none',
+  );
 }
 
 function row({ file, about, result }: Part): string {
