@@ -66,9 +66,12 @@ async function collect(context: Context, options: BundleOptions, archive: Archiv
   return parts;
 }
 
+function nameOf(raw: unknown): string {
+  return (raw as BottlerocketShadow).metadata.name;
+}
+
 /** Throws UsageError when no name is known: none could be replaced then. */
 async function nodeNames(client: Client, shadows: readonly BottlerocketShadow[]): Promise<string[]> {
-  const nameOf = (raw: unknown): string => (raw as BottlerocketShadow).metadata.name;
   const nodes = await readList(client, { path: corePath('nodes'), slim: nameOf }).then(
     ({ items }) => items,
     () => [],
