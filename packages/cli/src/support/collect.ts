@@ -87,7 +87,7 @@ export class Collection {
       this.parts.push({ file, about, result, isRead: true });
     } catch (error) {
       signal.throwIfAborted();
-      const result = explainError(error, client.context).replaceAll('\n', ' ');
+      const result = this.#options.redaction.text(explainError(error, client.context).replaceAll('\n', ' '));
       this.parts.push({ file, about, result, isRead: false });
     }
   }

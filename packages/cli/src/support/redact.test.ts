@@ -46,6 +46,7 @@ it('replaces names of nodes and addresses, the same ones by the same, if asked f
   const text = 'ip-10-0-0-2.ec2.internal (10.0.0.2, fd00::2), brs-ip-10-0-0-2.ec2.internal; ip-10-0-0-1 at 10.0.0.2.';
   expect(redaction.text(text)).toBe('node-2 (address-1, address-2), brs-node-2; node-1 at address-1.');
   expect(redaction.text('version 1.21.0 at 12:30:05')).toBe('version 1.21.0 at 12:30:05');
+  expect(redaction.text('ip-10-0-0-1.ec2.internal.18ec4463a9b080f7')).toBe('node-1.18ec4463a9b080f7');
   expect(redaction.object({ 'ip-10-0-0-1': 1 })).toEqual({ 'node-1': 1 });
 });
 

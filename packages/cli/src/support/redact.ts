@@ -34,6 +34,15 @@ const MAX_DEPTH = 50;
 
 type Fields = Record<string, unknown>;
 
+/** Also of a name with more after it: an Event is named after its object. */
+function substituteOf(word: string, names: ReadonlyMap<string, string>): string | undefined {
+  for (let end = word.length; end > 0; end = word.lastIndexOf('.', end - 1)) {
+    const known = names.get(word.slice(0, end));
+    if (known !== undefined) return `${known}${word.slice(end)}`;
+  }
+  return undefined;
+}
+
 export class Redaction {
   /** How often something was replaced, by what. */
   readonly counts = { credentials: 0, environment: 0, annotations: 0, names: 0 };
@@ -110,7 +119,7 @@ export class Redaction {
       return known;
     };
     return text
-      .replaceAll(WORD, (word) => replaced(names.get(word), word))
+      .replaceAll(WORD, (word) => replaced(substituteOf(word, names), word))
       .replaceAll(IPV4, (address) => replaced(this.#address(address), address))
       .replaceAll(COLONS, (found) => (isIPv6(found) ? replaced(this.#address(found), found) : found));
   }
