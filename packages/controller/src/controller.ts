@@ -1,8 +1,8 @@
 /**
  * The loop of the leader: snapshot, plan, apply. Changes in the watch caches, the times that a plan
  * names and writes to be retried wake it; one reconcile answers all of them. Specs are written first,
- * so that no other write delays an update. Pods are listed last, so that the lists are fresh for the
- * next plan even if the writes take long.
+ * so that no other write delays an update. Conditions are written, and pods are listed, in the background: neither those of
+ * many nodes nor one that is slow delays the next plan.
  */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CONTROLLER } from '@brupop/shared/api/names';
@@ -14,13 +14,14 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { RetriedProblem } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigWriter } from './apply/brupop-config.ts';
+import { ConditionQueue } from './apply/conditions.ts';
 import { CheckJobs } from './apply/jobs.ts';
 import { NodeGroupWriter } from './apply/node-groups.ts';
 import { NodeMetadataWriter } from './apply/node-metadata.ts';
 import { cleanUp, writeTaints } from './apply/nodes.ts';
 import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
 import { writeRecords } from './apply/records.ts';
-import { createKey, createShadows, specKey, writeConditions, writeSpecs } from './apply/shadows.ts';
+import { createKey, createShadows, specKey, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { ShadowView } from './cluster/shadow.ts';
@@ -38,6 +39,7 @@ interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'ev
 }
 
 interface StatusWriters {
+  readonly conditions: ConditionQueue;
   readonly config: ConfigWriter;
   readonly groups: NodeGroupWriter;
   readonly metadata: NodeMetadataWriter;
@@ -101,6 +103,7 @@ export class Controller {
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache, logOf };
     const jobs = new CheckJobs(context, cluster.checks);
     const writers = {
+      conditions: new ConditionQueue(context, () => this.wake()),
       config: new ConfigWriter(context, config),
       groups: new NodeGroupWriter(context),
       metadata: new NodeMetadataWriter(context, cluster.metadataNotes),
@@ -124,6 +127,7 @@ export class Controller {
       this.#planned = undefined;
       showLeader(metrics, false);
       unsubscribe();
+      await writers.conditions.idle();
       cluster.lookups.retain(new Set(), new Set());
       cluster.checks.clear();
       cluster.allPods.clear();
@@ -176,14 +180,14 @@ export class Controller {
     const moreTaints = await writeTaints(context, next.taints);
     const metadataInMs = await writers.metadata.write(next.metadata.changes);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    const moreConditions = await writeConditions(context, conditionsAfter(next, unwritten));
+    writers.conditions.offer(conditionsAfter(next, unwritten));
     const written = isWritten(next, unwritten) && !moreTaints;
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
     this.#options.notifier?.observe(next, writers.groups.withWritten(writers.config.withWritten(seen)));
     cluster.lookups.retain(next.needsPodsOf, next.observes);
-    await cluster.lookups.list(next.lookUps, signal);
-    const again = moreShadows || moreTaints || moreConditions || next.moreSpecs || next.lookUps.length > 0;
+    cluster.lookups.look(next.lookUps, signal);
+    const again = moreShadows || moreTaints || next.moreSpecs;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
     const statusInMs = [configInMs, groupsInMs, metadataInMs, finalizersInMs];
     return soonest([again ? 0 : undefined, ...statusInMs, planInMs, sweepInMs, writer.nextTryMs()]);

@@ -31,10 +31,13 @@ class SlowClient {
   /** The states and the reasons of Progressing that were written, in their order. */
   readonly written: string[] = [];
   failsSpecs = true;
+  /** The node whose condition takes an hour to write. */
+  hangsFor = '';
 
   async request({ method, path, body }: KubeRequest): Promise<unknown> {
     if (method === 'GET') return { items: [], metadata: { resourceVersion: '1' } };
-    await this.clock.sleep(WRITE_MS);
+    const hangs = path.endsWith(`/brs-${this.hangsFor}/status`);
+    await this.clock.sleep(hangs ? 60 * MINUTE : WRITE_MS);
     const { metadata, spec, status } = body as Body;
     // A POST creates the configuration.
     if (method === 'POST') return {};
@@ -80,7 +83,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
       return { ...aSnapshot(withFailures), pods: lookups.known };
     },
     catchUp: async () => undefined,
-    onChange: () => () => undefined,
+    onChange: (listener: () => void) => lookups.onAnswer(listener),
   } as unknown as Cluster;
   const metrics = createMetrics(new Registry());
   const names = { namespace: 'brupop', agentNamespace: 'brupop', podName: 'controller-a' };
@@ -91,7 +94,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
     conditions: () => shown().map(({ name, shadow }) => `${name} ${shadow?.progressing?.reason}`),
     end: async (): Promise<void> => {
       stop.abort();
-      await clock.advance(MINUTE);
+      await clock.advance(61 * MINUTE);
       await running;
     },
   };
@@ -99,6 +102,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
 
 it('an update starts in a large fleet whose conditions take minutes to write', async () => {
   const slow = new SlowClient();
+  slow.failsSpecs = false;
   const leader = lead(
     slow,
     Array.from({ length: 1_000 }, (_, i) => aManagedNode(`node-${i}`)),
@@ -106,6 +110,17 @@ it('an update starts in a large fleet whose conditions take minutes to write', a
   for (let step = 0; step < 120 && slow.specs.length === 0; step += 1) await slow.clock.advance(MINUTE / 60);
   await leader.end();
   expect(slow.specs).toHaveLength(1);
+});
+
+it('a condition that is slow to write delays neither specs nor the conditions of other nodes', async () => {
+  const slow = new SlowClient();
+  slow.failsSpecs = false;
+  slow.hangsFor = 'b';
+  const leader = lead(slow, [aManagedNode('a'), aManagedNode('b'), aManagedNode('c')]);
+  await slow.clock.advance(MINUTE / 6);
+  expect(slow.written).toContain('StagedAndPerformedUpdate');
+  expect(leader.conditions()).toEqual(['a Updating', 'b undefined', 'c WaitingForCapacity']);
+  await leader.end();
 });
 
 it('a node whose spec cannot be written for a minute says why, keeps its slot, and is tried again', async () => {

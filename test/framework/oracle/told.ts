@@ -3,7 +3,8 @@ import type { BrupopConfig } from '../../../packages/shared/src/api/brupop-confi
 import type { EventSource } from '../../../packages/shared/src/kube/events.ts';
 import { RECORD_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
 import { recordText } from '../../../packages/shared/src/api/record.ts';
-import { annotationsOf, conditionOf, healthConditions } from '../../../packages/controller/src/apply/shadows.ts';
+import { conditionOf, healthConditions } from '../../../packages/controller/src/apply/conditions.ts';
+import { annotationsOf } from '../../../packages/controller/src/apply/shadows.ts';
 import { keyOf } from '../../../packages/controller/src/cluster/probes.ts';
 import type { Snapshot } from '../../../packages/controller/src/cluster/snapshot.ts';
 import { statusOf } from '../../../packages/controller/src/report/config-status.ts';

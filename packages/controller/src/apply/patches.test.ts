@@ -28,7 +28,8 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import { prunePatch, restorePatch } from './nodes.ts';
-import { conditionOf, patchOf } from './shadows.ts';
+import { conditionOf } from './conditions.ts';
+import { patchOf } from './shadows.ts';
 import { Moment } from '../plan/facts/moment.ts';
 
 const AT_NOW = { policy: POLICY, now: new Moment(NOW) };

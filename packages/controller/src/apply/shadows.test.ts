@@ -9,7 +9,8 @@ import { createMetrics } from '../metrics.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
-import { writeConditions, writeSpecs } from './shadows.ts';
+import { ConditionQueue } from './conditions.ts';
+import { writeSpecs } from './shadows.ts';
 import { type ApplyContext, Writer } from './writer.ts';
 
 /** A controller whose writes succeed; `reconcile` returns the Events of one plan that is applied. */
@@ -31,13 +32,15 @@ function setUp() {
     assumeCache,
     logOf: () => log,
   };
+  const queue = new ConditionQueue(context, () => undefined);
   const spec = { state_transition_timestamp: null };
   const shadowWith = (status: object | null) => aShadow({ node: 'a', spec, status, creationTimestamp: ago(0) });
   let written: Partial<ShadowView> = {};
   const reconcile = async (status: object | null = null): Promise<string[]> => {
     const now = clock.now();
     const shadow = { ...shadowWith(status), ...written };
-    await writeConditions(context, plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions);
+    queue.offer(plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions);
+    await queue.idle();
     const { progressing, health, group } = assumeCache.view(shadow, now);
     written = { progressing, health, group };
     return recorded.splice(0).map(({ reason, message }) => `${reason} ${message.split(':', 1).join('')}`);

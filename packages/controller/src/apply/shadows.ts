@@ -10,17 +10,13 @@ import {
   RETRY_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
-import type { Condition } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
 import { isConflict } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { crPath } from '@brupop/shared/kube/paths';
-import { isShown } from '../cluster/assume-cache.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { healthCondition, nodeOf, PROGRESSING, readShadow, type ShadowView, SUSPECT } from '../cluster/shadow.ts';
-import { isUnderWay } from '../cluster/state.ts';
+import { nodeOf, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
-import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
@@ -31,8 +27,6 @@ import { type ApplyContext, UselessWrite } from './writer.ts';
 
 /** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
 const MAX_CREATED = 50;
-/** Conditions per reconcile, so that specs never wait long for the conditions of a large fleet. */
-const MAX_CONDITIONS = 100;
 /** A CustomResourceDefinition of an earlier release, or a webhook, dropped the field. */
 const SETTINGS_PRUNED = 'spec.settings is not kept; install the CustomResourceDefinition of this release';
 
@@ -135,7 +129,7 @@ async function readAgain(
 }
 
 /** Sends the Event of a change that was written. */
-function record({ events, metrics }: ApplyContext, { event, shadow }: SpecChange | NodeCondition): void {
+export function record({ events, metrics }: ApplyContext, { event, shadow }: SpecChange | NodeCondition): void {
   if (event === undefined) return;
   events.record(event);
   if (event.reason === 'DeadlineExceeded') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
@@ -178,89 +172,6 @@ export function annotationsOf({
     ...Object.fromEntries(followed.map((name) => [name, null])),
     ...(past !== undefined && { [past.key]: JSON.stringify(past.update) }),
   };
-}
-
-/** Returns whether there are more to write. */
-export async function writeConditions(context: ApplyContext, conditions: readonly NodeCondition[]): Promise<boolean> {
-  const { writer } = context;
-  const due = conditions.filter(
-    (change) =>
-      !isShown(change.shadow, { ...change, health: healthConditions(change, 0) }) &&
-      writer.canWrite(conditionKey(change.shadow)),
-  );
-  await forEachOf(due.slice(0, MAX_CONDITIONS), async (change) => {
-    const log = context.logOf(nodeOf(change.shadow));
-    await writer.attempt('condition', conditionKey(change.shadow), () => writeCondition(context, change), log);
-  });
-  return due.length > MAX_CONDITIONS;
-}
-
-function conditionKey({ metadata }: ShadowView): string {
-  return `condition/${metadata.uid}`;
-}
-
-async function writeCondition(context: ApplyContext, change: NodeCondition): Promise<void> {
-  const { client, clock, assumeCache, signal } = context;
-  const { shadow, progressing, group } = change;
-  const { uid, name, namespace = '' } = shadow.metadata;
-  const condition = conditionOf(change, clock.now());
-  const { waitingFor } = progressing;
-  const [waitingReason] = waitingFor.split(' ', 1);
-  const health = healthConditions(change, clock.now());
-  // With the UID, so that a shadow that was deleted meanwhile is not created again.
-  const body = {
-    apiVersion: `${GROUP}/${SHADOW_VERSION}`,
-    kind: SHADOW_KIND,
-    metadata: { name, namespace, uid },
-    status: { conditions: [condition, ...health], waitingFor, waitingReason, group },
-  };
-  await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
-  assumeCache.condition(shadow, { progressing: condition, health: health.map(healthCondition), group }, clock.now());
-  logProblem(context, change);
-  record(context, change);
-}
-
-/** A wait that passes by itself is a line at level debug only: in a large fleet there are many. */
-function logProblem({ logOf }: ApplyContext, { node, shadow, progressing, event }: NodeCondition): void {
-  if (event === undefined) return;
-  const { reason: code, message } = progressing;
-  const { from } = shadow.record;
-  const fields = { ...(isUnderWay(shadow) && { from, to: shadow.spec.version }), code, message };
-  const log = logOf(node.metadata.name);
-  if (event.warning) log.warn('the node needs attention', fields);
-  else log.debug('the node waits for something else', fields);
-}
-
-/** lastTransitionTime stays while the status does (Kubernetes API conventions). */
-export function conditionOf(
-  { shadow, progressing }: Pick<NodeCondition, 'shadow' | 'progressing'>,
-  now: number,
-): Condition {
-  const { status, reason, message } = progressing;
-  const lastTransitionTime = transitionTime(shadow.progressing, status, now);
-  return { type: PROGRESSING, status, reason, message, lastTransitionTime };
-}
-
-/** Ready, what keeps it from being True, and Suspect. The first have the text of Progressing, for tools that know only these. */
-export function healthConditions(
-  { shadow, progressing, health, suspects }: Pick<NodeCondition, 'shadow' | 'progressing' | 'health' | 'suspects'>,
-  now: number,
-): Condition[] {
-  const of = (
-    type: string,
-    status: Condition['status'],
-    { reason, message }: Pick<Condition, 'reason' | 'message'>,
-  ) => {
-    const before = shadow.health.find((one) => one.type === type);
-    return { type, status, reason, message, lastTransitionTime: transitionTime(before, status, now) };
-  };
-  const readiness =
-    health === 'Ready'
-      ? [of('Ready', 'True', progressing)]
-      : [of('Ready', 'False', progressing), of(health, 'True', progressing)];
-  return suspects === undefined
-    ? readiness
-    : [...readiness, of(SUSPECT, 'True', { reason: 'WorkloadsFail', message: suspects })];
 }
 
 export async function deleteShadow({ client, logOf, signal }: ApplyContext, shadow: ShadowView): Promise<void> {

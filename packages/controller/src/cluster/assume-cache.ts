@@ -34,6 +34,11 @@ export class AssumeCache {
     this.#changed.add(nodeOf(shadow));
   }
 
+  /** What was written into the status of a shadow, while the watch may not have shown it. */
+  shown(uid: string): Shown | undefined {
+    return this.#conditions.get(uid);
+  }
+
   /**
    * Returns the names of the nodes of which {@link view} may differ from the time of the latest call, unless another version of
    * the shadow is the cause.
@@ -108,7 +113,11 @@ interface Wanted {
 
 /** True when the status of the shadow has it already. */
 export function isShown(
-  { progressing, health, group }: Pick<ShadowView, 'progressing' | 'health' | 'group'>,
+  {
+    progressing,
+    health,
+    group,
+  }: Pick<Wanted, 'health' | 'group'> & { readonly progressing?: Wanted['progressing'] | undefined },
   wanted: Wanted,
 ): boolean {
   const { status, reason, message } = wanted.progressing;

@@ -175,6 +175,7 @@ export class Cluster {
       on(this.#configs, isSpecChange),
       on(this.#groups, isGroupChange),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
+      this.lookups.onAnswer(listener),
       this.checks.onAnswer(listener),
       this.allPods.onAnswer(listener),
       this.members.onAnswer(listener),

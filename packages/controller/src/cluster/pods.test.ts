@@ -38,8 +38,14 @@ function lookupsOf(byNode: Readonly<Record<string, readonly Bound[]>>, maxChars?
   return new PodLookups({ client, clock: new FakeClock(), logOf, ...(maxChars !== undefined && { maxChars }) });
 }
 
+async function listed(lookups: PodLookups, name: string): Promise<void> {
+  const answered = new Promise<void>((resolve) => lookups.onAnswer(resolve));
+  lookups.look([aNode({ name })], new AbortController().signal);
+  await answered;
+}
+
 async function knownOf(lookups: PodLookups, ...names: string[]) {
-  for (const name of names) await lookups.list([aNode({ name })], new AbortController().signal);
+  for (const name of names) await listed(lookups, name);
   return names.map((name) => lookups.known.get(name));
 }
 

@@ -1,7 +1,7 @@
 /**
  * The pods on the nodes that may start or drain next. Pods are not watched: a plan names the nodes
- * whose pods it needs (`lookUps`), and the next snapshots have them until a plan no longer uses them
- * ({@link PodLookups.retain}). A list that fails is retried with a backoff. Of a node that is observed after its
+ * whose pods it needs (`lookUps`), they are listed in the background, and the next snapshots have them until a plan no longer
+ * uses them ({@link PodLookups.retain}). `known` has the error of a list that failed, which is retried with a backoff. Of a node that is observed after its
  * update, only the pods that are not Ready are kept, since there may be many such nodes.
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -37,6 +37,9 @@ const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefine
 
 export class PodLookups {
   readonly #options: PodLookupsOptions;
+  readonly #listeners = new Set<() => void>();
+  /** The names of the nodes whose pods are being listed. */
+  readonly #busy = new Set<string>();
   readonly #known = new Map<string, PodsOfNode>();
   readonly #observed = new Map<string, ObservedPods>();
   /** By name of the node. */
@@ -57,9 +60,23 @@ export class PodLookups {
     return this.#observed;
   }
 
-  /** `known` has the error of a list that failed. Rejects with the reason of `signal`. */
-  async list(nodes: readonly NodeView[], signal: AbortSignal): Promise<void> {
-    await Promise.all(nodes.map((node) => this.#listPods(node, signal)));
+  /** Calls `listener` after each list. Returns a function that unsubscribes. */
+  onAnswer(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Lists the pods of these nodes in the background, but for those whose list is under way, until `signal` aborts. */
+  look(nodes: readonly NodeView[], signal: AbortSignal): void {
+    for (const node of nodes) {
+      const { name } = node.metadata;
+      if (this.#busy.has(name)) continue;
+      this.#busy.add(name);
+      void this.#listPods(node, signal).finally(() => {
+        this.#busy.delete(name);
+        if (!signal.aborted) for (const listener of this.#listeners) listener();
+      });
+    }
   }
 
   /**
@@ -126,7 +143,7 @@ export class PodLookups {
       this.#known.set(name, { nodeUID: uid, pods, namespaces, seenAt, problem: undefined, retryAt: 0 });
       this.#observed.set(name, observedPods({ nodeUID: uid, pods, seenAt }, this.#observed.get(name)));
     } catch (error) {
-      if (signal.aborted) throw error;
+      if (signal.aborted) return;
       const level = this.#retries.has(name) ? 'warn' : 'info';
       logOf(name)[level]('cannot list the pods on the node, retrying', { error: messageOf(error) });
       const retry = this.#retries.get(name) ?? backoff(RETRY);

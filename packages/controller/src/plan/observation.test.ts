@@ -3,7 +3,7 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aPod } from '@brupop/shared/testing/pods';
-import { healthConditions } from '../apply/shadows.ts';
+import { healthConditions } from '../apply/conditions.ts';
 import { type AllPods, NO_PODS_LISTED, type PlacedPod } from '../cluster/all-pods.ts';
 import { observedPods } from '../cluster/pods.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
