@@ -3,12 +3,11 @@
  * fleet, or for one that is slow to write. Of each node the newest condition is written:
  *
  *     wanted      the latest plan has it, and the shadow does not show it; a later plan replaces or withdraws it
- *     in flight   one for each node, and as many as `forEachOf` sends; what a later plan wants follows it
+ *     in flight   one for each node; what a later plan wants follows it
  *     failed      the key backs off (`writer.ts`), and the controller wakes to find out when it is tried again
  */
 import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_VERSION } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
-import { PARALLEL } from '@brupop/shared/runtime/for-each';
 import { isShown } from '../cluster/assume-cache.ts';
 import { healthCondition, nodeOf, PROGRESSING, type ShadowView, SUSPECT } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
@@ -17,10 +16,16 @@ import type { NodeCondition } from '../report/node-conditions.ts';
 import { record, shadowPath } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
 
+/**
+ * Few at a time: they cost the API server as much as specs do, and a node that goes through several states meanwhile needs
+ * only the last one.
+ */
+const PARALLEL = 2;
+
 export class ConditionQueue {
   readonly #context: ApplyContext;
   readonly #onFailure: () => void;
-  /** By the UID of the shadow, in the order of the plan. */
+  /** By the UID of the shadow; the longest wanted first. */
   #wanted = new Map<string, NodeCondition>();
   readonly #inFlight = new Map<string, NodeCondition>();
   readonly #workers = new Set<Promise<void>>();
@@ -33,8 +38,12 @@ export class ConditionQueue {
 
   /** Replaces what is left to be written. */
   offer(conditions: readonly NodeCondition[]): void {
-    const due = conditions.filter((one) => this.#isDue(one));
-    this.#wanted = new Map(due.map((one) => [one.shadow.metadata.uid, one]));
+    const due = new Map(
+      conditions.filter((one) => this.#isDue(one)).map((one) => [one.shadow.metadata.uid, one] as const),
+    );
+    const earlier = [...this.#wanted].filter(([uid]) => due.has(uid));
+    // The newest wish takes the place of the one before.
+    this.#wanted = new Map([...earlier, ...due]);
     while (this.#workers.size < Math.min(PARALLEL, this.#wanted.size)) {
       const worker = this.#work();
       this.#workers.add(worker);

@@ -1,5 +1,5 @@
 /** Requests to the Kubernetes API that one process sends at the same time for one purpose. */
-export const PARALLEL = 10;
+const PARALLEL = 10;
 
 /** Does `work` for some items at a time. Rejects with the first error, once all work under way has ended. */
 export async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

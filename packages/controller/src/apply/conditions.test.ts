@@ -1,0 +1,128 @@
+/** Which conditions are written while plans follow each other. */
+import { Registry } from 'prom-client';
+import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
+import { createLogger } from '@brupop/shared/runtime/log';
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { AssumeCache } from '../cluster/assume-cache.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import { createMetrics } from '../metrics.ts';
+import type { NodeCondition } from '../report/node-conditions.ts';
+import { aManagedNode, aSnapshot, NOW } from '../testing/objects.ts';
+import { wholePlan } from '../whole-plan.ts';
+import { ConditionQueue } from './conditions.ts';
+import { type ApplyContext, Writer } from './writer.ts';
+
+interface Body {
+  readonly metadata: { readonly name: string };
+  readonly status: { readonly conditions: readonly { readonly message: string }[] };
+}
+
+/** A queue whose writes end when the test lets them. */
+function setUp() {
+  const clock = new FakeClock(NOW);
+  const log = createLogger({ write: () => undefined });
+  const stop = new AbortController();
+  const options = { clock, log, metrics: createMetrics(new Registry()), signal: stop.signal, isLeading: () => true };
+  /** What was sent, as `node message`. */
+  const sent: string[] = [];
+  const waiting: { end: () => void; fail: (error: Error) => void }[] = [];
+  const apply = async (_: string, { metadata, status }: Body): Promise<unknown> => {
+    sent.push(`${metadata.name} ${status.conditions[0]?.message}`);
+    return await new Promise((end, fail) => waiting.push({ end: () => end({}), fail }));
+  };
+  const context: ApplyContext = {
+    ...options,
+    writer: new Writer(options),
+    client: { apply } as unknown as KubeClient,
+    namespace: 'brupop',
+    agentNamespace: 'brupop',
+    events: { record: () => undefined } as unknown as ApplyContext['events'],
+    assumeCache: new AssumeCache(),
+    logOf: () => log,
+  };
+  const seen = { failures: 0 };
+  const queue = new ConditionQueue(context, () => (seen.failures += 1));
+  const next = async (how: (one: (typeof waiting)[number]) => void): Promise<void> => {
+    const one = waiting.shift();
+    if (one === undefined) throw new Error('expected a write in flight, found none');
+    how(one);
+    await clock.advance(0);
+  };
+  const end = async (): Promise<void> => await next((one) => one.end());
+  const fail = async (error: Error): Promise<void> => await next((one) => one.fail(error));
+  return { queue, sent, seen, stop, end, fail, inFlight: () => waiting.length };
+}
+
+/** The conditions of nodes with these names, all with this message. */
+function conditions(message: string, ...names: string[]): NodeCondition[] {
+  const nodes = names.map((name): ManagedNode => aManagedNode(name));
+  return wholePlan(aSnapshot(nodes, { paused: true }), NOW).conditions.map((one) => ({
+    ...one,
+    progressing: { ...one.progressing, message },
+  }));
+}
+
+it('of a node whose condition changes while it is written, only the newest one follows', async () => {
+  const { queue, sent, end } = setUp();
+  queue.offer(conditions('first', 'a'));
+  queue.offer(conditions('second', 'a'));
+  queue.offer(conditions('third', 'a'));
+  expect(sent).toEqual(['brs-a first']);
+  await end();
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first', 'brs-a third']);
+});
+
+it('a plan that is older than the latest write does not cause it again', async () => {
+  const { queue, sent, end } = setUp();
+  const planned = conditions('first', 'a');
+  queue.offer(planned);
+  queue.offer(planned);
+  await end();
+  queue.offer(planned);
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first']);
+});
+
+it('what a later plan does not want any more is not written', async () => {
+  const { queue, sent, end } = setUp();
+  queue.offer(conditions('first', 'a', 'b', 'c'));
+  queue.offer(conditions('first', 'a', 'b'));
+  await end();
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first', 'brs-b first']);
+});
+
+it('two are in flight at most, and the longest wanted goes first', async () => {
+  const { queue, sent, end, inFlight } = setUp();
+  queue.offer(conditions('first', 'a', 'b', 'd'));
+  queue.offer(conditions('second', 'c', 'd'));
+  expect(inFlight()).toBe(2);
+  await end();
+  await end();
+  await end();
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first', 'brs-b first', 'brs-d second', 'brs-c second']);
+});
+
+it('a write that fails wakes the controller, which does not send it again at once', async () => {
+  const { queue, sent, seen, fail } = setUp();
+  queue.offer(conditions('first', 'a'));
+  await fail(new KubeError(500, 'InternalError', 'failed calling webhook'));
+  queue.offer(conditions('first', 'a'));
+  await queue.idle();
+  expect([sent, seen.failures]).toEqual([['brs-a first'], 1]);
+});
+
+it('nothing is sent after the end of the leadership', async () => {
+  const { queue, sent, stop, fail } = setUp();
+  queue.offer(conditions('first', 'a', 'b', 'c'));
+  stop.abort(new Error('the Lease is held by another'));
+  await fail(new Error('aborted'));
+  await fail(new Error('aborted'));
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first', 'brs-b first']);
+});
