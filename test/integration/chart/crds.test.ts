@@ -11,7 +11,8 @@ import {
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
 import { fullShadow } from '../../framework/example-shadow.ts';
-import { fullConfig, fullGroup } from '../../framework/examples.ts';
+import { fullGroup } from '../../framework/example-group.ts';
+import { fullConfig } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
 

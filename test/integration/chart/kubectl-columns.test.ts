@@ -15,7 +15,8 @@ import { installCrds } from '../../framework/crds.ts';
 import { waiting } from '../../../packages/controller/src/plan/condition.ts';
 import { type Reason, REASONS } from '../../../packages/controller/src/plan/gates/reasons.ts';
 import { fullShadow } from '../../framework/example-shadow.ts';
-import { fullConfig, fullGroup } from '../../framework/examples.ts';
+import { fullGroup } from '../../framework/example-group.ts';
+import { fullConfig } from '../../framework/examples.ts';
 
 jest.setTimeout(120_000);
 

@@ -1,0 +1,87 @@
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { condition, type Full, type Named } from './example-shadow.ts';
+import { fullConfig } from './examples.ts';
+
+const {
+  paused,
+  pauseMode,
+  pauseReason,
+  maintenance,
+  concurrency,
+  versions,
+  drain,
+  loadBalancer,
+  timeouts,
+  retry,
+  monitoring,
+  health,
+  hooks,
+  rollout,
+  order,
+  nodeSelector,
+} = fullConfig.spec;
+const { nodes, window, expectedCompletionTime, plan, frozenVersions, canaries, progress } = fullConfig.status;
+
+/** A group with every field that there is. */
+export const fullGroup = {
+  apiVersion: 'brupop.bottlerocket.aws/v1alpha1',
+  kind: 'BottlerocketNodeGroup',
+  metadata: { name: 'db' },
+  spec: {
+    nodeSelector,
+    precedence: 10,
+    after: ['web'],
+    soak: '24h',
+    nodeMetadata: {
+      labels: { 'example.com/team': 'data', 'node-role.kubernetes.io/db': '' },
+      annotations: { 'example.com/contact': 'data@example.com' },
+      taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
+      domains: ['example.com'],
+      conflicts: 'Force',
+      confirmNoExecute: true,
+    },
+    paused,
+    pauseMode,
+    pauseReason,
+    maintenance,
+    concurrency,
+    versions,
+    drain,
+    loadBalancer,
+    timeouts,
+    retry,
+    monitoring,
+    health,
+    hooks,
+    rollout,
+    order,
+    settings: { motd: 'hello', kernel: { sysctl: { 'vm.max_map_count': '262144' } } },
+    settingsConflicts: 'Force',
+  },
+  status: {
+    observedGeneration: 3,
+    confirmedGeneration: 3,
+    conditions: [{ ...condition, type: 'Ready' }],
+    rendered: {
+      generation: 3,
+      conflicts: 'Force',
+      labels: { 'example.com/team': 'data', 'node-role.kubernetes.io/db': '' },
+      annotations: { 'example.com/contact': 'data@example.com' },
+      taints: [{ key: 'example.com/dedicated', value: 'db', effect: 'NoExecute' }],
+      settings: { 'settings.motd': '"hello"' },
+      dropped: {
+        labels: ['example.com/pool'],
+        annotations: ['example.com/pager'],
+        taints: ['example.com/old:NoSchedule'],
+      },
+    },
+    nodes,
+    window,
+    expectedCompletionTime,
+    plan,
+    frozenVersions,
+    canaries,
+    progress,
+    settings: [{ key: 'settings.motd', class: 'Live', reason: 'it restarts no service that pods need', nodes: 2 }],
+  },
+} as const satisfies Full<Named<Omit<BottlerocketNodeGroup, 'edits'>>>;
