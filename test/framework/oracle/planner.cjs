@@ -1,4 +1,4 @@
-// The planner of commit 826585b913cbf0faea6a56286f746ac3190131ae, written by scripts/freeze-planner.ts.
+// The planner of commit 0d2b21468af4b96b85cfcebc8afa845268010d56, written by scripts/freeze-planner.ts.
 "use strict";
 var __create = Object.create;
 var __defProp = Object.defineProperty;
@@ -87,7 +87,7 @@ function newShadow(node, uid, now) {
   };
 }
 function newObject(name, uid, spec, generation) {
-  const metadata12 = {
+  const metadata13 = {
     name,
     uid,
     resourceVersion: String(generation),
@@ -96,7 +96,7 @@ function newObject(name, uid, spec, generation) {
     labels: {},
     annotations: {}
   };
-  return { metadata: metadata12, spec };
+  return { metadata: metadata13, spec };
 }
 var WEB = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "web", controller: true };
 var DB = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "db", controller: true };
@@ -162,9 +162,9 @@ function goesOn(machine, now) {
   if (state2 === "StagedAndPerformedUpdate") return stages(machine, now);
   return state2 === "RebootedIntoUpdate" ? reboots(machine, now) : confirms(machine, now);
 }
-function isAnswered({ metadata: metadata12, spec, status }) {
+function isAnswered({ metadata: metadata13, spec, status }) {
   const is4 = (state2) => status["current_state"] === state2;
-  return status["observedGeneration"] === metadata12.generation && (is4(spec.state) || is4("ErrorReset"));
+  return status["observedGeneration"] === metadata13.generation && (is4(spec.state) || is4("ErrorReset"));
 }
 function operationOf({ shadow: shadow2 }) {
   return shadow2.status["lastOperation"] ?? {};
@@ -279,8 +279,8 @@ function failed(machine, what, now) {
   if (state2 !== "StagedAndPerformedUpdate" && state2 !== "RebootedIntoUpdate") return machine;
   const isDown2 = isDoing(machine, "Reboot");
   const own2 = isDown2 || state2 === "StagedAndPerformedUpdate" ? CODES[state2] : "DrainTimedOut";
-  const byName4 = { fails: own2, "times out": "StepTimedOut", "is withdrawn": "VersionNotOffered" };
-  const errorCode = byName4[what];
+  const byName5 = { fails: own2, "times out": "StepTimedOut", "is withdrawn": "VersionNotOffered" };
+  const errorCode = byName5[what];
   const back = isDown2 ? boots(machine, now, machine.host.running) : machine;
   const last = {
     ...operation(back, "Stage", "Failed", now),
@@ -322,7 +322,7 @@ function uncordoned(node) {
 }
 
 // packages/shared/src/api/brupop-config.ts
-var v13 = __toESM(require("valibot"), 1);
+var v14 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/config-quorums.ts
 var v5 = __toESM(require("valibot"), 1);
@@ -1046,17 +1046,111 @@ var DRAIN = {
   })
 };
 
-// packages/shared/src/api/config-recovery.ts
+// packages/shared/src/api/config-notifications.ts
 var v6 = __toESM(require("valibot"), 1);
+var MAX_RECEIVERS = 5;
+var MAX_RECORDED_EVENTS = 100;
+var NOTIFICATION_FORMATS = ["JSON", "Slack"];
+var NOTIFICATION_EVENTS = ["Frozen", "Failed", "Held", "Stuck", "WaitsForApproval", "Finished"];
+function formatted(expected, pattern, maxLength8) {
+  return v6.pipe(v6.string(expected), v6.metadata({ pattern, maxLength: maxLength8 }));
+}
+var RULES = [
+  {
+    rule: "self.format == 'JSON' || !has(self.address)",
+    message: "must not be set with format Slack: such an address is a secret, so put it into the key address of the Secret",
+    fieldPath: ".address"
+  },
+  { rule: "has(self.address) || has(self.secretName)", message: "must have address or secretName" },
+  {
+    rule: "!has(self.address) || self.address.startsWith('https://') || (has(self.allowHTTP) && self.allowHTTP)",
+    message: "must begin with https:// unless allowHTTP is true",
+    fieldPath: ".address"
+  }
+];
+var receiver = v6.pipe(
+  fields({
+    name: described(shortName, "The name of the receiver, once in this list."),
+    format: described(
+      oneOf(NOTIFICATION_FORMATS),
+      "JSON: a document with a fixed schema. Slack: an incoming webhook of Slack, or of another service that takes its format."
+    ),
+    events: described(
+      v6.pipe(
+        listOf(oneOf(NOTIFICATION_EVENTS), NOTIFICATION_EVENTS.length, "set"),
+        v6.minLength(1, "at least one event")
+      ),
+      "What it is notified of. Frozen: too many nodes failed with a version. Failed: a node failed with a version. Held: workloads fail on a version. Stuck: a node missed a deadline, did not return, or the rollout is late. WaitsForApproval: a version waits for its approval. Finished: no node needs an update any more.",
+      { minItems: 1 }
+    ),
+    address: field(
+      formatted("an address such as https://events.example.com/brupop", "^https?://[^\\s/@]+(/\\S*)?$", 2048),
+      "The address that notifications are posted to, if it is no secret. Users and passwords belong in the Secret."
+    ),
+    secretName: field(
+      formatted("the name of a Secret", "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 253),
+      "A Secret in the operator's namespace, which the chart's value notifications.secrets has to name as well. Its keys: address; token (bearer), or username and password; headers, one a line; ca.crt, the authorities of the server. Each may be absent."
+    ),
+    allowHTTP: field(flag(), "True: the address may begin with http://. False is the default.", { absent: false }),
+    cluster: field(
+      v6.pipe(
+        v6.string("a text"),
+        v6.metadata({ minLength: 1, maxLength: 100, pattern: "^[^\\p{Cc}\\p{Cf}\\p{Co}\\p{Zl}\\p{Zp}]*$" })
+      ),
+      "The name of this cluster in notifications, for a receiver of several ones."
+    )
+  }),
+  v6.metadata({ "x-kubernetes-validations": RULES })
+);
+var byName = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] };
+var notifications = field(
+  v6.pipe(listOf(receiver, MAX_RECEIVERS), v6.metadata(byName)),
+  `Who is notified, at most ${MAX_RECEIVERS} receivers. Each event is sent once to each, and retried for an hour. Updates never wait for a notification, and a receiver that does not work stops none.`,
+  always([])
+);
+var NOTIFICATIONS_STATUS = optional(
+  object2({
+    rolloutStartTime: optional(
+      time(),
+      "Since when nodes have needed an update. Absent while none does, and if no receiver asks for Finished."
+    ),
+    rolloutEndTime: optional(time(), "When the latest rollout ended. Absent an hour later."),
+    receivers: described(
+      v6.array(
+        object2({
+          name: described(text(30), "The name of the receiver in spec.notifications."),
+          state: described(
+            text(64),
+            "Ready: its Secret and address are as they should be, and the latest notification was accepted. NotReady: they are not, or it was not. Unknown: not checked yet."
+          ),
+          since: described(time(), "Since when it has this state."),
+          message: optional(text(500), "Why it is not Ready."),
+          lastSentTime: optional(time(), "When it last accepted a notification."),
+          sent: optional(
+            v6.array(text(16)),
+            "The IDs of events that it has accepted, or that were given up. Kept while they last, so that a new leader does not repeat them.",
+            { maxItems: MAX_RECORDED_EVENTS, "x-kubernetes-list-type": "atomic" }
+          )
+        })
+      ),
+      "The receivers, in the order of spec.notifications.",
+      { maxItems: MAX_RECEIVERS, "x-kubernetes-list-type": "atomic" }
+    )
+  }),
+  "What was sent to the receivers of spec.notifications. Absent without any."
+);
+
+// packages/shared/src/api/config-recovery.ts
+var v7 = __toESM(require("valibot"), 1);
 var RECOVERY_KINDS = ["Node", "Service"];
 var MAX_RECOVERIES = 50;
 var MAX_RECORDED_PODS = 100;
 var MAX_SERVICES = 20;
 var SERVICE = "the name of a Service, such as postgres";
-var serviceName = v6.pipe(
-  v6.string(SERVICE),
-  v6.regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/, SERVICE),
-  v6.maxLength(63, SERVICE)
+var serviceName = v7.pipe(
+  v7.string(SERVICE),
+  v7.regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/, SERVICE),
+  v7.maxLength(63, SERVICE)
 );
 var service = fields({
   name: described(shortName, "The name of the entry, once in this list."),
@@ -1066,7 +1160,7 @@ var service = fields({
   ),
   service: described(serviceName, "The name of the Service."),
   podSelectors: described(
-    v6.pipe(listOf(podSelector, 5), v6.minLength(1, "at least one selector")),
+    v7.pipe(listOf(podSelector, 5), v7.minLength(1, "at least one selector")),
     "Which pods need the Service, each by at least one label that it must have, at most 5: those that any of them selects.",
     { minItems: 1 }
   )
@@ -1080,9 +1174,9 @@ var recovery = group(
       always("Leave")
     ),
     services: field(
-      v6.pipe(
+      v7.pipe(
         listOf(service, MAX_SERVICES),
-        v6.metadata({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] })
+        v7.metadata({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] })
       ),
       `Services, at most ${MAX_SERVICES}. When one had no ready endpoint and has one again, pods that need it and wait in CrashLoopBackOff are evicted.`,
       always([])
@@ -1101,16 +1195,16 @@ var recovery = group(
 );
 
 // packages/shared/src/api/config-checks.ts
-var v7 = __toESM(require("valibot"), 1);
+var v8 = __toESM(require("valibot"), 1);
 var OBJECT_NAME = "the name of a CronJob, at most 52 characters";
-var cronJob = v7.pipe(
-  v7.string(OBJECT_NAME),
-  v7.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT_NAME),
-  v7.maxLength(52, OBJECT_NAME)
+var cronJob = v8.pipe(
+  v8.string(OBJECT_NAME),
+  v8.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT_NAME),
+  v8.maxLength(52, OBJECT_NAME)
 );
 function text2(maxLength8) {
   const expected = `a text of 1 to ${maxLength8} characters`;
-  return v7.pipe(v7.string(expected), v7.minLength(1, expected), v7.maxLength(maxLength8, expected));
+  return v8.pipe(v8.string(expected), v8.minLength(1, expected), v8.maxLength(maxLength8, expected));
 }
 var job = fields({
   cronJob: described(
@@ -1126,7 +1220,7 @@ var prometheus = fields({
 });
 var alerts = fields({
   filter: described(
-    v7.pipe(listOf(text2(256), 10, "set"), v7.minLength(1, "at least one matcher")),
+    v8.pipe(listOf(text2(256), 10, "set"), v8.minLength(1, "at least one matcher")),
     'Matchers of Alertmanager, such as severity="critical", of which an alert has to match all. The check does not pass while an alert is active that is neither silenced nor inhibited.'
   )
 });
@@ -1172,9 +1266,9 @@ var hookBefore = fields({
     "The name of one of quorums: the hook runs only for nodes with a member of it. By default it runs for every node."
   )
 });
-var byName = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] };
+var byName2 = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] };
 function namedList(item) {
-  return v7.pipe(listOf(item, 10), v7.metadata(byName));
+  return v8.pipe(listOf(item, 10), v8.metadata(byName2));
 }
 var checks = field(
   namedList(check5),
@@ -1197,13 +1291,13 @@ var HOOKS = {
 };
 
 // packages/shared/src/api/config-dependents.ts
-var v8 = __toESM(require("valibot"), 1);
+var v9 = __toESM(require("valibot"), 1);
 var DEPENDENT_KINDS = ["Deployment", "StatefulSet"];
 var OBJECT = "the name of a Deployment or StatefulSet, at most 253 characters";
-var objectName = v8.pipe(
-  v8.string(OBJECT),
-  v8.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT),
-  v8.maxLength(253, OBJECT)
+var objectName = v9.pipe(
+  v9.string(OBJECT),
+  v9.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT),
+  v9.maxLength(253, OBJECT)
 );
 function phase(text6, done) {
   return group(text6, {
@@ -1243,21 +1337,21 @@ var DEPENDENTS = {
     always(60)
   ),
   dependents: field(
-    v8.pipe(listOf(dependent, MAX_DEPENDENTS), v8.metadata(byTarget)),
+    v9.pipe(listOf(dependent, MAX_DEPENDENTS), v9.metadata(byTarget)),
     "Deployments and StatefulSets that act on silent nodes, such as cluster-autoscaler, at most 20, each target once. They are scaled to 0 while most Nodes of the cluster have lost the control plane, and back to their numbers of replicas afterwards.",
     always([])
   )
 };
 
 // packages/shared/src/api/version.ts
-var v9 = __toESM(require("valibot"), 1);
+var v10 = __toESM(require("valibot"), 1);
 var VERSION = /^v?(?<release>(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?)(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$/u;
 var LIMIT = 128;
 var EXPECTED = "a semantic version such as 1.21.0, without a leading v";
 var RULE = "self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')";
-var version = v9.pipe(
+var version = v10.pipe(
   textThat((text6) => !text6.startsWith("v") && isVersion(text6), LIMIT, EXPECTED),
-  v9.metadata({ "x-kubernetes-validations": [{ rule: RULE, message: `must be ${EXPECTED}` }] })
+  v10.metadata({ "x-kubernetes-validations": [{ rule: RULE, message: `must be ${EXPECTED}` }] })
 );
 var versionLock = textThat((text6) => text6 === "latest" || isVersion(text6), LIMIT, "a version or latest");
 function isVersion(text6) {
@@ -1559,6 +1653,7 @@ var SPEC = {
   ),
   ...SAFETY,
   recovery,
+  notifications,
   quorums,
   nodeSelector: field(
     labelSelector,
@@ -1640,7 +1735,7 @@ function withDefaults(value2) {
 }
 
 // packages/shared/src/api/meta.ts
-var v10 = __toESM(require("valibot"), 1);
+var v11 = __toESM(require("valibot"), 1);
 var condition = object2({
   type: described(text(316), "What the condition is about.", { minLength: 1 }),
   status: described(oneOf(["True", "False", "Unknown"]), "Whether the condition is true."),
@@ -1654,11 +1749,11 @@ var condition = object2({
 });
 function conditions(description) {
   const keys4 = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"] };
-  return optional(v10.array(condition, "a list"), description, keys4);
+  return optional(v11.array(condition, "a list"), description, keys4);
 }
 var NOT_SEEN = { default: { observedGeneration: 0 } };
-function slimMetadata(metadata12) {
-  const { name, namespace = "", uid, resourceVersion, generation, deletionTimestamp } = metadata12;
+function slimMetadata(metadata13) {
+  const { name, namespace = "", uid, resourceVersion, generation, deletionTimestamp } = metadata13;
   return {
     name,
     namespace,
@@ -1670,7 +1765,7 @@ function slimMetadata(metadata12) {
 }
 
 // packages/shared/src/api/edits.ts
-var v11 = __toESM(require("valibot"), 1);
+var v12 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/names.ts
 var GROUP = "brupop.bottlerocket.aws";
@@ -1703,6 +1798,9 @@ var NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
 var RECORD_ANNOTATION = `${GROUP}/record`;
 var HISTORY_ANNOTATION = `${GROUP}/history`;
 var RETRY_ANNOTATION = `${GROUP}/retry`;
+var ABORT_ANNOTATION = `${GROUP}/abort`;
+var ABORT_VALUE = "true";
+var UPDATE_NOW_ANNOTATION = `${GROUP}/update-now`;
 var PAUSED_ANNOTATION = `${GROUP}/paused`;
 var CHECK_LABEL = `${GROUP}/check`;
 var JOB_OF_ANNOTATION = `${GROUP}/job-of`;
@@ -1726,18 +1824,18 @@ var MAX_FIELDS = 10;
 var MAX_MANAGER = 64;
 var MAX_FIELD = 64;
 var managed = object2({
-  manager: changed(v11.string(), printable),
-  time: v11.string(),
-  subresource: ifReadable(v11.string()),
-  fieldsV1: v11.unknown()
+  manager: changed(v12.string(), printable),
+  time: v12.string(),
+  subresource: ifReadable(v12.string()),
+  fieldsV1: v12.unknown()
 });
-function editsOf(metadata12) {
-  const { managedFields } = metadata12;
+function editsOf(metadata13) {
+  const { managedFields } = metadata13;
   if (!Array.isArray(managedFields)) return [];
   return managedFields.flatMap((one) => editOf(one) ?? []).toSorted((a, b) => a.time < b.time ? 1 : -1).slice(0, MAX_EDITS);
 }
 function editOf(raw) {
-  const { success, output } = v11.safeParse(managed, raw);
+  const { success, output } = v12.safeParse(managed, raw);
   if (!success || output.manager === CONTROLLER || (output.subresource ?? "") !== "") return void 0;
   const at2 = parseTime(output.time);
   const { "f:spec": spec } = isFields(output.fieldsV1) ? output.fieldsV1 : {};
@@ -1755,7 +1853,7 @@ function pathsOf(fields2, depth) {
 }
 
 // packages/shared/src/api/rollouts.ts
-var v12 = __toESM(require("valibot"), 1);
+var v13 = __toESM(require("valibot"), 1);
 var MAX_ROLLOUTS = 20;
 var MAX_CHANGES = 10;
 var rollout = object2({
@@ -1766,13 +1864,13 @@ var rollout = object2({
   nodes: described(count(), "How many nodes have updated to it since startTime."),
   failures: described(count(), "How many nodes have failed with it since startTime, at most at the same time."),
   changes: optional(
-    v12.array(
+    v13.array(
       object2({
         object: described(text(300), 'What was changed, such as BrupopConfig "cluster".'),
         manager: described(text(MAX_MANAGER), "The field manager that changed it, as metadata.managedFields has it."),
         time: described(time(), "When."),
         fields: described(
-          v12.array(text(MAX_FIELD)),
+          v13.array(text(MAX_FIELD)),
           `Fields of the spec that it has set, such as paused or rollout.approvedVersion, at most ${MAX_FIELDS}.`,
           { maxItems: MAX_FIELDS, "x-kubernetes-list-type": "atomic" }
         )
@@ -1783,12 +1881,12 @@ var rollout = object2({
   )
 });
 var ROLLOUTS = {
-  rollouts: optional(v12.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
+  rollouts: optional(v13.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
     maxItems: MAX_ROLLOUTS,
     "x-kubernetes-list-type": "atomic"
   }),
   heldVersions: optional(
-    v12.array(
+    v13.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         since: described(time(), "When it was held first. It may be held for an hour from here.")
@@ -1829,7 +1927,7 @@ var ROLLOUT = {
     "When all nodes that can update are expected to be up to date, within some minutes. Absent if no node needs an update, or if the time is unknown."
   ),
   plan: optional(
-    v13.array(
+    v14.array(
       object2({
         node: described(text(253), "Name of the Node."),
         version: optional(text(128), "Version that it updates to."),
@@ -1843,7 +1941,7 @@ var ROLLOUT = {
 };
 var LANE = {
   frozenVersions: optional(
-    v13.array(
+    v14.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         since: described(time(), "When more nodes had failed with it than spec.rollout.failureBudget allows.")
@@ -1853,7 +1951,7 @@ var LANE = {
     { maxItems: 20, "x-kubernetes-list-type": "atomic" }
   ),
   canaries: optional(
-    v13.array(
+    v14.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         since: described(time(), "Since when as many canaries as necessary have updated to it and are healthy.")
@@ -1892,11 +1990,11 @@ var statusSchema = object2({
     "A SHA-256 of the kind, UID and generation of the configuration and of every group, as of when all of them were completely in effect. It changes with every object that is added, removed, replaced or edited."
   ),
   conditions: conditions(
-    "The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. WindowOpen: the maintenance windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. RecoveryReady: the recovery that spec.recovery asks for works; absent without it. The reasons of one node are on its BottlerocketShadow."
+    "The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. WindowOpen: the maintenance windows allow updates to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. RecoveryReady: the recovery that spec.recovery asks for works; absent without it. NotificationsReady: all receivers of spec.notifications accept notifications; absent without any. The reasons of one node are on its BottlerocketShadow."
   ),
   nodes: ROLLOUT.nodes,
   versions: optional(
-    v13.array(
+    v14.array(
       object2({
         version: described(text(128), "The Bottlerocket version."),
         running: total("Managed nodes that run it."),
@@ -1913,7 +2011,7 @@ var statusSchema = object2({
   ...LANE,
   ...ROLLOUTS,
   failedNodes: optional(
-    v13.array(
+    v14.array(
       object2({
         name: described(text(253), "Name of the Node, which may have been deleted since."),
         version: described(text(128), "Version that it failed with."),
@@ -1936,7 +2034,7 @@ var statusSchema = object2({
     { maxItems: 50, "x-kubernetes-list-type": "atomic" }
   ),
   dependents: optional(
-    v13.array(
+    v14.array(
       object2({
         name: optional(text(30), "Its name in spec.connectivity.dependents. Absent when the entry was removed."),
         kind: described(text(64), "The kind of the target."),
@@ -1961,7 +2059,7 @@ var statusSchema = object2({
     "Since when most Nodes of the cluster have not renewed their Leases. Absent while they do, and without dependents."
   ),
   recovery: optional(
-    v13.array(
+    v14.array(
       object2({
         kind: described(
           oneOf(RECOVERY_KINDS),
@@ -1972,7 +2070,7 @@ var statusSchema = object2({
         endTime: described(time(), "Until when pods that wait in CrashLoopBackOff are evicted."),
         evicted: described(count(), "How many pods were evicted since."),
         pods: optional(
-          v13.array(
+          v14.array(
             object2({
               uid: described(text(64), "The metadata.uid of the pod."),
               time: described(time(), "When its eviction was recorded, right before it was requested.")
@@ -1986,8 +2084,9 @@ var statusSchema = object2({
     "What has recovered lately. The leader writes a pod here before it requests its eviction.",
     { maxItems: MAX_RECOVERIES, "x-kubernetes-list-type": "atomic" }
   ),
+  notifications: NOTIFICATIONS_STATUS,
   quorums: optional(
-    v13.array(
+    v14.array(
       object2({
         name: described(text(30), "The name of the set in spec.quorums."),
         members: total("Its members: as many as the spec says, or as were found if these are more."),
@@ -2013,7 +2112,7 @@ var statusSchema = object2({
     object2({
       generation: described(count64(), "The metadata.generation of the recorded spec."),
       spec: described(
-        v13.unknown(),
+        v14.unknown(),
         "The spec, with all defaults.",
         {
           type: "object",
@@ -2037,9 +2136,9 @@ var configSchema = described(
   "How the Bottlerocket nodes of this cluster are updated. There is one, named cluster. Without it, and for every field left out, the defaults apply. Users write the spec, the controller writes the status."
 );
 function readBrupopConfig(raw) {
-  const { metadata: metadata12, spec, status } = raw;
-  const { name, uid, resourceVersion, generation = 0 } = metadata12;
-  const edits = editsOf(metadata12);
+  const { metadata: metadata13, spec, status } = raw;
+  const { name, uid, resourceVersion, generation = 0 } = metadata13;
+  const edits = editsOf(metadata13);
   return {
     metadata: { name, uid, resourceVersion, generation },
     spec: spec ?? {},
@@ -2054,10 +2153,10 @@ function inForceOf({ metadata: { generation = 0 }, spec: given, status: reported
 }
 
 // packages/shared/src/api/node-group.ts
-var v15 = __toESM(require("valibot"), 1);
+var v16 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/node-metadata.ts
-var v14 = __toESM(require("valibot"), 1);
+var v15 = __toESM(require("valibot"), 1);
 var OPEN_DOMAINS = ["node-role.kubernetes.io", "node-restriction.kubernetes.io"];
 var RESERVED_DOMAINS = ["kubernetes.io", "k8s.io", "bottlerocket.aws", "karpenter.sh"];
 var MAX_ANNOTATION = 4096;
@@ -2065,7 +2164,7 @@ var EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 var VALUE_OF = { labels: LABEL_VALUE, annotations: `a text of at most ${MAX_ANNOTATION} characters` };
 function areValues(of) {
   const isValue = of === "labels" ? isLabelValue : (text6) => text6.length <= MAX_ANNOTATION;
-  const check8 = v14.rawCheck(({ dataset, addIssue }) => {
+  const check8 = v15.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return;
     if (!isFields(dataset.value)) return addIssue({ message: "keys with their values, such as example.com/pool: web" });
     for (const [key2, value2] of Object.entries(dataset.value)) {
@@ -2075,15 +2174,15 @@ function areValues(of) {
     }
   });
   const keywords = { type: "object", maxProperties: 32 };
-  return v14.pipe(v14.unknown(), check8, v14.metadata(keywords));
+  return v15.pipe(v15.unknown(), check8, v15.metadata(keywords));
 }
 var taint = fields({
   key: described(
-    v14.pipe(v14.string(LABEL_KEY), v14.check(isLabelKey, LABEL_KEY), v14.maxLength(317)),
+    v15.pipe(v15.string(LABEL_KEY), v15.check(isLabelKey, LABEL_KEY), v15.maxLength(317)),
     "The key of the taint, such as example.com/dedicated."
   ),
   value: field(
-    v14.pipe(v14.string(LABEL_VALUE), v14.check(isLabelValue, LABEL_VALUE), v14.maxLength(63)),
+    v15.pipe(v15.string(LABEL_VALUE), v15.check(isLabelValue, LABEL_VALUE), v15.maxLength(63)),
     "The value of the taint.",
     {
       absent: ""
@@ -2093,8 +2192,8 @@ var taint = fields({
 });
 var DOMAIN = "a domain such as example.com that neither Kubernetes nor the operator owns, or the key of a label, such as pool";
 var isDomain = (text6) => isLabelKey(text6) && !isReserved(text6.split("/")[0] ?? "");
-var domain = v14.pipe(v14.string(DOMAIN), v14.check(isDomain, DOMAIN), v14.maxLength(317, DOMAIN));
-var ruled = v14.rawCheck(({ dataset, addIssue }) => {
+var domain = v15.pipe(v15.string(DOMAIN), v15.check(isDomain, DOMAIN), v15.maxLength(317, DOMAIN));
+var ruled = v15.rawCheck(({ dataset, addIssue }) => {
   if (!dataset.typed) return;
   const { value: value2 } = dataset;
   const { labels, annotations, taints, domains, confirmNoExecute } = value2;
@@ -2161,18 +2260,18 @@ var nodeMetadata = group(
   },
   ruled
 );
-var values = (text6) => described(v14.record(v14.string(), v14.string("a text")), text6);
-var keys = (text6) => described(v14.array(v14.string("a key"), "a list"), text6, { "x-kubernetes-list-type": "atomic" });
+var values = (text6) => described(v15.record(v15.string(), v15.string("a text")), text6);
+var keys = (text6) => described(v15.array(v15.string("a key"), "a list"), text6, { "x-kubernetes-list-type": "atomic" });
 var renderedSchema = object2({
   generation: described(count64(), "The metadata.generation that it was rendered for."),
   conflicts: described(oneOf(["Respect", "Force"]), "What happens to the keys of other field managers."),
   labels: values("The labels of the Nodes."),
   annotations: values("The annotations of the Nodes."),
   taints: described(
-    v14.array(
+    v15.array(
       object2({
-        key: described(v14.string("a key"), "The key of the taint."),
-        value: described(v14.string("a value"), "The value of the taint."),
+        key: described(v15.string("a key"), "The key of the taint."),
+        value: described(v15.string("a value"), "The value of the taint."),
         effect: described(oneOf(EFFECTS), "The effect of the taint.")
       }),
       "a list"
@@ -2191,7 +2290,7 @@ var renderedSchema = object2({
   )
 });
 function readRendered(status) {
-  const { success, output } = v14.safeParse(renderedSchema, status?.rendered);
+  const { success, output } = v15.safeParse(renderedSchema, status?.rendered);
   return success ? output : void 0;
 }
 var renderedField = optional(
@@ -2287,11 +2386,11 @@ function hashOf(leaves2) {
 
 // packages/shared/src/api/node-group.ts
 var NAME = "the name of a BottlerocketNodeGroup";
-var groupName = v15.pipe(
-  v15.string(NAME),
-  v15.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
-  v15.minLength(1, NAME),
-  v15.maxLength(63, NAME)
+var groupName = v16.pipe(
+  v16.string(NAME),
+  v16.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, NAME),
+  v16.minLength(1, NAME),
+  v16.maxLength(63, NAME)
 );
 var OWN = {
   // A reader goes on without it; the definition of the resource requires it.
@@ -2310,9 +2409,9 @@ var OWN = {
     { absent: [] }
   ),
   settings: field(
-    v15.pipe(
-      v15.record(v15.string(), v15.unknown(), "an object"),
-      v15.metadata({ "x-kubernetes-preserve-unknown-fields": true })
+    v16.pipe(
+      v16.record(v16.string(), v16.unknown(), "an object"),
+      v16.metadata({ "x-kubernetes-preserve-unknown-fields": true })
     ),
     "Settings of the hosts, nested as `apiclient set --json` takes them, without the outer `settings`. A setting that is removed here gets back the value that it had before. The agent asks its host what a change disrupts before it makes it: nothing, kubelet and container runtime, which restart within the limits of concurrency, or a reboot, for which the node is drained as for an update. Version lock and waves belong to versions. Settings that hold secrets are refused, since their values could be read here: let a bootstrap container set them."
   ),
@@ -2372,9 +2471,9 @@ var nodeGroupSchema = described(
   "A pool of nodes with rules of its own. Each node is in at most one group. The limits of the BrupopConfig hold for the nodes of all groups together."
 );
 function readNodeGroup(raw) {
-  const { metadata: metadata12, spec, status } = raw;
-  const { name, uid, resourceVersion, generation = 0, deletionTimestamp, finalizers = [] } = metadata12;
-  const edits = editsOf(metadata12);
+  const { metadata: metadata13, spec, status } = raw;
+  const { name, uid, resourceVersion, generation = 0, deletionTimestamp, finalizers = [] } = metadata13;
+  const edits = editsOf(metadata13);
   const deleted = deletionTimestamp === void 0 ? {} : { deletionTimestamp };
   return {
     metadata: { name, uid, resourceVersion, generation, finalizers, ...deleted },
@@ -2454,7 +2553,7 @@ var BudgetIndex = class _BudgetIndex {
   }
 };
 function indexedBudgets(budgets) {
-  const groups = Map.groupBy(budgets, ({ metadata: metadata12 }) => metadata12.namespace ?? "");
+  const groups = Map.groupBy(budgets, ({ metadata: metadata13 }) => metadata13.namespace ?? "");
   return new Map([...groups].map(([namespace, group2]) => [namespace, new BudgetIndex(group2)]));
 }
 function budgetsOf(pod, budgets) {
@@ -2478,14 +2577,14 @@ function countOf(texts2) {
 }
 
 // packages/shared/src/node/operator-pods.ts
-function isReplica(metadata12, namespace) {
+function isReplica(metadata13, namespace) {
   return [APISERVER, CONTROLLER].some((name) => {
-    const controller = controllerOf(metadata12, name, namespace);
+    const controller = controllerOf(metadata13, name, namespace);
     return controller?.kind === "ReplicaSet" && controller.name.startsWith(`${name}-`);
   });
 }
-function controllerOf({ labels = {}, ownerReferences = [], ...metadata12 }, name, namespace) {
-  if (metadata12.namespace !== namespace || labels[COMPONENT_LABEL] !== name) return void 0;
+function controllerOf({ labels = {}, ownerReferences = [], ...metadata13 }, name, namespace) {
+  if (metadata13.namespace !== namespace || labels[COMPONENT_LABEL] !== name) return void 0;
   return ownerReferences.find(({ controller, apiVersion }) => controller === true && apiVersion === "apps/v1");
 }
 
@@ -2497,16 +2596,16 @@ var CORDON_TAINT = "node.kubernetes.io/unschedulable";
 var CORDON_EFFECT = "NoSchedule";
 var DEFAULT_GRACE_SECONDS = 30;
 function slimPod(raw, namespace) {
-  const { metadata: metadata12, spec = {}, status = {} } = raw;
+  const { metadata: metadata13, spec = {}, status = {} } = raw;
   const { nodeName: node = "", priority: priority2 = 0, volumes = [], tolerations = [] } = spec;
   const finished = isFinished(status);
   return {
-    ...fromMetadata(metadata12, finished),
-    own: namespace !== void 0 && isReplica(metadata12, namespace),
-    ...fromOwner(metadata12),
+    ...fromMetadata(metadata13, finished),
+    own: namespace !== void 0 && isReplica(metadata13, namespace),
+    ...fromOwner(metadata13),
     ...fromStatus(status),
     node,
-    claims: finished ? [] : volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(metadata12.name, volume)),
+    claims: finished ? [] : volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(metadata13.name, volume)),
     emptyDir: volumes.some((volume) => volume.emptyDir !== void 0),
     priority: priority2,
     graceSeconds: spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
@@ -2516,11 +2615,11 @@ function slimPod(raw, namespace) {
 var MAX_LABEL_CHARS = 8192;
 var MAX_FINALIZERS = 5;
 var MAX_CLAIMS = 200;
-function fromMetadata(metadata12, finished) {
-  const { creationTimestamp = "", labels = {}, annotations = {}, finalizers = [] } = metadata12;
+function fromMetadata(metadata13, finished) {
+  const { creationTimestamp = "", labels = {}, annotations = {}, finalizers = [] } = metadata13;
   const isSmall = Object.entries(labels).reduce((sum, [key2, value2]) => sum + key2.length + value2.length, 0) <= MAX_LABEL_CHARS;
   return {
-    metadata: { ...slimMetadata(metadata12), creationTimestamp, labels: isSmall && !finished ? labels : {} },
+    metadata: { ...slimMetadata(metadata13), creationTimestamp, labels: isSmall && !finished ? labels : {} },
     isLabelled: isSmall,
     finalizers: finalizers.slice(0, MAX_FINALIZERS).map((one) => truncated(one, MAX_NAME)),
     mirror: annotations[MIRROR_ANNOTATION] !== void 0,
@@ -2589,8 +2688,8 @@ function claimsOf(pod, { name, persistentVolumeClaim, ephemeral }) {
 function podKey(pod) {
   return `${pod.metadata.namespace ?? ""}/${pod.metadata.name}`;
 }
-function isTerminating({ metadata: metadata12 }) {
-  return metadata12.deletionTimestamp !== void 0;
+function isTerminating({ metadata: metadata13 }) {
+  return metadata13.deletionTimestamp !== void 0;
 }
 function hasEnded(pod) {
   return pod.finished && isTerminating(pod);
@@ -2601,9 +2700,9 @@ function podsToEvict(pods, { orphaned, needed, cordonedSince = Infinity }) {
   return going.toSorted((a, b) => a.key < b.key ? -1 : 1).map(({ pod }) => pod);
 }
 var SCHEDULER_LAG_MS = 3e3;
-function cameBack({ metadata: metadata12, toleratesCordon: toleratesCordon2 }, cordonedSince) {
+function cameBack({ metadata: metadata13, toleratesCordon: toleratesCordon2 }, cordonedSince) {
   const lagMs = toleratesCordon2 ? 0 : SCHEDULER_LAG_MS;
-  return (parseTime(metadata12.creationTimestamp) ?? 0) > cordonedSince + lagMs;
+  return (parseTime(metadata13.creationTimestamp) ?? 0) > cordonedSince + lagMs;
 }
 
 // packages/shared/src/drain/budgets.ts
@@ -2619,9 +2718,9 @@ function sizeOf(selector) {
   return { isLarge: false, weight: 1 + Math.floor(values2 / ORDINARY.values) + Math.floor(chars / ORDINARY.chars) };
 }
 function slimBudget(raw) {
-  const { metadata: metadata12, spec = {}, status = {} } = raw;
+  const { metadata: metadata13, spec = {}, status = {} } = raw;
   const { isLarge, weight } = sizeOf(spec.selector);
-  const { name, namespace = "", uid, resourceVersion, generation = 0 } = metadata12;
+  const { name, namespace = "", uid, resourceVersion, generation = 0 } = metadata13;
   const { observedGeneration = -1, ...counts2 } = { ...NOTHING_COUNTED, ...status };
   const { disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods } = counts2;
   return {
@@ -2699,11 +2798,11 @@ function membersKey({ namespace, podSelector: podSelector2, nodeSelector: nodeSe
 var NO_PODS_LISTED = { pods: [], seenAt: void 0, asOf: 0, problem: void 0, nextAt: 0 };
 var RETRY_LIST_MS = 15e3;
 function placedPod(raw) {
-  const { metadata: metadata12 } = raw;
+  const { metadata: metadata13 } = raw;
   const { finished, node, ready: ready3, mirror, healthIgnored, drainPolicy, daemonSet, controller } = slimPod(raw);
   if (finished) return void 0;
   return {
-    key: podKey({ metadata: metadata12 }),
+    key: podKey({ metadata: metadata13 }),
     node,
     ready: ready3,
     mirror,
@@ -2711,7 +2810,7 @@ function placedPod(raw) {
     drainPolicy,
     controller,
     ...daemonSet !== void 0 && { daemonSet },
-    isTerminating: metadata12.deletionTimestamp !== void 0
+    isTerminating: metadata13.deletionTimestamp !== void 0
   };
 }
 
@@ -2748,24 +2847,24 @@ function keysOf2(entry2, field2) {
   return names.filter((name) => name.startsWith("f:")).map((name) => name.slice(2));
 }
 function ownedIn({ fieldsV1 }, field2) {
-  const metadata12 = fieldsV1?.["f:metadata"];
-  const owned = isFields(metadata12) ? metadata12[`f:${field2}`] : void 0;
+  const metadata13 = fieldsV1?.["f:metadata"];
+  const owned = isFields(metadata13) ? metadata13[`f:${field2}`] : void 0;
   return isFields(owned) ? owned : {};
 }
 function keysRecord(keys4) {
   return JSON.stringify(keys4);
 }
 function readKeysRecord(annotations) {
-  const record8 = parse2(annotations[GROUP_KEYS_ANNOTATION]);
-  if (!isFields(record8) || typeof record8["group"] !== "string") return void 0;
-  return { group: record8["group"], labels: texts(record8["labels"]), annotations: texts(record8["annotations"]) };
+  const record9 = parse2(annotations[GROUP_KEYS_ANNOTATION]);
+  if (!isFields(record9) || typeof record9["group"] !== "string") return void 0;
+  return { group: record9["group"], labels: texts(record9["labels"]), annotations: texts(record9["annotations"]) };
 }
 function taintsRecord(taints) {
   return taints.length === 0 ? null : JSON.stringify(taints.toSorted((a, b) => taintId(a) < taintId(b) ? -1 : 1));
 }
 function readTaintsRecord(annotations) {
-  const record8 = parse2(annotations[GROUP_TAINTS_ANNOTATION]);
-  return Array.isArray(record8) ? record8.filter(isRecordedTaint) : [];
+  const record9 = parse2(annotations[GROUP_TAINTS_ANNOTATION]);
+  return Array.isArray(record9) ? record9.filter(isRecordedTaint) : [];
 }
 function isRecordedTaint(value2) {
   return isFields(value2) && ["group", "key", "value", "effect"].every((name) => typeof value2[name] === "string");
@@ -2813,18 +2912,18 @@ var MAX_LABEL_CHARS2 = 65536;
 var MAX_ITEMS = 200;
 var MAX_NAME2 = 317;
 function readNode(raw) {
-  const { metadata: metadata12, spec = {}, status = {}, isLarge } = reduced(raw);
+  const { metadata: metadata13, spec = {}, status = {}, isLarge } = reduced(raw);
   const { unschedulable = false, taints = [] } = raw.spec ?? {};
-  const { applied: applied2, omitted } = appliedKeys(metadata12.managedFields);
+  const { applied: applied2, omitted } = appliedKeys(metadata13.managedFields);
   return {
-    metadata: readMetadata(metadata12, applied2),
+    metadata: readMetadata(metadata13, applied2),
     unschedulable,
     hasWaitingTaint: taints.some(({ key: key2 }) => key2 === WAITING_TAINT),
     hasStartupTaint: taints.some(({ key: key2 }) => key2 === STARTUP_TAINT),
     hasOutOfServiceTaint: taints.some(({ key: key2 }) => key2 === OUT_OF_SERVICE_TAINT),
     taints: (spec.taints ?? []).map(({ key: key2, value: value2 = "", effect }) => ({ key: key2, value: value2, effect })),
     applied: applied2,
-    createdAt: parseTime(metadata12.creationTimestamp),
+    createdAt: parseTime(metadata13.creationTimestamp),
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
@@ -2833,8 +2932,8 @@ function readNode(raw) {
   };
 }
 function reduced(raw) {
-  const { metadata: metadata12, spec = {}, status = {} } = raw;
-  const { labels = {} } = metadata12;
+  const { metadata: metadata13, spec = {}, status = {} } = raw;
+  const { labels = {} } = metadata13;
   const { taints = [] } = spec;
   const { conditions: conditions2 = [] } = status;
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS2;
@@ -2844,7 +2943,7 @@ function reduced(raw) {
     conditions: named4.slice(0, MAX_ITEMS)
   };
   return {
-    metadata: { ...metadata12, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
+    metadata: { ...metadata13, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
     spec: { taints: kept.taints },
     status: { ...status, conditions: kept.conditions },
     isLarge: hasManyLabels || countOf2(kept) < countOf2({ taints, conditions: conditions2 })
@@ -2869,7 +2968,7 @@ function changesOf(conditions2 = []) {
   );
 }
 function readMetadata({ name, uid, resourceVersion, creationTimestamp = "", deletionTimestamp, labels = {}, annotations }, applied2) {
-  const metadata12 = {
+  const metadata13 = {
     name,
     uid,
     resourceVersion,
@@ -2877,7 +2976,7 @@ function readMetadata({ name, uid, resourceVersion, creationTimestamp = "", dele
     labels,
     annotations: pick(annotations, [...ANNOTATIONS, ...applied2.flatMap((one) => one.annotations)])
   };
-  return deletionTimestamp === void 0 ? metadata12 : { ...metadata12, deletionTimestamp };
+  return deletionTimestamp === void 0 ? metadata13 : { ...metadata13, deletionTimestamp };
 }
 function pick(from, keys4) {
   if (from === void 0) return {};
@@ -2903,8 +3002,8 @@ var REMOVAL_TAINTS = [
   "cloud.google.com/impending-node-termination",
   "node.cloudprovider.kubernetes.io/shutdown"
 ];
-function isBeingRemoved({ metadata: metadata12, taints }) {
-  return metadata12.deletionTimestamp !== void 0 || taints.some(({ key: key2 }) => REMOVAL_TAINTS.includes(key2));
+function isBeingRemoved({ metadata: metadata13, taints }) {
+  return metadata13.deletionTimestamp !== void 0 || taints.some(({ key: key2 }) => REMOVAL_TAINTS.includes(key2));
 }
 function isDown(node) {
   return !node.ready || isBeingRemoved(node);
@@ -2943,7 +3042,7 @@ var STATES = {
   Unconfirmed: { isUnderWay: false, isDisrupted: false, evicts: false }
 };
 function stateOf(shadow2) {
-  const { spec, record: record8 } = shadow2;
+  const { spec, record: record9 } = shadow2;
   switch (spec.state) {
     case "StagedAndPerformedUpdate":
       return hasReached(shadow2) ? "Staged" : "Staging";
@@ -2954,15 +3053,15 @@ function stateOf(shadow2) {
     default:
   }
   const isConfirmed = spec.state === "Idle" && hasReached(shadow2);
-  if (record8.rebootRequestedAt !== void 0) return isConfirmed ? "Restoring" : "Finishing";
+  if (record9.rebootRequestedAt !== void 0) return isConfirmed ? "Restoring" : "Finishing";
   return isConfirmed ? "Resting" : "Unconfirmed";
 }
 function precedesReboot({ status }) {
   const { operation: operation2 } = status?.lastOperation ?? {};
   return operation2 === "Stage" || operation2 === "Drain";
 }
-function answers({ metadata: metadata12, status }) {
-  return status !== void 0 && status.observedGeneration === metadata12.generation;
+function answers({ metadata: metadata13, status }) {
+  return status !== void 0 && status.observedGeneration === metadata13.generation;
 }
 function hasReached(shadow2) {
   return answers(shadow2) && shadow2.status?.current_state === shadow2.spec.state;
@@ -2977,17 +3076,17 @@ function isSettled({ state: state2 }) {
   return state2 === "Resting" || state2 === "Restoring";
 }
 function purposeOf(shadow2) {
-  const { spec, record: record8 } = shadow2;
+  const { spec, record: record9 } = shadow2;
   if (!isUnderWay(shadow2)) return void 0;
-  if (hasStarted(shadow2) && sameVersion(record8.from, spec.version)) return "Settings";
-  const { rollback } = record8;
+  if (hasStarted(shadow2) && sameVersion(record9.from, spec.version)) return "Settings";
+  const { rollback } = record9;
   return rollback?.isDone === false && sameVersion(spec.version, rollback.previous) ? "Rollback" : "Update";
 }
-function hasStarted({ record: record8 }) {
-  return record8.startedAt !== void 0 && record8.succeeded === void 0;
+function hasStarted({ record: record9 }) {
+  return record9.startedAt !== void 0 && record9.succeeded === void 0;
 }
-function holdsGroup({ state: state2, record: record8 }) {
-  return STATES[state2].isUnderWay || state2 === "Finishing" || record8.rollback?.isDone === false;
+function holdsGroup({ state: state2, record: record9 }) {
+  return STATES[state2].isUnderWay || state2 === "Finishing" || record9.rollback?.isDone === false;
 }
 function mayBeInUpdate({ state: state2 }) {
   const { isUnderWay: goesOn2, isDisrupted: isDisrupted2 } = STATES[state2];
@@ -3040,10 +3139,10 @@ function asSighted(node, sightings) {
 }
 
 // packages/controller/src/cluster/shadow.ts
-var v17 = __toESM(require("valibot"), 1);
+var v18 = __toESM(require("valibot"), 1);
 
 // packages/shared/src/api/record.ts
-var v16 = __toESM(require("valibot"), 1);
+var v17 = __toESM(require("valibot"), 1);
 var MAX_NAMES = 200;
 var MAX_NAME3 = 700;
 var version2 = text(100);
@@ -3067,12 +3166,12 @@ var entries = {
   /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
   evictedWorkloads: list(text(MAX_NAME3), MAX_NAMES),
   /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
-  readyBefore: object2({ at: time(), workloads: v16.record(text(MAX_NAME3), count(9999999)) }),
+  readyBefore: object2({ at: time(), workloads: v17.record(text(MAX_NAME3), count(9999999)) }),
   /** Since when the update waits for unhealthy pods on the node. */
   podsWaitSince: time(),
   /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */
   suspects: list(
-    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v16.exactOptional(text(253)) }),
+    object2({ workload: text(MAX_NAME3), problem: text(200), at: time(), from: v17.exactOptional(text(253)) }),
     MAX_NAMES
   ),
   /** The members of quorums that were on the node at its start; `pod` is without the namespace of the set. */
@@ -3081,23 +3180,27 @@ var entries = {
    * The Jobs of the attempt, as `Before/check/NAME` with `Succeeded`, and its versions. A Job is recorded before it is
    * created, so that no other controller creates it again.
    */
-  jobs: v16.record(text(400), text(100)),
+  jobs: v17.record(text(400), text(100)),
   /** The latest update, or reboot for settings (`isReboot`), that succeeded; absent from a start until a success. */
-  succeeded: object2({ version: version2, at: time(), isReboot: v16.exactOptional(flag()) }),
+  succeeded: object2({ version: version2, at: time(), isReboot: v17.exactOptional(flag()) }),
   /** The latest update that succeeded before a reboot for settings; absent from the start of an update. */
   updated: object2({ version: version2, at: time() }),
   /**
    * The version that the node failed with, and why; absent after a success. `isHidden`: since then there was a reboot
    * for settings, an attempt with another version, or one whose spec a user wrote, and the agent reports that instead.
    */
-  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v16.exactOptional(flag()) }),
+  failed: object2({ version: version2, code: text(100), at: time(), isHidden: v17.exactOptional(flag()) }),
+  /** The version of the latest update, if a user ended it with the annotation `abort`; absent from the next start. */
+  aborted: object2({ version: version2, at: time() }),
+  /** A user asked for the latest update with the annotation `update-now`: it waits for no window. */
+  updateNow: flag(),
   /** The return from a version that failed to the previous one. */
   rollback: object2({ failed: version2, previous: version2, since: time(), isDone: flag() }),
   /**
    * How many updates of the node have ended, and how long the current one was in each state of the spec, whole seconds: for
    * history.ts. No decision depends on it, so that it cannot be unreadable.
    */
-  history: v16.fallback(object2({ count: count(), seconds: v16.record(text(64), count()) }), NO_HISTORY),
+  history: v17.fallback(object2({ count: count(), seconds: v17.record(text(64), count()) }), NO_HISTORY),
   /** How long the latest update took, whole seconds. */
   updateSeconds: count(9999999),
   /** Seconds until the update was deferred: a lower bound of the next estimate. */
@@ -3115,7 +3218,7 @@ var entries = {
   settingsFailed: settingsAt,
   settingsRebooted: settingsAt,
   /** The settings of the group that the host has last proved, as key and value. */
-  settingsProved: v16.array(v16.tuple([v16.string(), v16.string()]))
+  settingsProved: v17.array(v17.tuple([v17.string(), v17.string()]))
 };
 var whole2 = partial2(entries);
 var readable = object2(
@@ -3126,16 +3229,16 @@ function readRecord({ annotations }) {
   if (found === void 0) return {};
   try {
     const value2 = JSON.parse(found);
-    const read2 = v16.safeParse(whole2, value2);
+    const read2 = v17.safeParse(whole2, value2);
     if (read2.success) return read2.output;
-    return { ...v16.parse(readable, value2), isUnreadable: true };
+    return { ...v17.parse(readable, value2), isUnreadable: true };
   } catch {
     return { isUnreadable: true };
   }
 }
-function recordText(record8) {
+function recordText(record9) {
   const known = Object.keys(entries).flatMap((name) => {
-    const value2 = record8[name];
+    const value2 = record9[name];
     return value2 === void 0 ? [] : [[name, value2]];
   });
   return known.length === 0 ? null : JSON.stringify(Object.fromEntries(known));
@@ -3358,24 +3461,24 @@ function typeOf(schema) {
   const { type, wrapped, entries: entries2 } = schema;
   if (wrapped !== void 0) return typeOf(wrapped);
   if (entries2 !== void 0) return object2(typesOf(entries2));
-  if (type === "number") return v17.number("a number");
-  return type === "boolean" ? v17.boolean("a boolean") : text3;
+  if (type === "number") return v18.number("a number");
+  return type === "boolean" ? v18.boolean("a boolean") : text3;
 }
-var text3 = changed(v17.string("a string"), printable);
+var text3 = changed(v18.string("a string"), printable);
 var state = oneOf(SHADOW_STATES);
 var lastOperation2 = { ...typesOf(LAST_OPERATION), operation: text3, state: text3, version: text3, bootID: text3 };
 var leaf = object2({
   key: text3,
-  value: v17.string(),
+  value: v18.string(),
   owner: text3,
-  force: ifReadable(v17.boolean())
+  force: ifReadable(v18.boolean())
 });
-var keys3 = unlessNull(v17.array(text3));
+var keys3 = unlessNull(v18.array(text3));
 var settingsStatus2 = object2({
   lastApplied: unlessNull(object2({ hash: text3 })),
-  inFlight: unlessNull(v17.looseObject({})),
-  records: unlessNull(v17.array(object2({ key: text3 }))),
-  pending: unlessNull(v17.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
+  inFlight: unlessNull(v18.looseObject({})),
+  records: unlessNull(v18.array(object2({ key: text3 }))),
+  pending: unlessNull(v18.array(object2({ key: text3, class: oneOf(SETTING_CLASSES), reason: text3 }))),
   conflicts: keys3,
   cannotUnset: keys3,
   hostLock: unlessNull(text3),
@@ -3385,7 +3488,7 @@ var shadow = object2({
   spec: object2({
     ...typesOf(SPEC2),
     state,
-    settings: ifReadable(v17.nullable(object2({ leaves: v17.array(leaf), allow: v17.fallback(oneOf(ALLOWED), "None") })))
+    settings: ifReadable(v18.nullable(object2({ leaves: v18.array(leaf), allow: v18.fallback(oneOf(ALLOWED), "None") })))
   }),
   status: unlessNull(
     object2({
@@ -3394,16 +3497,16 @@ var shadow = object2({
       settings: ifReadable(settingsStatus2),
       lastOperation: unlessNull(object2(lastOperation2)),
       drain: ifReadable(
-        v17.looseObject({
-          observedGeneration: v17.optional(v17.number()),
-          startTime: v17.optional(text3),
-          resumeTime: v17.optional(text3),
-          result: v17.optional(text3),
-          blockedBy: ifReadable(v17.array(object2({ pod: text3, reason: text3, since: text3 })))
+        v18.looseObject({
+          observedGeneration: v18.optional(v18.number()),
+          startTime: v18.optional(text3),
+          resumeTime: v18.optional(text3),
+          result: v18.optional(text3),
+          blockedBy: ifReadable(v18.array(object2({ pod: text3, reason: text3, since: text3 })))
         })
       ),
       group: ifReadable(text3),
-      conditions: unlessNull(v17.array(v17.looseObject({}, "an object"), "a list"))
+      conditions: unlessNull(v18.array(v18.looseObject({}, "an object"), "a list"))
     })
   )
 });
@@ -3417,47 +3520,47 @@ var NO_STATUS = {
   bootID: ""
 };
 function readShadow(raw) {
-  const { metadata: metadata12 } = raw;
-  const read2 = parse(shadow, raw, "", (message) => new Error(`${metadata12.name}: ${message}`));
+  const { metadata: metadata13 } = raw;
+  const read2 = parse(shadow, raw, "", (message) => new Error(`${metadata13.name}: ${message}`));
   const conditions2 = read2.status?.conditions;
   return shadowView({
-    metadata: readMetadata2(metadata12),
-    record: readRecord(metadata12),
+    metadata: readMetadata2(metadata13),
+    record: readRecord(metadata13),
     spec: { ...NO_SPEC, ...read2.spec },
-    ...readStatus(metadata12, read2),
+    ...readStatus(metadata13, read2),
     progressing: conditions2?.find(({ type }) => type === PROGRESSING),
     health: (conditions2 ?? []).filter(({ type }) => HEALTH.includes(type)).map(healthCondition),
     group: read2.status?.group ?? ""
   });
 }
 function shadowView(read2) {
-  const { record: record8 } = read2;
+  const { record: record9 } = read2;
   const state2 = stateOf(read2);
-  const since = parseTime(record8.rollback?.since);
+  const since = parseTime(record9.rollback?.since);
   return {
     ...read2,
     state: state2,
     purpose: purposeOf({ ...read2, state: state2 }),
-    rollback: record8.rollback === void 0 || since === void 0 ? void 0 : { ...record8.rollback, since },
-    updated: updateIn(record8),
+    rollback: record9.rollback === void 0 || since === void 0 ? void 0 : { ...record9.rollback, since },
+    updated: updateIn(record9),
     times: timesOf(read2)
   };
 }
-function updateIn(record8) {
-  const latest3 = latestUpdate(record8);
+function updateIn(record9) {
+  const latest3 = latestUpdate(record9);
   const at2 = parseTime(latest3?.at);
   return latest3 === void 0 || at2 === void 0 ? void 0 : { version: latest3.version, at: at2 };
 }
 function latestUpdate({ succeeded: succeeded2, updated: updated2 }) {
   return succeeded2 === void 0 || succeeded2.isReboot === true ? updated2 : succeeded2;
 }
-function timesOf({ metadata: metadata12, spec, status, record: record8 }) {
+function timesOf({ metadata: metadata13, spec, status, record: record9 }) {
   const { startTime, resumeTime, endTime } = status?.drain ?? {};
   return {
-    createdAt: parseTime(metadata12.creationTimestamp),
+    createdAt: parseTime(metadata13.creationTimestamp),
     stateSince: parseTime(spec.state_transition_timestamp),
-    startedAt: parseTime(record8.startedAt),
-    succeededAt: parseTime(record8.succeeded?.at),
+    startedAt: parseTime(record9.startedAt),
+    succeededAt: parseTime(record9.succeeded?.at),
     failedAt: parseTime(status?.state_transition_failure_timestamp),
     drainSince: parseTime(resumeTime ?? startTime),
     drainEnd: parseTime(endTime)
@@ -3466,10 +3569,13 @@ function timesOf({ metadata: metadata12, spec, status, record: record8 }) {
 function healthCondition({ type, status, lastTransitionTime }) {
   return { type, status, lastTransitionTime };
 }
-function readMetadata2(metadata12) {
-  const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata12;
-  const annotations = pick(metadata12.annotations, [RETRY_ANNOTATION]);
-  const { creationTimestamp = "" } = metadata12;
+var REQUESTS = [RETRY_ANNOTATION, ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION];
+var MAX_REQUEST = 200;
+function readMetadata2(metadata13) {
+  const { name, uid, resourceVersion, namespace = "", generation = 0, ownerReferences = [] } = metadata13;
+  const requests = Object.entries(pick(metadata13.annotations, REQUESTS));
+  const annotations = Object.fromEntries(requests.map(([key2, value2]) => [key2, value2.slice(0, MAX_REQUEST)]));
+  const { creationTimestamp = "" } = metadata13;
   return { name, uid, resourceVersion, namespace, generation, annotations, ownerReferences, creationTimestamp };
 }
 function readStatus({ generation = 0 }, read2) {
@@ -3479,23 +3585,23 @@ function readStatus({ generation = 0 }, read2) {
   const observedGeneration = answered ? generation : -1;
   return { status: { ...NO_STATUS, observedGeneration, ...reported2, current_state } };
 }
-function nodeOf({ metadata: metadata12 }) {
-  return metadata12.name.startsWith(SHADOW_PREFIX2) ? metadata12.name.slice(SHADOW_PREFIX2.length) : metadata12.name;
+function nodeOf({ metadata: metadata13 }) {
+  return metadata13.name.startsWith(SHADOW_PREFIX2) ? metadata13.name.slice(SHADOW_PREFIX2.length) : metadata13.name;
 }
 function blockOf({
-  metadata: metadata12,
+  metadata: metadata13,
   spec,
   status
 }) {
   const { observedGeneration, endTime, blockedBy: blockedBy2 = [] } = status?.drain ?? {};
-  const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata12.generation;
+  const isDraining = spec.state === "RebootedIntoUpdate" && observedGeneration === metadata13.generation;
   return isDraining && endTime === void 0 ? blockedBy2[0] : void 0;
 }
-function groupAtStart({ record: record8 }) {
-  return record8.group ?? "";
+function groupAtStart({ record: record9 }) {
+  return record9.group ?? "";
 }
-function endedByConfig({ record: record8 }) {
-  return record8.endedByConfigAt !== void 0;
+function endedByConfig({ record: record9 }) {
+  return record9.endedByConfigAt !== void 0;
 }
 function isOwnedBy(shadow2, node) {
   return (shadow2.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === "Node" && uid === node.metadata.uid);
@@ -3532,7 +3638,7 @@ function isTroubled({ finished, ready: ready3, failing, restarts, restartedAt = 
 }
 function observedPod(pod) {
   const {
-    metadata: metadata12,
+    metadata: metadata13,
     controller,
     daemonSet,
     mirror,
@@ -3543,10 +3649,10 @@ function observedPod(pod) {
     restarts,
     restartedAt
   } = pod;
-  const revision = metadata12.labels?.[REVISION_LABEL];
+  const revision = metadata13.labels?.[REVISION_LABEL];
   const labels = revision === void 0 ? {} : { [REVISION_LABEL]: revision };
   return {
-    metadata: { ...metadata12, labels },
+    metadata: { ...metadata13, labels },
     controller,
     ...daemonSet !== void 0 && { daemonSet },
     mirror,
@@ -4070,10 +4176,10 @@ function isEmpty(rendered, isObserved2) {
 }
 function pendingRendering(recorded2, rendering) {
   if (recorded2 === void 0) return [];
-  const { settings: settings2, ...metadata12 } = rendering;
+  const { settings: settings2, ...metadata13 } = rendering;
   const { conflicts, labels, annotations, taints } = recorded2;
   return [
-    ...differences({ conflicts, labels, annotations, taints }, metadata12, "nodeMetadata"),
+    ...differences({ conflicts, labels, annotations, taints }, metadata13, "nodeMetadata"),
     ...differences(recorded2.settings, settings2)
   ];
 }
@@ -4120,28 +4226,28 @@ function objectOf(group2) {
 }
 function readNodeGroups(groups, config) {
   const read2 = groups.map((group2) => readGroup(group2, config));
-  const byName4 = new Map(read2.map((group2) => [group2.name, group2]));
+  const byName5 = new Map(read2.map((group2) => [group2.name, group2]));
   const readers = readersOf(read2, config);
-  return read2.map((group2) => withProblem(group2, orderProblem(group2, byName4))).map((group2) => withProblem(group2, labelProblem(group2, readers) ?? protectionProblem(group2))).toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
+  return read2.map((group2) => withProblem(group2, orderProblem(group2, byName5))).map((group2) => withProblem(group2, labelProblem(group2, readers) ?? protectionProblem(group2))).toSorted((a, b) => b.precedence - a.precedence || (a.name < b.name ? -1 : 1));
 }
 function groupOf(labels, groups, began) {
   if (began !== void 0) return groups.find(({ name }) => name === began);
   return groups.find(({ selector }) => selects(selector, labels));
 }
 function readGroup(object3, config) {
-  const { spec, metadata: metadata12 } = object3;
+  const { spec, metadata: metadata13 } = object3;
   const { value: value2, problems } = readNodeGroupRules(object3);
   const { nodeSelector: nodeSelector2, precedence, after, soakMs } = value2;
   const both = overridden(config.source, spec);
   const merged3 = policyWith(config, both);
   const policy = readConfigSpec(both).problems.length === 0 ? merged3 : withoutMistakes(config, merged3);
   const found = renderingOf(object3, render(value2));
-  const settings2 = requestedSettings(metadata12.name, value2, found.inForce);
+  const settings2 = requestedSettings(metadata13.name, value2, found.inForce);
   const missing2 = nodeSelector2 === void 0 ? "spec.nodeSelector: expected a selector of nodes, found none" : void 0;
   const group2 = {
-    name: metadata12.name,
-    uid: metadata12.uid,
-    generation: metadata12.generation ?? 0,
+    name: metadata13.name,
+    uid: metadata13.uid,
+    generation: metadata13.generation ?? 0,
     // One that is not completely readable would select more nodes than its author wants.
     selector: problems.some((problem) => problem.startsWith("spec.nodeSelector")) ? void 0 : nodeSelector2,
     precedence,
@@ -4162,9 +4268,9 @@ function readGroup(object3, config) {
 function withSettings2(policy, own2) {
   return own2.length === 0 ? policy : { ...policy, settings: [...policy.settings, ...own2] };
 }
-function renderingOf({ metadata: metadata12, status }, rendering) {
+function renderingOf({ metadata: metadata13, status }, rendering) {
   const rendered = readRendered(status);
-  const recorded2 = rendered?.generation === metadata12.generation ? rendered : void 0;
+  const recorded2 = rendered?.generation === metadata13.generation ? rendered : void 0;
   return { rendering, rendered, inForce: recorded2 ?? rendering, pendingChanges: pendingRendering(recorded2, rendering) };
 }
 function withoutMistakes(config, readable2) {
@@ -4313,24 +4419,24 @@ function suspend(policy, { lost, lostUntil, isOff: isOff2 }) {
 }
 
 // packages/controller/src/cluster/probes.ts
-var v18 = __toESM(require("valibot"), 1);
+var v19 = __toESM(require("valibot"), 1);
 function keyOf3(probe) {
   return JSON.stringify(probe);
 }
 var LIMITS = { timeoutMs: 1e4, maxBytes: 1024 * 1024 };
-var sample = v18.tuple([v18.number("a time"), v18.string("a value")], "a time and a value");
-var series = object2({ metric: v18.record(v18.string("a label"), v18.string("a text"), "labels"), value: sample });
+var sample = v19.tuple([v19.number("a time"), v19.string("a value")], "a time and a value");
+var series = object2({ metric: v19.record(v19.string("a label"), v19.string("a text"), "labels"), value: sample });
 var answer = object2({
-  data: v18.variant(
+  data: v19.variant(
     "resultType",
     [
-      object2({ resultType: v18.literal("scalar", "scalar"), result: sample }),
-      object2({ resultType: v18.literal("vector", "vector"), result: v18.array(series, "a list") })
+      object2({ resultType: v19.literal("scalar", "scalar"), result: sample }),
+      object2({ resultType: v19.literal("vector", "vector"), result: v19.array(series, "a list") })
     ],
     "a scalar or a vector"
   )
 });
-var alert = object2({ labels: v18.record(v18.string("a label"), v18.string("a text"), "labels") });
+var alert = object2({ labels: v19.record(v19.string("a label"), v19.string("a text"), "labels") });
 
 // packages/controller/src/plan/capacity.ts
 var Capacity = class {
@@ -4525,15 +4631,15 @@ function isDisrupted({ shadow: shadow2 }) {
 var import_node_crypto2 = require("node:crypto");
 
 // packages/controller/src/cluster/checks.ts
-var v20 = __toESM(require("valibot"), 1);
+var v21 = __toESM(require("valibot"), 1);
 
 // packages/controller/src/cluster/refusals.ts
-var v19 = __toESM(require("valibot"), 1);
-var text4 = v19.string("a text");
+var v20 = __toESM(require("valibot"), 1);
+var text4 = v20.string("a text");
 var event = object2({
-  message: v19.exactOptional(text4),
-  firstTimestamp: v19.nullish(text4),
-  lastTimestamp: v19.nullish(text4)
+  message: v20.exactOptional(text4),
+  firstTimestamp: v20.nullish(text4),
+  lastTimestamp: v20.nullish(text4)
 });
 
 // packages/controller/src/cluster/checks.ts
@@ -4542,30 +4648,30 @@ var JOB_SLACK_MS = 6e4;
 function isResult(state2) {
   return JOB_RESULTS.some((one) => one === state2);
 }
-var text5 = v20.string("a text");
+var text5 = v21.string("a text");
 var job2 = object2({
   metadata: object2({
     name: text5,
     uid: text5,
-    annotations: v20.exactOptional(v20.record(text5, text5, "annotations")),
-    ownerReferences: v20.exactOptional(v20.array(object2({ kind: text5, name: text5 }), "a list"))
+    annotations: v21.exactOptional(v21.record(text5, text5, "annotations")),
+    ownerReferences: v21.exactOptional(v21.array(object2({ kind: text5, name: text5 }), "a list"))
   }),
-  status: v20.exactOptional(
+  status: v21.exactOptional(
     object2({
-      conditions: v20.exactOptional(
-        v20.array(object2({ type: text5, status: text5, reason: v20.exactOptional(text5) }), "a list")
+      conditions: v21.exactOptional(
+        v21.array(object2({ type: text5, status: text5, reason: v21.exactOptional(text5) }), "a list")
       ),
-      active: v20.exactOptional(v20.number()),
-      succeeded: v20.exactOptional(v20.number()),
-      failed: v20.exactOptional(v20.number())
+      active: v21.exactOptional(v21.number()),
+      succeeded: v21.exactOptional(v21.number()),
+      failed: v21.exactOptional(v21.number())
     })
   )
 });
 
 // packages/controller/src/plan/facts/quorum-members.ts
 function isSelectedBy({ namespace, podSelector: podSelector2 }, pod) {
-  const { metadata: metadata12, finished, isLabelled } = pod;
-  return !finished && metadata12.namespace === namespace && (!isLabelled || selects(podSelector2, metadata12.labels ?? {}));
+  const { metadata: metadata13, finished, isLabelled } = pod;
+  return !finished && metadata13.namespace === namespace && (!isLabelled || selects(podSelector2, metadata13.labels ?? {}));
 }
 function countsStaticPods({ nodeSelector: nodeSelector2 }, node) {
   return nodeSelector2 !== void 0 && node !== void 0 && selects(nodeSelector2, node.metadata.labels ?? {});
@@ -4696,8 +4802,8 @@ function atRisk(message) {
   return { reason: "QuorumAtRisk", message: shorten(message, MAX_TEXT) };
 }
 var MAX_RECORDED = 10;
-function recordedMembers({ record: record8 }) {
-  return record8.members ?? [];
+function recordedMembers({ record: record9 }) {
+  return record9.members ?? [];
 }
 var QuorumRecords = class {
   #quorums;
@@ -4757,14 +4863,14 @@ var QuorumRecords = class {
 };
 
 // packages/controller/src/plan/facts/jobs.ts
-function recordsOf({ record: record8 }) {
-  return new Map(Object.entries(record8.jobs ?? {}));
+function recordsOf({ record: record9 }) {
+  return new Map(Object.entries(record9.jobs ?? {}));
 }
 function written(records) {
   return records.size === 0 ? null : Object.fromEntries(records);
 }
-function currentAttempt({ metadata: { uid }, record: record8 }) {
-  return `${uid}/${record8.startedAt ?? ""}`;
+function currentAttempt({ metadata: { uid }, record: record9 }) {
+  return `${uid}/${record9.startedAt ?? ""}`;
 }
 function jobsBefore({ shadow: shadow2, policy: { health, hooks } }) {
   const quorums2 = new Set(recordedMembers(shadow2).map(({ quorum: quorum2 }) => quorum2));
@@ -4932,9 +5038,9 @@ function deadlineOf(shadow2, policy, now) {
   const drainStart = drainingSince(shadow2, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
-function drainingSince({ metadata: metadata12, spec, status, times }, now) {
+function drainingSince({ metadata: metadata13, spec, status, times }, now) {
   const { observedGeneration } = status?.drain ?? {};
-  if (spec.state !== "RebootedIntoUpdate" || observedGeneration !== metadata12.generation) return void 0;
+  if (spec.state !== "RebootedIntoUpdate" || observedGeneration !== metadata13.generation) return void 0;
   return notAfter(times.drainSince, now);
 }
 function limitMs({ state: state2, timeoutSeconds: timeoutSeconds2 }, policy) {
@@ -5098,8 +5204,8 @@ function failureOf2({ node, shadow: shadow2, now }, grantedAt) {
 function rejectionOf(shadow2) {
   return answers(shadow2) && !isAllSet(shadow2) ? shadow2.status?.settings?.message : void 0;
 }
-function hasRebooted({ record: record8, status }) {
-  const bootID2 = record8.settingsBoot;
+function hasRebooted({ record: record9, status }) {
+  const bootID2 = record9.settingsBoot;
   return bootID2 !== void 0 && status?.bootID !== void 0 && status.bootID !== bootID2;
 }
 function downSince({ ready: ready3, readySince }) {
@@ -5165,12 +5271,12 @@ function lockOf(shadow2) {
   const value2 = requestedOf(shadow2).find(({ key: key2 }) => key2 === VERSION_LOCK)?.value;
   return value2 === void 0 ? void 0 : String(JSON.parse(value2));
 }
-function failedAt({ record: record8 }, hash2, policy, now) {
-  return recordedAt(record8.settingsFailed, hash2, policy, now);
+function failedAt({ record: record9 }, hash2, policy, now) {
+  return recordedAt(record9.settingsFailed, hash2, policy, now);
 }
-function recordedAt(record8, hash2, policy, now) {
-  if (record8?.hash !== hash2) return void 0;
-  const at2 = parseTime(record8.at);
+function recordedAt(record9, hash2, policy, now) {
+  if (record9?.hash !== hash2) return void 0;
+  const at2 = parseTime(record9.at);
   return at2 === void 0 || isAccepted(at2, policy, now) ? void 0 : at2;
 }
 function withoutFailed(policy, shadow2, now) {
@@ -5182,9 +5288,9 @@ function withoutFailed(policy, shadow2, now) {
 function restored(policy, shadow2) {
   return { ...policy, settings: [...updaterSettings(policy.settings), ...provedSettings(policy.settings, shadow2)] };
 }
-function provedSettings(failed2, { record: record8 }) {
+function provedSettings(failed2, { record: record9 }) {
   const owner = ownSettings(failed2)[0]?.owner ?? "";
-  const found = (record8.settingsProved ?? []).map(([key2, value2]) => ({ key: key2, value: value2, owner }));
+  const found = (record9.settingsProved ?? []).map(([key2, value2]) => ({ key: key2, value: value2, owner }));
   return hashOfSettings(found) === hashOfSettings(failed2) ? [] : found;
 }
 var MAX_PROVED_CHARS = 16384;
@@ -5229,8 +5335,8 @@ function isOutdated({ status }) {
   if (last?.state !== "Failed" || last.errorCode !== "VersionNotOffered") return false;
   return isVersion(offered) && !sameVersion(offered, last.version);
 }
-function attempts({ record: record8 }, version3) {
-  return sameVersion(record8.attempts?.version, version3) ? record8.attempts?.count ?? 0 : 0;
+function attempts({ record: record9 }, version3) {
+  return sameVersion(record9.attempts?.version, version3) ? record9.attempts?.count ?? 0 : 0;
 }
 var MIN_MEASURED = 5;
 var IGNORED_SLOWEST = 2;
@@ -5344,7 +5450,7 @@ function budgetBlock(pod, budgets, rules) {
   const exhausted = exhaustedBudgets(pod, budgetsOf(pod, budgets), rules.now - rules.podGracePeriodMs);
   const [budget] = exhausted;
   if (budget === void 0) return void 0;
-  const podDisruptionBudgets = exhausted.slice(0, MAX_NAMED3).map(({ metadata: metadata12 }) => metadata12.name);
+  const podDisruptionBudgets = exhausted.slice(0, MAX_NAMED3).map(({ metadata: metadata13 }) => metadata13.name);
   const found = { pod: podKey(pod), podDisruptionBudgets };
   const unforced = rules.onTimeout === "Force" ? `; ${MAY_NOT_FORCE}` : "";
   if (exhausted.length > 1) {
@@ -5508,10 +5614,10 @@ var Drains = class {
     return this.known(node, policy);
   }
   /** The same for a node whose pods are not needed therefore. */
-  known({ metadata: metadata12 }, { drain, health }) {
+  known({ metadata: metadata13 }, { drain, health }) {
     const { pods, budgets, mayForce, ownNamespace } = this.#view;
-    const known = pods.get(metadata12.name);
-    if (known === void 0 || known.nodeUID !== metadata12.uid) return UNKNOWN;
+    const known = pods.get(metadata13.name);
+    if (known === void 0 || known.nodeUID !== metadata13.uid) return UNKNOWN;
     const { seenAt, problem } = known;
     if (seenAt === void 0 || seenAt > this.#now) return { ...UNKNOWN, problem };
     return {
@@ -5603,12 +5709,12 @@ function unreadyOf(pods) {
   return pods.filter(({ ready: ready3, finished, mirror, controller }) => !ready3 && !finished && !mirror && controller !== "");
 }
 function latest(dated) {
-  return byName2(dated, Math.max);
+  return byName3(dated, Math.max);
 }
 function earliest(dated) {
-  return byName2(dated, Math.min);
+  return byName3(dated, Math.min);
 }
-function byName2(dated, chosen) {
+function byName3(dated, chosen) {
   const times = /* @__PURE__ */ new Map();
   for (const [name, time2] of dated) {
     if (time2 !== void 0) times.set(name, chosen(time2, times.get(name) ?? time2));
@@ -5657,11 +5763,11 @@ function describeBlocks(blocks) {
   return [...named4, ...more].join("; ");
 }
 var WAITS = { baseMs: 60 * 6e4, capMs: 24 * 60 * 6e4 };
-function oneMoreBlockedDrain({ record: record8 }, at2) {
-  return { count: (record8.blockedDrains?.count ?? 0) + 1, at: at2 };
+function oneMoreBlockedDrain({ record: record9 }, at2) {
+  return { count: (record9.blockedDrains?.count ?? 0) + 1, at: at2 };
 }
-function nextTryAt({ record: record8 }, now) {
-  const { count: count2 = 0, at: time2 } = record8.blockedDrains ?? {};
+function nextTryAt({ record: record9 }, now) {
+  const { count: count2 = 0, at: time2 } = record9.blockedDrains ?? {};
   const at2 = parseTime(time2);
   if (at2 === void 0 || count2 === 0 || at2 > now + CLOCK_TOLERANCE_MS) return 0;
   return at2 + delayAfter(count2, WAITS);
@@ -5780,8 +5886,8 @@ var ReadyBefore = class {
     return this.#found;
   }
 };
-function drainOf({ name, shadow: { record: record8 } }, now) {
-  const { readyBefore, from: version3 } = record8;
+function drainOf({ name, shadow: { record: record9 } }, now) {
+  const { readyBefore, from: version3 } = record9;
   if (readyBefore === void 0 || version3 === void 0) return void 0;
   const at2 = parseTime(readyBefore.at) ?? 0;
   return now - at2 > COUNTS_MS3 || at2 > now ? void 0 : { name, at: at2, release: releaseOf(version3), workloads: readyBefore.workloads };
@@ -5790,10 +5896,10 @@ function isObserved({ health: { pods, watchForMs } }) {
   return pods !== "Ignored" && watchForMs > 0;
 }
 function suspectsOf({ name, shadow: shadow2, policy }, now, accepting = policy) {
-  const { record: record8, updated: updated2, status } = shadow2;
-  if (record8.suspects === void 0 || updated2 === void 0 || !isObserved(policy)) return [];
+  const { record: record9, updated: updated2, status } = shadow2;
+  if (record9.suspects === void 0 || updated2 === void 0 || !isObserved(policy)) return [];
   if (!sameVersion(updated2.version, status?.current_version)) return [];
-  return record8.suspects.flatMap(({ at: time2, ...suspect }) => {
+  return record9.suspects.flatMap(({ at: time2, ...suspect }) => {
     const at2 = parseTime(time2) ?? now.ms;
     return isAccepted(at2, accepting, now) ? [] : [{ ...suspect, at: at2, node: name, version: updated2.version }];
   });
@@ -6098,8 +6204,8 @@ function waitsForPodsUntil({ shadow: shadow2, policy, drain }, ownNamespace, now
   return (podsWaitSince(shadow2, now) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
 }
 var WAITED_MS = 8 * 24 * 60 * 6e4;
-function podsWaitSince({ record: record8 }, now) {
-  const since = parseTime(record8.podsWaitSince);
+function podsWaitSince({ record: record9 }, now) {
+  const since = parseTime(record9.podsWaitSince);
   return since === void 0 || since > now.ms + CLOCK_TOLERANCE_MS || now.ms > since + WAITED_MS ? void 0 : since;
 }
 function problemBefore(health, policy, now) {
@@ -6230,8 +6336,8 @@ function problemOfPods({ unready, failing, restarts }, { shadow: shadow2, policy
   ];
   return found.length === 0 ? void 0 : `on it, ${found.join("; ")}`;
 }
-function unreadyBefore({ record: record8 }) {
-  return record8.unreadyBefore ?? [];
+function unreadyBefore({ record: record9 }) {
+  return record9.unreadyBefore ?? [];
 }
 function isRecent(seenAt, now) {
   return !now.reached(seenAt + RECHECK_MS2);
@@ -6319,16 +6425,16 @@ var Quorums = class {
     return this.#check(asked, this.#drained);
   }
   /** Returns why a node with a member that goes after the others must not start yet. */
-  whyNotLast({ node: { metadata: metadata12 } }) {
+  whyNotLast({ node: { metadata: metadata13 } }) {
     for (const quorum2 of this.#quorums.filter(({ last }) => last !== void 0)) {
       const members2 = this.#lists.membersOf(quorum2);
-      const own2 = members2.find((one) => one.node === metadata12.name && one.isLast);
+      const own2 = members2.find((one) => one.node === metadata13.name && one.isLast);
       if (own2 === void 0) continue;
-      const others = members2.filter((one) => one.node !== metadata12.name && !one.isLast).map((one) => one.node);
+      const others = members2.filter((one) => one.node !== metadata13.name && !one.isLast).map((one) => one.node);
       const first = namesOf([...new Set(others)].filter((name) => this.#first.has(name)));
       if (first === "") continue;
       return atRisk(
-        `The quorum ${quorum2.name}: ${own2.pod} on ${metadata12.name} goes last, after the members on ${first}`
+        `The quorum ${quorum2.name}: ${own2.pod} on ${metadata13.name} goes last, after the members on ${first}`
       );
     }
     return void 0;
@@ -7000,9 +7106,9 @@ function observedOf(pair, known, before, now) {
   );
   return { pair, version: version3, since, listedAt, suspects: suspects.slice(0, MAX_SUSPECTS), nextAt };
 }
-function listedOn({ name, shadow: { record: record8 }, policy: { health } }, since) {
-  const drainedAt = parseTime(record8.readyBefore?.at) ?? since;
-  return { node: name, drainedAt, health, known: new Set(record8.suspects?.map(({ workload }) => workload)) };
+function listedOn({ name, shadow: { record: record9 }, policy: { health } }, since) {
+  const drainedAt = parseTime(record9.readyBefore?.at) ?? since;
+  return { node: name, drainedAt, health, known: new Set(record9.suspects?.map(({ workload }) => workload)) };
 }
 function isDuringObservation({ shadow: shadow2, policy }, since, now) {
   if (!isObserved(policy) || now < since) return false;
@@ -7015,11 +7121,11 @@ function runsIt({ shadow: shadow2 }, version3) {
   return isRunning && !isPrevious(shadow2, version3) && !isUnderWay(shadow2);
 }
 function dueAt({ pair, since, listedAt, suspects, nextAt }, now) {
-  const { record: record8 } = pair.shadow;
+  const { record: record9 } = pair.shadow;
   const last = listedAt.at(-1) ?? 0;
   const end = since + pair.policy.health.watchForMs;
-  if (suspects === void 0) return record8.suspects === void 0 ? end : now;
-  if (suspects.length > 0 || record8.suspects !== void 0) return last + recheckMs(record8, last);
+  if (suspects === void 0) return record9.suspects === void 0 ? end : now;
+  if (suspects.length > 0 || record9.suspects !== void 0) return last + recheckMs(record9, last);
   return last >= end || listedAt.length > 1 ? Infinity : Math.min(end, nextAt);
 }
 function recheckMs({ suspects = [] }, last) {
@@ -7152,7 +7258,7 @@ function fleetStateOf(snapshot, now, kept) {
   const stale = staleResources(snapshot.watchLags);
   const asked = askedOf(snapshot, slots.keys(), moment, now);
   const isHealthUnknown = (pair) => isUnknown(pair, asked, moment);
-  const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, status]));
+  const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata: metadata13, status }) => [metadata13.name, status]));
   const reported2 = { before: config?.status, groups: snapshot.groups, groupsBefore };
   const failed2 = failedNodes(snapshot, { selected: selected2, versions, isHealthUnknown, now: moment });
   return {
@@ -7281,7 +7387,7 @@ function shadowReference({ metadata: { name, namespace = "", uid } }) {
 }
 
 // packages/shared/src/api/history.ts
-var v21 = __toESM(require("valibot"), 1);
+var v22 = __toESM(require("valibot"), 1);
 var MAX_UPDATES = 10;
 var entry = object2({
   start: time(),
@@ -7290,12 +7396,12 @@ var entry = object2({
   to: text(100),
   /** An `Outcome` of the controller; of a later release perhaps another one. */
   outcome: text(64),
-  code: v21.exactOptional(text(64)),
+  code: v22.exactOptional(text(64)),
   /** Which attempt with the version it was, from 1. */
   attempt: count(),
-  group: v21.exactOptional(text(63)),
+  group: v22.exactOptional(text(63)),
   /** How long it was in each state of the spec, whole seconds. */
-  seconds: v21.record(text(64), count())
+  seconds: v22.record(text(64), count())
 });
 function historyKey(number6) {
   return `${HISTORY_ANNOTATION}-${number6 % MAX_UPDATES}`;
@@ -7315,7 +7421,7 @@ function historyAfter(transition2, shadow2) {
 function pastOf(transition2, shadow2, { from, to, code }) {
   if (!isEnd(transition2, shadow2)) return void 0;
   const { spec, outcome } = transition2;
-  const { record: record8, times } = shadow2;
+  const { record: record9, times } = shadow2;
   const end = parseTime(spec.state_transition_timestamp) ?? 0;
   const start = times.startedAt ?? times.stateSince ?? end;
   const update = {
@@ -7326,10 +7432,10 @@ function pastOf(transition2, shadow2, { from, to, code }) {
     outcome,
     ...code !== "" && { code },
     attempt: Math.min(attempts(shadow2, shadow2.spec.version ?? "") + 1, INT32),
-    ...record8.group !== void 0 && { group: record8.group },
+    ...record9.group !== void 0 && { group: record9.group },
     seconds: secondsAfter(spec, shadow2)
   };
-  return { key: historyKey(record8.history?.count ?? 0), update };
+  return { key: historyKey(record9.history?.count ?? 0), update };
 }
 function secondsAfter({ state_transition_timestamp: time2 }, shadow2) {
   const { stateSince: stateSince2 } = shadow2.times;
@@ -7374,6 +7480,7 @@ var REASONS = {
   CleanupPending: { passes: "event" },
   Backoff: { passes: "time" },
   ManualRetryRequired: { passes: "manual", needsAttention: true, withoutTaint: true },
+  Aborted: { passes: "manual", withoutTaint: true, isIntended: true },
   SpecWriteRejected: { passes: "manual", needsAttention: true },
   OutsideMaintenanceWindow: { passes: "time", fleetWide: true, isIntended: true },
   Blackout: { passes: "time", fleetWide: true, isIntended: true },
@@ -7438,7 +7545,7 @@ function recordAfter(transition2, { shadow: shadow2, node }) {
   };
 }
 var timeOf3 = ({ state_transition_timestamp: time2 }) => time2 ?? "";
-function started({ outcome, spec, group: group2 }, shadow2) {
+function started({ outcome, spec, group: group2, isRequested }, shadow2) {
   const isUnknown2 = isUnderWay(shadow2) && spec.state === "Idle" && !hasStarted(shadow2);
   if (outcome !== "Started" && !isUnknown2) return {};
   return {
@@ -7447,6 +7554,8 @@ function started({ outcome, spec, group: group2 }, shadow2) {
     group: group2,
     succeeded: void 0,
     podsWaitSince: void 0,
+    aborted: void 0,
+    updateNow: isRequested === true ? true : void 0,
     ...sameVersion(shadow2.status?.current_version, spec.version) ? beforeReboot(shadow2) : beforeUpdate(spec, shadow2)
   };
 }
@@ -7548,6 +7657,8 @@ var BY_OUTCOME = {
     ...succeededWith(transition2, shadow2),
     ...doneRollback(shadow2)
   }),
+  /** No failure: neither counted, nor delayed. */
+  Aborted: ({ spec }, shadow2) => ({ aborted: { version: shadow2.spec.version ?? "", at: timeOf3(spec) } }),
   Withdrawn: (_, shadow2) => ({ withdrawn: withdrawn(shadow2) + 1 }),
   Deferred: (transition2, shadow2) => ({
     ...deferredAfter(transition2, shadow2),
@@ -7675,6 +7786,8 @@ var WARNINGS = /* @__PURE__ */ new Set([
   "DeadlineExceeded",
   "HookFailed",
   "HostSettingsKept",
+  "AbortRefused",
+  "UpdateNowRefused",
   "NodeLost",
   "OutOfService",
   "Suspect"
@@ -7697,11 +7810,12 @@ function forSettings(before) {
   return keys4.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys4)}`;
 }
 var EVENTS = {
-  Started: ({ spec, unhealthyPods: unhealthyPods2 }, before) => {
+  Started: ({ spec, unhealthyPods: unhealthyPods2, isRequested = false }, before) => {
+    const asked = isRequested ? `, as the annotation ${UPDATE_NOW_ANNOTATION} asks` : "";
     const even = unhealthyPods2 === void 0 ? "" : `, although ${unhealthyPods2}: it has waited for them long enough`;
     return {
       reason: "UpdateStarted",
-      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${even}`
+      message: sameVersion(spec.version, before.status?.current_version) ? `Rebooting ${spec.version ?? "?"} ${forSettings(before)}${even}` : `Updating from ${before.status?.current_version ?? "?"} to ${spec.version ?? "?"}${asked}${even}`
     };
   },
   Advanced: ({ spec }, before) => ({
@@ -7736,6 +7850,10 @@ var EVENTS = {
   Interrupted: () => ({
     reason: "UpdateInterrupted",
     message: 'BrupopConfig "cluster" interrupts updates: this one is undone, and starts again after the pause'
+  }),
+  Aborted: (_, { spec }) => ({
+    reason: "UpdateAborted",
+    message: `A user ended the update to ${spec.version ?? "?"} with the annotation ${ABORT_ANNOTATION}: it is undone, and starts again when a user asks for it with the annotation ${RETRY_ANNOTATION}`
   }),
   Superseded: (_, before) => ({
     reason: "UpdateSuperseded",
@@ -7799,9 +7917,9 @@ function transitionOf(change) {
   return { from, to: named2(version3 ?? ""), state: spec.state, outcome, code: CODES3[outcome]?.(change) ?? "" };
 }
 function startedFrom({ shadow: shadow2, outcome }) {
-  const { record: record8, status } = shadow2;
+  const { record: record9, status } = shadow2;
   if (outcome === "Started") return status?.current_version ?? "";
-  return isUnderWay(shadow2) && hasStarted(shadow2) ? record8.from ?? "" : "";
+  return isUnderWay(shadow2) && hasStarted(shadow2) ? record9.from ?? "" : "";
 }
 function named2(version3) {
   return isVersion(version3) ? releaseOf(version3) : "";
@@ -8086,6 +8204,12 @@ var notRolledBack = ({ name, shadow: shadow2, version: version3, policy, moment 
   const code = recordedFailure(name, shadow2)?.code ?? "NotHealthy";
   const found = `The node failed with ${version3} (${code}, at ${rfc3339(rollback.since)}), and went back to ${rollback.previous}`;
   return { reason: "Reverted", message: `${found}. ${howToRetry(shadow2, version3)}` };
+};
+var notAborted = ({ shadow: shadow2, version: version3 }) => {
+  const { aborted } = shadow2.record;
+  if (!sameVersion(aborted?.version, version3) || isRetryRequested(shadow2, version3)) return void 0;
+  const found = `A user ended the update to ${version3} with the annotation ${ABORT_ANNOTATION} at ${aborted?.at ?? "?"}`;
+  return { reason: "Aborted", message: `${found}. ${howToRetry(shadow2, version3)}` };
 };
 function retried(input, recovery2) {
   const { shadow: shadow2, version: version3 } = input;
@@ -8438,11 +8562,10 @@ var validGroup = ({ group: group2, shadow: shadow2 }) => {
 };
 var controlPlaneFree = (input) => input.controlPlane;
 var capacity = (input) => input.capacity;
-var windowOpen = ({
-  policy: { calendar },
-  needMs,
-  now
-}) => {
+var windowOpen = (input) => {
+  const { calendar, problem } = input.policy;
+  const { needMs, now, isRequested = false } = input;
+  if (isRequested && problem === void 0) return outOfBlackouts(input);
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== void 0 && retryAt <= now) return void 0;
   const [reason2, why] = closed(calendar.at(now), needMs);
@@ -8450,6 +8573,13 @@ var windowOpen = ({
   const everOpens2 = calendar.nextFit(now, 1) !== void 0;
   return everOpens2 ? tooShort(needMs) : { reason: reason2, message: `${why}, and none opens within 400 days` };
 };
+function outOfBlackouts({ policy: { maintenance }, needMs, now }) {
+  const found = maintenance.blackouts.find(({ fromMs, toMs }) => fromMs < now + needMs && now < toMs);
+  if (found === void 0) return void 0;
+  const state2 = { open: found.fromMs > now, reason: "NoWindows", until: found.toMs, blackout: found };
+  const [reason2, why] = closed(state2.open ? state2 : { ...state2, reason: "Blackout" }, needMs);
+  return { reason: reason2, message: `${why}; updates may start at ${rfc3339(found.toMs)}`, retryAt: found.toMs };
+}
 function closed({ open, reason: reason2, blackout: blackout2 }, needMs) {
   const update = `an update of about ${minutes(needMs)} minutes can finish`;
   if (open && reason2 === "NoWindows") return ["Blackout", `A blackout starts before ${update}`];
@@ -8494,6 +8624,7 @@ var GATES = [
   [restored2, STARTS],
   [backoff, STARTS],
   [notRolledBack, ["Start"]],
+  [notAborted, STARTS],
   [writable, STARTS],
   [notFrozen, ["Start"]],
   [notHeld, ["Start"]],
@@ -8524,6 +8655,52 @@ function whyNotDrained(input) {
   return firstOf(ASKED[input.isRollback ? "DrainOfRollback" : "Drain"], input);
 }
 
+// packages/controller/src/plan/requests.ts
+function isUpdateRequested({ metadata: { annotations = {} } }, version3) {
+  return sameVersion(annotations[UPDATE_NOW_ANNOTATION], version3);
+}
+function withRequest(blocked3, { version: version3, isRequested = false }) {
+  if (!isRequested) return blocked3;
+  const message = `${blocked3.message}. The annotation ${UPDATE_NOW_ANNOTATION} asks for ${version3} now`;
+  return { ...blocked3, message: `${message}: the node goes before others, and waits for no window` };
+}
+function refusedRequest(shadow2, next) {
+  return refusedAbort(shadow2) ?? refusedUpdate(shadow2, next);
+}
+function refusedAbort(shadow2) {
+  const found = shadow2.metadata.annotations?.[ABORT_ANNOTATION];
+  if (found === void 0) return void 0;
+  return { annotation: ABORT_ANNOTATION, reason: "AbortRefused", message: whyNotAborted(shadow2, found) };
+}
+function whyNotAborted(shadow2, found) {
+  if (found !== ABORT_VALUE) return unexpected(ABORT_ANNOTATION, `"${ABORT_VALUE}"`, found);
+  if (!isUnderWay(shadow2)) return "No update of this node is under way, so none is ended";
+  const { version: version3 } = shadow2.spec;
+  const what = shadow2.state === "Proving" ? `The node has booted ${version3}` : `The host may be rebooting into ${version3}`;
+  return `${what}, so the update goes on. If the node is not healthy after it, spec.rollout.rollback decides what follows`;
+}
+function refusedUpdate(shadow2, next) {
+  const found = shadow2.metadata.annotations?.[UPDATE_NOW_ANNOTATION];
+  const message = found === void 0 ? void 0 : whyNotUpdated(shadow2, found, next);
+  return message === void 0 ? void 0 : { annotation: UPDATE_NOW_ANNOTATION, reason: "UpdateNowRefused", message };
+}
+function whyNotUpdated(shadow2, found, next) {
+  if (!isVersion(found)) return unexpected(UPDATE_NOW_ANNOTATION, "a version such as 1.21.0", found);
+  if (isUnderWay(shadow2)) return `An update to ${shadow2.spec.version} is under way, so none to ${short(found)} starts`;
+  const running = shadow2.status?.current_version;
+  if (sameVersion(running, found)) return `The node runs ${running} already`;
+  if (next === void 0 || !isVersion(next) || sameVersion(next, found)) return void 0;
+  if (sameVersion(next, running))
+    return `The node is to run ${next}, as it does, so no update to ${short(found)} starts`;
+  return unexpected(UPDATE_NOW_ANNOTATION, `${next}, the version that the node is to run next`, found);
+}
+function unexpected(annotation, expected, found) {
+  return `The annotation ${annotation}: expected ${expected}, found "${short(found)}"`;
+}
+function short(text6) {
+  return shorten(text6, 100);
+}
+
 // packages/controller/src/plan/transition.ts
 function idleSpec({ settings: settings2 }, now, allow = "None") {
   return {
@@ -8545,10 +8722,10 @@ function stepSpec(spec, state2, policy, now) {
   return { ...spec, state: state2, state_transition_timestamp, timeoutSeconds: timeoutSeconds(state2, policy) };
 }
 var STEPS = {
-  Staging: [interrupt, supersede, fail, cancel],
-  Staged: [interrupt, supersede, startDrain, cancel],
-  Draining: [interrupt, supersede, release, fail, prove, cancel],
-  Away: [interrupt, fail, prove],
+  Staging: [abort, interrupt, supersede, fail, cancel],
+  Staged: [abort, interrupt, supersede, startDrain, cancel],
+  Draining: [abort, interrupt, supersede, release, fail, prove, cancel],
+  Away: [abort, interrupt, fail, prove],
   Proving: [fail, succeed, rollBack, cancelHopeless],
   Finishing: [configure],
   Restoring: [configure],
@@ -8559,6 +8736,10 @@ function transition(input) {
   const next = repair(input) ?? firstOf(STEPS[input.state], input);
   const isEnd2 = next?.spec.state === "Idle" && isUnderWay(input.shadow);
   return isEnd2 ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
+}
+function abort(input) {
+  const isAsked = input.shadow.metadata.annotations?.[ABORT_ANNOTATION] === ABORT_VALUE;
+  return isAsked && !mayHaveRebooted(input) ? idle(input, "Aborted") : void 0;
 }
 function interrupt(input) {
   const { policy } = input;
@@ -8573,9 +8754,9 @@ function supersede(input) {
   return isAllowed && !isEnded && !isOther ? void 0 : idle(input, "Superseded");
 }
 function release(input) {
-  const { status, metadata: metadata12 } = input.shadow;
+  const { status, metadata: metadata13 } = input.shadow;
   const { observedGeneration, result } = status?.drain ?? {};
-  const isOver = observedGeneration === metadata12.generation && result === "Blocked";
+  const isOver = observedGeneration === metadata13.generation && result === "Blocked";
   return isOver ? { ...idle(input, "Deferred"), because: NOT_LET_GO } : void 0;
 }
 var NOT_LET_GO = {
@@ -8727,8 +8908,8 @@ function assess(managedNode, fleetState, now) {
   return { times: [], ...found, managedNode, ...candidate !== void 0 && { candidate } };
 }
 function inputOf(pair, fleetState, now) {
-  const { status, spec, state: state2, record: record8, purpose } = pair.shadow;
-  if (state2 === "Staged" || state2 === "Proving" || record8.jobs !== void 0) now.holdsOnce();
+  const { status, spec, state: state2, record: record9, purpose } = pair.shadow;
+  if (state2 === "Staged" || state2 === "Proving" || record9.jobs !== void 0) now.holdsOnce();
   return {
     ...pair,
     state: state2,
@@ -8743,6 +8924,7 @@ function inputOf(pair, fleetState, now) {
         status,
         version: spec.version ?? "",
         isReboot: purpose === "Settings",
+        isRequested: record9.updateNow === true,
         isRollback: purpose === "Rollback" || restoresSettings(pair.shadow, fleetState.settings.get(pair.name))
       },
       fleetState
@@ -8855,7 +9037,7 @@ function assessSettled(input, change) {
   const { current_version: running, target_version: offered } = status;
   const version3 = nextVersion(input, status);
   const problem = problemOf5(input, status);
-  const found = { change, ...settingsOf(input, change) };
+  const found = { change, next: version3, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== void 0 && sameVersion(running, offered)) {
     return { ...found, progressing: notConfigured(problem), phase: "waiting" };
@@ -8893,12 +9075,10 @@ function startOf(input, { change, status, version: version3 }) {
   const { shadow: shadow2, policy, settings: settings2, now } = input;
   if (isChanging(settings2)) return { progressing: waiting2(CHANGING) };
   if (change !== void 0) return {};
-  const isRollback = pendingRollback(shadow2, policy, now) !== void 0;
-  const reboots2 = sameVersion(version3, status.current_version);
-  const restores = reboots2 && awaitsRestore(settings2);
-  return {
-    start: { status, version: version3, isReboot: reboots2, isRollback: isRollback || restores }
-  };
+  const isReboot = sameVersion(version3, status.current_version);
+  const isRollback = pendingRollback(shadow2, policy, now) !== void 0 || isReboot && awaitsRestore(settings2);
+  const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow2, version3);
+  return { start: { status, version: version3, isReboot, isRollback, isRequested } };
 }
 function settingsOf({ settings: settings2 }, change) {
   const pending2 = change !== void 0 || !isComplete(settings2);
@@ -8933,15 +9113,16 @@ function inOrder2(candidates, ordering) {
   return candidates.map((candidate) => ({ candidate, rank: rankOf(candidate, ordering) })).toSorted((a, b) => compare(a.rank, b.rank)).map(({ candidate }) => candidate);
 }
 function rankOf(candidate, { ownNode, isBlocked, isLast, now }) {
-  const { node, shadow: shadow2, version: version3, status, policy } = candidate;
+  const { node, shadow: shadow2, version: version3, status, policy, isRequested = false } = candidate;
   const { order } = policy;
   const { name, uid, annotations = {} } = node.metadata;
   const positions = { Name: () => "", Random: () => shuffled(uid, version3), OldestBoot: () => byTime(status.bootTime) };
   const position = positions[order]();
   const own2 = name === ownNode ? 1 : 0;
   return [
-    isBlocked?.(candidate) === true ? 1 : 0,
+    isBlocked?.(candidate) === true && !isRequested ? 1 : 0,
     isLast?.(node) === true ? 1 : 0,
+    isRequested ? 0 : 1,
     lastAttempt(candidate, now),
     own2,
     healthRank(node, policy),
@@ -8979,8 +9160,12 @@ function compare(a, b) {
 // packages/controller/src/plan/record-changes.ts
 function recordChanges(decisions, { observation, now }) {
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
-  return decisions.flatMap(({ managedNode, change, jobs: jobs2, blocked: blocked3 }) => {
-    if (change !== void 0 || jobs2 !== void 0 || !isPair(managedNode)) return [];
+  return decisions.flatMap((decision) => {
+    const { managedNode, change, jobs: jobs2, blocked: blocked3 } = decision;
+    if (change !== void 0 || !isPair(managedNode)) return [];
+    const refused = refusedRequest(managedNode.shadow, decision.next);
+    if (refused !== void 0) return [withRefusal(managedNode, refused)];
+    if (jobs2 !== void 0) return [];
     if (managedNode.shadow.record.isUnreadable === true) return [];
     const found = suspects.get(managedNode.name);
     if (found !== void 0) return [withSuspects(found)];
@@ -8989,13 +9174,18 @@ function recordChanges(decisions, { observation, now }) {
     return [{ shadow: shadow2, node, record: { ...shadow2.record, podsWaitSince: rfc3339(now) }, event: void 0 }];
   });
 }
+function withRefusal({ shadow: shadow2, node }, { annotation, reason: reason2, message }) {
+  const { uid, resourceVersion } = shadow2.metadata;
+  const event2 = eventOn(node, shadow2, { reason: reason2, message, key: `${uid}/${annotation}/${resourceVersion}` });
+  return { shadow: shadow2, node, record: shadow2.record, refused: annotation, event: event2 };
+}
 function withSuspects({ pair: { shadow: shadow2, node }, suspects }) {
-  const record8 = { ...shadow2.record, suspects: suspects.length === 0 ? void 0 : suspects };
+  const record9 = { ...shadow2.record, suspects: suspects.length === 0 ? void 0 : suspects };
   const since = suspects[0]?.at ?? shadow2.record.suspects?.[0]?.at ?? "";
   const version3 = shadow2.updated?.version ?? "?";
   const event2 = suspects.length > 0 ? { reason: "Suspect", message: `Since its update to ${version3}, ${describeSuspects(suspects)}` } : { reason: "SuspectEnded", message: "No workload fails on the node any more" };
   const key2 = `${shadow2.metadata.uid}/${since}/${suspects.map(({ workload }) => workload).join(" ")}`;
-  return { shadow: shadow2, node, record: record8, event: eventOn(node, shadow2, { ...event2, key: key2 }) };
+  return { shadow: shadow2, node, record: record9, event: eventOn(node, shadow2, { ...event2, key: key2 }) };
 }
 
 // packages/controller/src/plan/plan.ts
@@ -9077,7 +9267,7 @@ function decide(assessment, admitted, fleetState, conditions2) {
   if (candidate === void 0) return assessment;
   const blocked3 = admitted.get(candidate);
   if (blocked3 !== void 0) {
-    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(blocked3);
+    const progressing4 = blocked3.isUnknown === true ? void 0 : conditions2.of(withRequest(blocked3, candidate));
     return { ...assessment, lookUp: blocked3.lookUp ?? false, blocked: blocked3, progressing: progressing4 };
   }
   const { node, group: group2, policy } = candidate;
@@ -9095,7 +9285,8 @@ function decide(assessment, admitted, fleetState, conditions2) {
     group: group2?.name,
     isBlocked,
     restores,
-    unhealthyPods: unhealthyPods2
+    unhealthyPods: unhealthyPods2,
+    isRequested: candidate.isRequested
   };
   const progressing3 = candidate.isReboot ? rebooting() : updating(candidate.version);
   return { ...assessment, change, progressing: progressing3, phase: "updating" };
@@ -9501,8 +9692,8 @@ function describeSettings2(settings2) {
 
 // packages/controller/src/report/metadata-condition.ts
 var METADATA_REASONS = ["Applied", "Applying", "Conflict", "WriteRejected", "NoMetadata"];
-function metadataApplied({ group: group2, metadata: metadata12 }) {
-  const { pending: pending2, conflicts, rejected, waitsFor, changedBack = [] } = metadata12;
+function metadataApplied({ group: group2, metadata: metadata13 }) {
+  const { pending: pending2, conflicts, rejected, waitsFor, changedBack = [] } = metadata13;
   if (rejected !== void 0) {
     const message2 = `The write of Node "${rejected.node}" is rejected: ${shorten(rejected.message, MAX_MESSAGE)}`;
     return { status: "False", reason: "WriteRejected", message: message2 };
@@ -9566,8 +9757,8 @@ function groupNeedsUser(rollout2, ready3) {
   if (ready3.reason === "InvalidConfiguration") return ready3;
   const settings2 = evaluateSettings(rollout2.settings);
   if (["SettingsFailed", "SettingsRefused", "SettingsConflict"].includes(settings2.reason)) return settings2;
-  const metadata12 = metadataApplied(rollout2);
-  return metadata12.reason === "Conflict" || metadata12.reason === "WriteRejected" ? metadata12 : void 0;
+  const metadata13 = metadataApplied(rollout2);
+  return metadata13.reason === "Conflict" || metadata13.reason === "WriteRejected" ? metadata13 : void 0;
 }
 var NEED_USER = [
   "InvalidConfiguration",
@@ -9742,10 +9933,10 @@ function countIn(decision, of) {
   const next = nextOf(decision, shadow2);
   if (next !== void 0) of(next).updating += 1;
   else countWaiting(decision, shadow2, of);
-  const { updated: updated2, record: record8 } = shadow2;
+  const { updated: updated2, record: record9 } = shadow2;
   if (updated2 !== void 0) of(updated2.version).succeeded.push(updated2.at);
-  const failedAt2 = parseTime(record8.failed?.at);
-  if (record8.failed !== void 0 && failedAt2 !== void 0) of(record8.failed.version).failed.push(failedAt2);
+  const failedAt2 = parseTime(record9.failed?.at);
+  if (record9.failed !== void 0 && failedAt2 !== void 0) of(record9.failed.version).failed.push(failedAt2);
 }
 function nextOf({ change }, { spec, purpose, status }) {
   if (purpose === "Update") return spec.version ?? void 0;
@@ -9811,13 +10002,13 @@ function decideMetadata(input) {
   return { writes, conflicts: [...conflicts, ...taints.conflicts] };
 }
 function adopt({ state: state2, known }) {
-  const record8 = readKeysRecord(state2.annotations);
-  const keys4 = record8 && known.get(record8.group);
-  if (record8 === void 0 || keys4 === void 0) return [];
-  if (state2.applied.some(({ group: group3 }) => group3 === record8.group)) return [];
-  const given = (field2) => [...new Set(record8[field2])].filter((key2) => keys4[field2].has(key2));
+  const record9 = readKeysRecord(state2.annotations);
+  const keys4 = record9 && known.get(record9.group);
+  if (record9 === void 0 || keys4 === void 0) return [];
+  if (state2.applied.some(({ group: group3 }) => group3 === record9.group)) return [];
+  const given = (field2) => [...new Set(record9[field2])].filter((key2) => keys4[field2].has(key2));
   const [labels, annotations] = [given("labels"), given("annotations")];
-  const { group: group2 } = record8;
+  const { group: group2 } = record9;
   return [
     { kind: "Adopt", groups: [group2], keys: { group: group2, labels, annotations: [...annotations, GROUP_KEYS_ANNOTATION] } }
   ];
@@ -9842,11 +10033,11 @@ function applyWanted(input, conflicts) {
   const [labels, annotations] = [given("labels"), given("annotations")];
   if (labels.length + annotations.length === 0) return applied2 === void 0 ? [] : release2(input, applied2);
   const own2 = (field2, entries2) => entries2.map(([key2]) => key2).filter((key2) => otherOwner(field2, key2) === void 0);
-  const record8 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
+  const record9 = keysRecord({ group: group2, labels: own2("labels", labels), annotations: own2("annotations", annotations) });
   const kept = unknownKeys(input, applied2, known.get(group2));
   const body = {
     labels: { ...kept.labels, ...Object.fromEntries(labels) },
-    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record8 }
+    annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record9 }
   };
   const isInPlace = applied2 !== void 0 && FIELDS2.every((field2) => hasApplied(applied2[field2], body[field2], state2[field2]));
   return isInPlace ? [] : [{ kind: "Apply", groups: [group2], body }];
@@ -9881,11 +10072,11 @@ function decideTaints(input) {
   const ours = given.filter(({ isOurs }) => isOurs).map(({ taint: taint2 }) => taint2);
   const replaced = /* @__PURE__ */ new Set([...owned, ...ours.map(taintId)]);
   const taints = [...state2.taints.filter((taint2) => !replaced.has(taintId(taint2))), ...ours];
-  const record8 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
-  const isInPlace = areSame(taints, state2.taints) && record8 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
+  const record9 = taintsRecord(ours.map((taint2) => ({ group: wanted?.group ?? "", ...taint2 })));
+  const isInPlace = areSame(taints, state2.taints) && record9 === (state2.annotations[GROUP_TAINTS_ANNOTATION] ?? null);
   const groups = [.../* @__PURE__ */ new Set([...wanted === void 0 ? [] : [wanted.group], ...records.map((one) => one.group)])];
   return {
-    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record8 }],
+    writes: isInPlace || groups.length === 0 ? [] : [{ kind: "Taints", groups, taints, record: record9 }],
     conflicts: given.filter(({ isConflict }) => isConflict).map(({ taint: taint2 }) => taintConflict(input, taint2, found))
   };
 }
@@ -9920,11 +10111,11 @@ var NO_METADATA = { isRecorded: false, pending: [], conflicts: [], rejected: voi
 var REMOVAL_LIMIT_MS = 10 * 6e4;
 function nodeMetadataOf(snapshot, isCurrent, now) {
   const { nodes, groups, groupObjects, managedNodes, metadataNotes } = snapshot;
-  const known = new Map(groupObjects.map(({ metadata: metadata12, status }) => [metadata12.name, knownKeys(readRendered(status))]));
+  const known = new Map(groupObjects.map(({ metadata: metadata13, status }) => [metadata13.name, knownKeys(readRendered(status))]));
   const wantedBy = wantedOf(groupObjects);
-  const byName4 = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
+  const byName5 = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const evaluated = nodes.flatMap((node) => {
-    const wanted = wantedFor(node, byName4.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
+    const wanted = wantedFor(node, byName5.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
     const isConcerned = node.metadata.deletionTimestamp === void 0 && (wanted !== void 0 || hasGroupMetadata(node));
     return isConcerned ? [evaluate(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
@@ -9942,7 +10133,7 @@ function nodeMetadataOf(snapshot, isCurrent, now) {
     ),
     times: [
       ...evaluated.map(({ note, conflicts }) => conflicts.length > 0 ? note?.checkAt : void 0),
-      ...groupObjects.map(({ metadata: metadata12 }) => removalEnds(metadata12.deletionTimestamp))
+      ...groupObjects.map(({ metadata: metadata13 }) => removalEnds(metadata13.deletionTimestamp))
     ]
   };
 }
@@ -9987,8 +10178,8 @@ function evaluate(node, { wanted, known }, note, now) {
   const [isRejected, isChangedBack] = [note?.rejection !== void 0, note?.isChangedBack === true];
   return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
 }
-function metadataOf({ metadata: metadata12, status }, evaluated) {
-  const { name: group2, generation, finalizers = [] } = metadata12;
+function metadataOf({ metadata: metadata13, status }, evaluated) {
+  const { name: group2, generation, finalizers = [] } = metadata13;
   const rendered = readRendered(status);
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
   const pending2 = evaluated.filter(({ change }) => change.groups.includes(group2));
@@ -10003,11 +10194,11 @@ function metadataOf({ metadata: metadata12, status }, evaluated) {
   };
 }
 function finalizersOf({ groupObjects, clockSkewMs }, byGroup, now) {
-  const isNeeded = ({ metadata: metadata12, status }) => {
-    const isPending = (byGroup.get(metadata12.name)?.pending.length ?? 0) > 0;
-    const ends = removalEnds(metadata12.deletionTimestamp);
+  const isNeeded = ({ metadata: metadata13, status }) => {
+    const isPending = (byGroup.get(metadata13.name)?.pending.length ?? 0) > 0;
+    const ends = removalEnds(metadata13.deletionTimestamp);
     if (ends !== void 0) return isPending && (now < ends || isClockWrong(clockSkewMs));
-    return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata12.generation);
+    return isPending || !isEmpty(readRendered(status), status?.confirmedGeneration === metadata13.generation);
   };
   return new Map(
     groupObjects.flatMap((object3) => {
@@ -10074,7 +10265,7 @@ function groupRollouts(fleetState, counted, {
   stuckNodes,
   lost,
   grants,
-  metadata: metadata12
+  metadata: metadata13
 }) {
   const { groups, groupOrder, groupFreezes: groupFreezes2, canaries } = fleetState;
   const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
@@ -10091,7 +10282,7 @@ function groupRollouts(fleetState, counted, {
       policy,
       counts: countsOf(members2),
       ...unconfirmedOf(members2, grants),
-      metadata: metadata12.byGroup.get(group2.name) ?? NO_METADATA,
+      metadata: metadata13.byGroup.get(group2.name) ?? NO_METADATA,
       fleetFrozen: fleetState.frozen,
       ...groupFreezes2.get(group2.name) ?? NO_FREEZE,
       canaries: canaries.completed(group2.name),
@@ -10104,7 +10295,7 @@ function groupRollouts(fleetState, counted, {
 }
 
 // packages/controller/src/report/report.ts
-function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata: metadata12 }, snapshot) {
+function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata: metadata13 }, snapshot) {
   const { policy, stale, connectivity, clockSkewMs, stuck, failed: failed2, frozen: frozen2, canaries, orphaned, now } = fleetState;
   const { holds, suspects } = fleetState.observation;
   const counted = decisions.filter(({ managedNode: { node } }) => node !== void 0 && isSelected(node, policy));
@@ -10125,7 +10316,7 @@ function reportOf({ fleetState, decisions, admitted, grants }, { lost, metadata:
     forecast,
     progress: progressOf2(fleetState, counted),
     stuckNodes,
-    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata: metadata12 }),
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata: metadata13 }),
     releases: releasesOf(counted),
     edits: editsIn(snapshot),
     orphanedNodes: orphaned,
@@ -10189,16 +10380,16 @@ var UNREADY_COUNTS_MS = 10 * 6e4;
 var MAX_OFF = 2;
 var GATES2 = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
 var EVICTION_MS = 5 * 6e4;
-function withoutEvictions(metadata12, fleetState, managedNodes) {
+function withoutEvictions(metadata13, fleetState, managedNodes) {
   const { now } = fleetState;
-  if (!metadata12.changes.some(({ evicts }) => evicts)) return metadata12;
-  const byName4 = new Map(managedNodes.map((one) => [one.name, one]));
+  if (!metadata13.changes.some(({ evicts }) => evicts)) return metadata13;
+  const byName5 = new Map(managedNodes.map((one) => [one.name, one]));
   const taintedOf = /* @__PURE__ */ new Map();
   const waiting3 = /* @__PURE__ */ new Map();
   const lookUps = [];
   const times = [];
-  const changes = metadata12.changes.toSorted(inOrder3).filter(({ evicts, node, wanted }) => {
-    const managedNode = byName4.get(node.metadata.name);
+  const changes = metadata13.changes.toSorted(inOrder3).filter(({ evicts, node, wanted }) => {
+    const managedNode = byName5.get(node.metadata.name);
     if (!evicts || managedNode === void 0 || wanted === void 0) return true;
     const tainted2 = taintedOf.get(wanted.group) ?? taintedIn(managedNodes, wanted, now);
     taintedOf.set(wanted.group, tainted2);
@@ -10217,14 +10408,14 @@ function withoutEvictions(metadata12, fleetState, managedNodes) {
     return false;
   });
   const byGroup = new Map(
-    [...metadata12.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting3.get(name) }])
+    [...metadata13.byGroup].map(([name, found]) => [name, { ...found, waitsFor: waiting3.get(name) }])
   );
-  return { ...metadata12, changes, byGroup, lookUps, times: [...metadata12.times, ...times] };
+  return { ...metadata13, changes, byGroup, lookUps, times: [...metadata13.times, ...times] };
 }
 function inOrder3(a, b) {
-  const byName4 = a.node.metadata.name < b.node.metadata.name ? -1 : 1;
+  const byName5 = a.node.metadata.name < b.node.metadata.name ? -1 : 1;
   const byKept = Number(a.isRejected || a.isChangedBack) - Number(b.isRejected || b.isChangedBack);
-  return byKept || Number(b.node.ready) - Number(a.node.ready) || byName4;
+  return byKept || Number(b.node.ready) - Number(a.node.ready) || byName5;
 }
 function whyNot2({ managedNode, node }, tainted2, fleetState) {
   const { group: group2, policy } = managedNode;
@@ -10356,16 +10547,16 @@ function upkeepOf({ fleetState }, snapshot, kept) {
   const { managedNodes } = snapshot;
   const { stale, now } = fleetState;
   const isCurrent = stale.length === 0;
-  const metadata12 = withoutEvictions(nodeMetadataOf(snapshot, isCurrent, now), fleetState, managedNodes);
+  const metadata13 = withoutEvictions(nodeMetadataOf(snapshot, isCurrent, now), fleetState, managedNodes);
   const cleanups = managedNodes.flatMap((one) => kept.of(one, now, (moment) => cleanupOf(one, moment)) ?? []);
   const { lostTimes, ...losses } = lostNodesOf(managedNodes, fleetState);
   return {
     ...newNodesOf(isCurrent ? managedNodes : []),
     ...losses,
     cleanups: cleanups.filter(({ dueAt: dueAt2 }) => dueAt2 <= now),
-    metadata: metadata12,
-    asksFor: metadata12.lookUps ?? [],
-    upkeepTimes: [...cleanups.map(({ dueAt: dueAt2 }) => dueAt2), ...metadata12.times, ...lostTimes]
+    metadata: metadata13,
+    asksFor: metadata13.lookUps ?? [],
+    upkeepTimes: [...cleanups.map(({ dueAt: dueAt2 }) => dueAt2), ...metadata13.times, ...lostTimes]
   };
 }
 
@@ -10530,7 +10721,7 @@ var METRICS = {
   ),
   transitions: counter(
     "update_transitions_total",
-    "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
+    "Specs that were written to shadows. `state` is what `spec.state` was set to. `outcome` is `Started`, `Advanced` (to the next step), `Succeeded`, `Failed`, `Cancelled` (a deadline passed), `CheckFailed`, `Reverting` (to the previous version), `Reverted`, `Deferred`, `Interrupted`, `Aborted` (by a user), `Superseded`, `Withdrawn` (the host no longer offers the version), `Configured` (other settings of the host), `SettingsFailed` (the former settings are set again), `Repaired` or `Released` (no longer managed). `code` is the [error code](error-codes.md) of a failure (`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or `NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A process tells 20 versions apart; all further ones are `other`.",
     "from_version",
     "to_version",
     "state",
@@ -10639,6 +10830,23 @@ var METRICS = {
     "Evictions that were requested for this. `result` is `accepted`, `gone` (the pod had been deleted), `unknown` (no response), or why it was refused, as in [blocked drains](runbook.md#a-drain-does-not-end); it is requested again then.",
     "result"
   ),
+  notifications: counter(
+    "notifications_total",
+    "[Notifications](notifications.md) by receiver. `result` is `Sent`, `Refused` (the server does not take the content), `GivenUp` (an hour has passed) or `Dropped` (too many wait). Receivers beyond 20 in the life of a process are `other`.",
+    "receiver",
+    "result"
+  ),
+  notificationFailures: counter(
+    "notification_failures_total",
+    "Attempts to notify, or to read the Secret of a receiver, that failed. `reason` is `Secret`, `Address`, `Timeout`, `Unreachable`, `TLS`, `Proxy`, `Redirected`, `Refused` (status 4xx), `ServerError` (status 5xx) or `Unknown`.",
+    "receiver",
+    "reason"
+  ),
+  notificationReceiverReady: gauge(
+    "notification_receiver_ready",
+    "1 if the latest attempt succeeded, 0 if it failed ([what to do](runbook.md#notifications)). Only on the leader.",
+    "receiver"
+  ),
   writes: counter(
     "controller_writes_total",
     "Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, `node_taint`, `node_metadata`, `node_out_of_service`, `shadow_create`, `shadow_delete`, `record`, `job_record`, `job_create`, `job_delete`, `ca_secret`, `ca_config_map`, `tls_secret`, `dependent`, `recovery_status` or `event`. `result` is `ok`, `conflict` (the object had changed; planned again), `error` (retried with backoff) or `dropped` (Events only, when there are too many).",
@@ -10653,20 +10861,27 @@ var METRICS = {
 };
 
 // packages/controller/src/apply/shadows.ts
+var FOLLOWED = {
+  Started: [RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION],
+  Aborted: [ABORT_ANNOTATION]
+};
 function annotationsOf({
   shadow: shadow2,
-  record: record8,
+  record: record9,
   outcome,
   past
 }) {
-  const text6 = recordText(record8);
-  const isRetry = outcome === "Started" && shadow2.metadata.annotations?.[RETRY_ANNOTATION] !== void 0;
+  const text6 = recordText(record9);
+  const { annotations = {} } = shadow2.metadata;
+  const followed = (FOLLOWED[outcome] ?? []).filter((name) => annotations[name] !== void 0);
   return {
     ...text6 !== recordText(shadow2.record) && { [RECORD_ANNOTATION]: text6 },
-    ...isRetry && { [RETRY_ANNOTATION]: null },
+    ...Object.fromEntries(followed.map((name) => [name, null])),
     ...past !== void 0 && { [past.key]: JSON.stringify(past.update) }
   };
 }
+
+// packages/controller/src/apply/conditions.ts
 function conditionOf({ shadow: shadow2, progressing: progressing3 }, now) {
   const { status, reason: reason2, message } = progressing3;
   const lastTransitionTime = transitionTime(shadow2.progressing, status, now);
@@ -10776,7 +10991,7 @@ var GROUP_CONDITIONS = {
   WindowOpen: windowOpen2,
   Progressing: groupProgressing,
   SettingsApplied: ({ settings: settings2 }) => evaluateSettings(settings2),
-  Degraded: ({ metadata: metadata12, settings: settings2, progress, ...rollout2 }) => evaluateNodes(rollout2, progress, [...describeMetadata(metadata12), ...describeSettings2(settings2)]),
+  Degraded: ({ metadata: metadata13, settings: settings2, progress, ...rollout2 }) => evaluateNodes(rollout2, progress, [...describeMetadata(metadata13), ...describeSettings2(settings2)]),
   MetadataApplied: metadataApplied,
   PendingChanges: pendingRendering2
 };
@@ -10976,8 +11191,8 @@ var UNCOUNTED = {
   WriteRejected: "labels, annotations or taints of these groups are rejected"
 };
 function describeUnapplied(groups) {
-  const result = groups.map(({ group: group2, metadata: metadata12, settings: settings2 }) => {
-    const reasons = [evaluateSettings(settings2).reason, metadataApplied({ group: group2, metadata: metadata12 }).reason];
+  const result = groups.map(({ group: group2, metadata: metadata13, settings: settings2 }) => {
+    const reasons = [evaluateSettings(settings2).reason, metadataApplied({ group: group2, metadata: metadata13 }).reason];
     return { name: group2.name, reasons };
   });
   return Object.entries(UNCOUNTED).flatMap(([reason2, text6]) => {
@@ -10994,8 +11209,9 @@ function describeOrphaned(nodes) {
 var CERTIFICATE_CONDITION = "CertificateReady";
 var DEPENDENTS_CONDITION = "DependentsAvailable";
 var RECOVERY_CONDITION = "RecoveryReady";
+var NOTIFICATIONS_CONDITION = "NotificationsReady";
 function statusOf(input) {
-  const { config, plan: plan2, before, now, certificate, dependents, recovery: recovery2 } = input;
+  const { config, plan: plan2, before, now, certificate, dependents, recovery: recovery2, notifications: notifications2 } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts: counts2, clockSkewMs } = plan2;
   const confirmed = confirmedOf(input);
@@ -11003,8 +11219,9 @@ function statusOf(input) {
   const conditions2 = {
     ...evaluatedConditions(awaiting(plan2, isConfirmed)),
     ...besides(CERTIFICATE_CONDITION, certificate, before),
-    ...besides(DEPENDENTS_CONDITION, typeof dependents === "object" ? dependents.condition : dependents, before),
-    ...besides(RECOVERY_CONDITION, recovery2, before)
+    ...besides(DEPENDENTS_CONDITION, conditionIn(dependents), before),
+    ...besides(RECOVERY_CONDITION, recovery2, before),
+    ...besides(NOTIFICATIONS_CONDITION, conditionIn(notifications2), before)
   };
   const needsUser = configNeedsUser(Object.values(conditions2)) ?? freezeOf(plan2);
   const state2 = reconciliationOf(plan2, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
@@ -11020,6 +11237,7 @@ function statusOf(input) {
     ...holdsOf2(plan2),
     ...quorumsOf2(plan2, before, now),
     ...dependentsOf(dependents, before, now),
+    ...notificationsOf(notifications2, before),
     ...windowOf(plan2),
     ...forecast.measuredMs !== void 0 && { updateEstimate: formatDuration(forecast.measuredMs) },
     ...expectedOf2(forecast),
@@ -11052,12 +11270,12 @@ function awaiting(rollout2, isConfirmed) {
   return isConfirmed ? { ...rollout2, unconfirmed: [] } : rollout2;
 }
 function isGroupInEffect(rollout2) {
-  const { group: group2, policy, unconfirmed: unconfirmed2, metadata: metadata12 } = rollout2;
-  const isApplied2 = isRecorded(rollout2) && metadata12.pending.length + metadata12.conflicts.length === 0;
+  const { group: group2, policy, unconfirmed: unconfirmed2, metadata: metadata13 } = rollout2;
+  const isApplied2 = isRecorded(rollout2) && metadata13.pending.length + metadata13.conflicts.length === 0;
   return group2.problem === void 0 && policy.problem === void 0 && unconfirmed2.length === 0 && isApplied2;
 }
-function isRecorded({ group: group2, metadata: metadata12 }) {
-  return metadata12.isRecorded || isEmpty(group2.rendering, true) && isEmpty(group2.rendered, false);
+function isRecorded({ group: group2, metadata: metadata13 }) {
+  return metadata13.isRecorded || isEmpty(group2.rendering, true) && isEmpty(group2.rendered, false);
 }
 function confirmedOf({ config, plan: plan2, before = {}, isWritten }) {
   const { uid, generation = 0 } = config.metadata;
@@ -11097,6 +11315,13 @@ function besides(type, now, before) {
   if (known === void 0) return {};
   const { status, reason: reason2, message } = known;
   return { [type]: { status, reason: reason2, message } };
+}
+function conditionIn(report) {
+  return typeof report === "object" ? report.condition : report;
+}
+function notificationsOf(shown, before) {
+  const notifications2 = shown === "unknown" ? before?.notifications : shown?.status;
+  return notifications2 === void 0 ? {} : { notifications: notifications2 };
 }
 function lastOf(before, wanted) {
   return before?.conditions?.find(({ type }) => type === wanted);
@@ -11188,9 +11413,9 @@ function newestFirst(a, b) {
 }
 
 // packages/controller/src/report/group-status.ts
-function groupStatusOf({ metadata: metadata12 }, { rollout: rollout2, before, isWritten, now }) {
-  const { generation = 0 } = metadata12;
-  const rendered = recordOf({ metadata: metadata12, status: before ?? {} }, rollout2.group);
+function groupStatusOf({ metadata: metadata13 }, { rollout: rollout2, before, isWritten, now }) {
+  const { generation = 0 } = metadata13;
+  const rendered = recordOf({ metadata: metadata13, status: before ?? {} }, rollout2.group);
   const confirmed = isWritten && isGroupInEffect(rollout2) ? generation : before?.confirmedGeneration;
   const isConfirmed = confirmed === generation;
   const shown = awaiting(withMetadata(rollout2), isConfirmed);
@@ -11250,35 +11475,35 @@ function statusOfConfig(config, made, now) {
   };
 }
 var eventOf = (event2) => event2 && [event2.reason, event2.message, event2.warning ?? false];
-function byName3(entries2) {
+function byName4(entries2) {
   return Object.fromEntries(entries2.toSorted(([a], [b]) => a < b ? -1 : 1));
 }
 function toldOf(made) {
   const { counts: counts2, stale, stuckNodes, orphanedNodes, uncreated, needsPodsOf, allPods, wakeAt, moreSpecs } = made;
   return {
-    specs: byName3(
+    specs: byName4(
       made.specs.map(({ node, spec, outcome, event: event2 }) => [
         node.metadata.name,
         { spec, outcome, event: eventOf(event2) }
       ])
     ),
-    conditions: byName3(
+    conditions: byName4(
       made.conditions.map(({ node, progressing: progressing3, health, group: group2, event: event2 }) => [
         node.metadata.name,
         { progressing: progressing3, health, group: group2, event: eventOf(event2) }
       ])
     ),
-    taints: byName3(made.taints.map(({ node, waiting: waiting3, startup }) => [node.metadata.name, { waiting: waiting3, startup }])),
-    outOfService: byName3(
+    taints: byName4(made.taints.map(({ node, waiting: waiting3, startup }) => [node.metadata.name, { waiting: waiting3, startup }])),
+    outOfService: byName4(
       made.outOfService.map(({ node, wanted, event: event2 }) => [node.metadata.name, { wanted, event: eventOf(event2) }])
     ),
-    cleanups: byName3(
+    cleanups: byName4(
       made.cleanups.map(({ managedNode, kind, event: event2, kept }) => [
         managedNode.name,
         { kind, event: eventOf(event2), kept: eventOf(kept) }
       ])
     ),
-    lost: byName3(made.lost.map(({ name, message, event: event2 }) => [name, { message, event: eventOf(event2) }])),
+    lost: byName4(made.lost.map(({ name, message, event: event2 }) => [name, { message, event: eventOf(event2) }])),
     metadata: made.metadata.changes.map(({ node, groups, evicts }) => [node.metadata.name, groups, evicts]),
     newNodes: made.newNodes.map(({ metadata: { name } }) => name),
     lookUps: made.lookUps.map(({ metadata: { name } }) => name),
@@ -11322,8 +11547,8 @@ function writesOf(made, now) {
 }
 function ofJobs({ node, shadow: shadow2, records, start, create }) {
   const { name } = node.metadata;
-  const record8 = recordText({ ...shadow2.record, jobs: records ?? void 0 });
-  const recorded2 = records === void 0 ? [] : [{ kind: "annotations", name, annotations: { [RECORD_ANNOTATION]: record8 } }];
+  const record9 = recordText({ ...shadow2.record, jobs: records ?? void 0 });
+  const recorded2 = records === void 0 ? [] : [{ kind: "annotations", name, annotations: { [RECORD_ANNOTATION]: record9 } }];
   return [...recorded2, ...[...start, ...create].map(({ jobName, jobOf }) => ({ kind: "job", jobName, jobOf }))];
 }
 function ofCleanup({ managedNode: { name }, kind }) {
@@ -11422,8 +11647,8 @@ var Planner = class {
   }
   #groupsOf(objects, fleet) {
     const of = JSON.stringify(
-      objects.map(({ metadata: metadata12, spec, status }) => [
-        metadata12.generation,
+      objects.map(({ metadata: metadata13, spec, status }) => [
+        metadata13.generation,
         spec,
         status?.rendered,
         status?.confirmedGeneration
@@ -11506,7 +11731,7 @@ var Planner = class {
     const placed = made.allPods === "list" ? pods.flatMap((pod) => placedPod(pod) ?? []) : [];
     if (made.allPods === "list")
       this.#allPods = { pods: placed, seenAt: now, asOf: now, problem: void 0, nextAt: now + 5e3 };
-    const members2 = pods.map((pod) => slimPod(pod)).filter(({ metadata: metadata12 }) => metadata12.labels?.["app"] === "db");
+    const members2 = pods.map((pod) => slimPod(pod)).filter(({ metadata: metadata13 }) => metadata13.labels?.["app"] === "db");
     const fresh = made.members.list.map(
       (one) => [membersKey(one), { pods: members2, asOf: now, problem: void 0, nextAt: now + 5e3 }]
     );
@@ -11538,7 +11763,7 @@ var Planner = class {
 };
 function podsOn({ metadata: { name, uid } }, all, now) {
   const pods = all.map((pod) => slimPod(pod)).filter(({ node }) => node === name);
-  const namespaces = new Set(pods.map(({ metadata: metadata12 }) => metadata12.namespace ?? ""));
+  const namespaces = new Set(pods.map(({ metadata: metadata13 }) => metadata13.namespace ?? ""));
   return { nodeUID: uid, pods, namespaces, seenAt: now, problem: void 0, retryAt: 0 };
 }
 function instantOf({ now }) {
@@ -11559,7 +11784,7 @@ var Fleet = class {
       (node) => [node.metadata.name, newShadow(node, `uid-${node.metadata.name}-0`, START)]
     );
     this.#hosts = new Map(
-      nodes.map(({ metadata: metadata12 }) => [metadata12.name, { running: "1.20.0", offered: "1.21.0", boots: 0, settings: {} }])
+      nodes.map(({ metadata: metadata13 }) => [metadata13.name, { running: "1.20.0", offered: "1.21.0", boots: 0, settings: {} }])
     );
     const nothing = {
       budget: void 0,
@@ -11570,10 +11795,10 @@ var Fleet = class {
       jobs: /* @__PURE__ */ new Map(),
       rejections: /* @__PURE__ */ new Map()
     };
-    const byName4 = new Map(nodes.map((node) => [node.metadata.name, node]));
+    const byName5 = new Map(nodes.map((node) => [node.metadata.name, node]));
     const own2 = { config: newObject("cluster", "config", {}, 1), groups: /* @__PURE__ */ new Map(), pods: [] };
-    this.#objects = { now: START, nodes: byName4, shadows: new Map(shadows), ...own2, ...nothing };
-    for (const name of byName4.keys()) this.#agent(name, "acts");
+    this.#objects = { now: START, nodes: byName5, shadows: new Map(shadows), ...own2, ...nothing };
+    for (const name of byName5.keys()) this.#agent(name, "acts");
   }
   /** Lets one event happen, and the planner plan. Returns what it says, as JSON. */
   step(event2) {
@@ -11697,11 +11922,11 @@ var Fleet = class {
     switch (write.kind) {
       case "spec":
         return this.#shadow(write.name, (shadow2) => {
-          const { metadata: metadata12 } = shadow2;
+          const { metadata: metadata13 } = shadow2;
           const next = {
-            ...merged2(metadata12, write.annotations),
-            generation: metadata12.generation + 1,
-            resourceVersion: `${metadata12.resourceVersion}+`
+            ...merged2(metadata13, write.annotations),
+            generation: metadata13.generation + 1,
+            resourceVersion: `${metadata13.resourceVersion}+`
           };
           return { ...shadow2, spec: write.spec, metadata: next };
         });
@@ -11793,8 +12018,8 @@ function patched(values2, patch) {
   const entries2 = Object.entries({ ...values2, ...patch });
   return Object.fromEntries(entries2.filter((entry2) => entry2[1] !== null));
 }
-function merged2(metadata12, patch) {
-  return { ...metadata12, annotations: patched(metadata12.annotations, patch) };
+function merged2(metadata13, patch) {
+  return { ...metadata13, annotations: patched(metadata13.annotations, patch) };
 }
 // Annotate the CommonJS export names for ESM import in node:
 0 && (module.exports = {
