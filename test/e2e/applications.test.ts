@@ -7,7 +7,7 @@ import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(600_000);
 
-it('an application that crashes on the new version only holds the rollout after three nodes at most, until a user resumes it', async () => {
+it('an application that crashes on the new version only holds it after three nodes at most, until a user resumes it', async () => {
   await withFleet({ nodes: fleetNodes(6) }, async (context) => {
     const { fleet, cluster } = context;
     const namespace = await createNamespace(cluster, 'tenant');

@@ -19,11 +19,15 @@ const FAULTS: readonly (readonly [what: string, theme: Theme, fault: Fault])[] =
     'canaries',
     { find: /fleetState\.canaries\.reserve\(candidate, /u, replace: 'void (' },
   ],
-  ['a soak is a minute too short', 'canaries', { find: /(phase\d*\.since \+ rollout\.soakMs)/u, replace: '$1 - 6e4' }],
+  [
+    'a soak is a minute too short',
+    'canaries',
+    { find: /(phase\d*\.since \+ rollout\d*\.soakMs)/u, replace: '$1 - 6e4' },
+  ],
   [
     'one failure more is allowed',
     'failures',
-    { find: /(isStopped: failures\d* >) (nodesAtOnce\(rollout\.failureBudget)/u, replace: '$1 1 + $2' },
+    { find: /(isStopped: failures\d* >) (nodesAtOnce\(rollout\d*\.failureBudget)/u, replace: '$1 1 + $2' },
   ],
   ['a version may start a minute too early', 'versions', { find: /(= since \+ minimumAgeMs);/u, replace: '$1 - 6e4;' }],
   [

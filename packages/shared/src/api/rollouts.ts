@@ -19,7 +19,7 @@ const rollout = object({
       object({
         object: described(text(300), 'What was changed, such as BrupopConfig "cluster".'),
         manager: described(text(MAX_MANAGER), 'The field manager that changed it, as metadata.managedFields has it.'),
-        time: described(time(), 'When.'),
+        time: described(time(), 'When it last wrote one of the fields.'),
         fields: described(
           v.array(text(MAX_FIELD)),
           `Fields of the spec that it has set, such as paused or rollout.approvedVersion, at most ${MAX_FIELDS}.`,
