@@ -215,12 +215,15 @@ describe('with the operator', () => {
       expect(await annotationsOf('asked')).toEqual({ 'brupop.bottlerocket.aws/abort': 'true' });
       expect((await brupop('explain', 'asked')).stdout).toMatch(/^Requested: +abort=true$/mu);
       const aborted = { aborted: { version: '1.21.0', at: '2026-11-22T10:00:00Z' } };
+      const times = { start: '2026-11-22T09:58:00Z', end: '2026-11-22T10:00:00Z' };
+      const past = { ...times, from: '1.20.0', to: '1.21.0', outcome: 'Aborted', attempt: 1, seconds: {} };
       const annotations = {
         'brupop.bottlerocket.aws/record': JSON.stringify(aborted),
+        'brupop.bottlerocket.aws/history-0': JSON.stringify(past),
         'brupop.bottlerocket.aws/abort': null,
       };
       await set('asked', { metadata: { annotations }, spec: { state: 'Idle', version: null }, status: {} });
-      expect((await brupop('history', 'asked')).stdout).toMatch(/asked +Aborted +1\.21\.0 +by a user/u);
+      expect((await brupop('history', 'asked')).stdout).toMatch(/asked +1\.20\.0 +1\.21\.0 +2m +Aborted/u);
       expect((await brupop('explain', 'asked')).stdout).toMatch(/^Aborted: +the update to 1\.21\.0, by a user/mu);
     });
 

@@ -246,6 +246,7 @@ describe('a controller', () => {
       from: oldVersion,
       attempts: { version: newVersion, count: 2 },
       unsuccessful: 2,
+      history: { count: 2, seconds: {} },
     });
   });
 
