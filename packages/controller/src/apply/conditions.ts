@@ -25,7 +25,7 @@ const PARALLEL = 2;
 export class ConditionQueue {
   readonly #context: ApplyContext;
   readonly #onFailure: () => void;
-  /** By the UID of the shadow; the longest wanted first. */
+  /** By the UID of the shadow; those that need a user first, then the longest wanted. */
   #wanted = new Map<string, NodeCondition>();
   readonly #inFlight = new Map<string, NodeCondition>();
   readonly #workers = new Set<Promise<void>>();
@@ -42,8 +42,9 @@ export class ConditionQueue {
       conditions.filter((one) => this.#isDue(one)).map((one) => [one.shadow.metadata.uid, one] as const),
     );
     const earlier = [...this.#wanted].filter(([uid]) => due.has(uid));
+    const urgent = [...due].filter(([, one]) => isUrgent(one));
     // The newest wish takes the place of the one before.
-    this.#wanted = new Map([...earlier, ...due]);
+    this.#wanted = new Map([...urgent, ...earlier, ...due]);
     while (this.#workers.size < Math.min(PARALLEL, this.#wanted.size)) {
       const worker = this.#work();
       this.#workers.add(worker);
@@ -75,6 +76,8 @@ export class ConditionQueue {
     for (const [uid, change] of this.#wanted) {
       if (this.#inFlight.has(uid)) continue;
       this.#wanted.delete(uid);
+      // The write before has failed meanwhile.
+      if (!this.#context.writer.canWrite(conditionKey(change.shadow))) continue;
       this.#inFlight.set(uid, change);
       return change;
     }
@@ -98,6 +101,10 @@ export class ConditionQueue {
   }
 }
 
+function isUrgent({ event, health }: NodeCondition): boolean {
+  return event?.warning === true || health === 'Stalled';
+}
+
 function shownBy(change: NodeCondition) {
   return { ...change, health: healthConditions(change, 0) };
 }
@@ -106,8 +113,10 @@ function conditionKey({ metadata }: ShadowView): string {
   return `condition/${metadata.uid}`;
 }
 
-async function writeCondition(context: ApplyContext, change: NodeCondition): Promise<void> {
+async function writeCondition(context: ApplyContext, planned: NodeCondition): Promise<void> {
   const { client, clock, assumeCache, signal } = context;
+  // The plan may be older than the latest write, with which a status has changed.
+  const change = { ...planned, shadow: { ...planned.shadow, ...assumeCache.shown(planned.shadow.metadata.uid) } };
   const { shadow, progressing, group } = change;
   const { uid, name, namespace = '' } = shadow.metadata;
   const condition = conditionOf(change, clock.now());

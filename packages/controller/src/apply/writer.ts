@@ -225,7 +225,8 @@ export class Writer {
       this.#failed(kind, key, error, log);
       return false;
     } finally {
-      this.#endedAt = clock.monotonic();
+      // Conditions are written beside the reconcile, and say nothing of its progress.
+      if (kind !== 'condition') this.#endedAt = clock.monotonic();
     }
     metrics.writes.inc({ kind, result: 'ok' });
     this.#retries.delete(key);

@@ -52,8 +52,8 @@ export interface Seen {
   readonly finishedAt: number | undefined;
 }
 
-/** All of them at once: further ones are left out. */
-export const MAX_NOTICES = 100;
+/** All of them at once: further ones are left out. Fewer than a receiver's record has, which also has those that have just ended. */
+export const MAX_NOTICES = 50;
 
 /** Those that stop the most nodes come first. */
 export function noticesOf(seen: Seen): Notice[] {

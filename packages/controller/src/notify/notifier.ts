@@ -197,7 +197,7 @@ export class Notifier {
       onResult: (id, result) => {
         metrics.notifications.inc({ receiver: label, result });
         const sentAt = result === 'Sent' ? (now: string) => ({ lastSentTime: now }) : () => ({});
-        this.#change(name, (known, now) => ({ ...withSent(known, id), ...sentAt(now) }));
+        this.#change(name, (known, now) => ({ ...withSent(known, id, this.#seen), ...sentAt(now) }));
         onReport();
       },
     };

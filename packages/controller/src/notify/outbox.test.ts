@@ -110,17 +110,26 @@ test('the server says when to come back', async () => {
   expect(seen.attempts).toHaveLength(2);
 });
 
-test('too many drop the oldest, with a line in the log', async () => {
+test('of too many, the latest is dropped, with a line in the log', async () => {
   const { clock, lines, seen, offer } = open();
   seen.failure = refused;
   offer('first');
   await clock.advance(0);
   offer(...Array.from({ length: MAX_QUEUE }, (_, index) => `n${index}`));
-  expect(seen.results).toEqual(['first Dropped']);
+  expect(seen.results).toEqual([`n${MAX_QUEUE - 1} Dropped`]);
   expect(lines.join('')).toContain('too many wait for this receiver');
   seen.failure = undefined;
   await clock.advance(MAX_QUEUE * 6_000);
   expect(seen.results).toHaveLength(MAX_QUEUE + 1);
+});
+
+test('of too many, a less severe one is dropped first, but not the one that is being sent', async () => {
+  const { clock, stop, seen, outbox, offer } = open();
+  seen.failure = refused;
+  outbox.offer({ notice: aNotice('first', { severity: 'warning' }), at: clock.now() }, stop.signal);
+  outbox.offer({ notice: aNotice('second', { severity: 'warning' }), at: clock.now() }, stop.signal);
+  offer(...Array.from({ length: MAX_QUEUE - 1 }, (_, index) => `n${index}`));
+  expect(seen.results).toEqual(['second Dropped']);
 });
 
 test('a receiver that has changed is checked at once, and until it is as it should be', async () => {

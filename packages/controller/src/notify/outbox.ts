@@ -6,14 +6,14 @@
  *     sending     the first of the queue is sent
  *     backing off after a failure, longer each time, or as long as the server asks for
  *
- * A notification leaves the queue when it was accepted, when the server refuses its content, an hour after it was offered,
- * or when too many came after it.
+ * A notification leaves the queue when it was accepted, when the server refuses its content, or an hour after it was offered.
+ * Of too many, the latest of the least severe ones leave it, never the one that is being sent.
  */
 import type { Receiver } from '@brupop/shared/api/config-notifications';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Logger } from '@brupop/shared/runtime/log';
-import type { Notice } from './events.ts';
+import { type Notice, SEVERITIES } from './events.ts';
 import { DeliveryError, type FailureReason } from './target.ts';
 
 export interface Queued {
@@ -54,6 +54,7 @@ export class Outbox {
   readonly #delays;
   #receiver: Receiver;
   #queue: Entry[] = [];
+  #sending: Entry | undefined;
   #isChecked = false;
   #isClosed = false;
   #running: Promise<void> | undefined;
@@ -82,12 +83,20 @@ export class Outbox {
   offer(queued: Queued, signal: AbortSignal): void {
     const { clock, log } = this.#options;
     this.#queue.push({ ...queued, offeredAt: clock.monotonic() });
-    const dropped = this.#queue.splice(0, Math.max(0, this.#queue.length - MAX_QUEUE));
-    for (const { notice } of dropped) {
-      log.warn('notification dropped: too many wait for this receiver', this.#fieldsOf(notice));
-      this.#options.onResult(notice.id, 'Dropped');
+    const dropped = this.#queue.length > MAX_QUEUE ? this.#leastImportant() : undefined;
+    if (dropped !== undefined) {
+      this.#queue = this.#queue.filter((one) => one !== dropped);
+      log.warn('notification dropped: too many wait for this receiver', this.#fieldsOf(dropped.notice));
+      this.#options.onResult(dropped.notice.id, 'Dropped');
     }
     this.#start(signal);
+  }
+
+  #leastImportant(): Entry | undefined {
+    const rankOf = ({ notice }: Entry): number => SEVERITIES.indexOf(notice.severity);
+    const left = this.#queue.filter((one) => one !== this.#sending);
+    const least = Math.min(...left.map(rankOf));
+    return left.findLast((one) => rankOf(one) === least);
   }
 
   /** Nothing is left to be sent. */
@@ -128,11 +137,14 @@ export class Outbox {
     const { check, send, onReady } = this.#options;
     const [head] = this.#queue;
     const receiver = this.#receiver;
+    this.#sending = head;
     try {
       if (head === undefined) await check(receiver, signal);
       else await send(receiver, head, signal);
     } catch (error) {
       return signal.aborted || receiver !== this.#receiver ? 0 : this.#failed(error, head);
+    } finally {
+      this.#sending = undefined;
     }
     this.#delays.reset();
     if (receiver === this.#receiver) this.#isChecked = true;

@@ -40,9 +40,17 @@ describe('an event', () => {
   });
 
   it('is recorded once, and at most a hundred are', () => {
-    expect(withSent(known('a'), 'a').sent).toEqual(['a']);
-    const all = Array.from({ length: 150 }, (_, index) => String(index)).reduce(withSent, known());
+    expect(withSent(known('a'), 'a', new Map()).sent).toEqual(['a']);
+    const names = Array.from({ length: 150 }, (_, index) => String(index));
+    const all = names.reduce((before, id) => withSent(before, id, new Map()), known());
     expect([all.sent.length, all.sent.at(0), all.sent.at(-1)]).toEqual([100, '50', '149']);
+  });
+
+  it('is not forgotten while it lasts, whatever has ended meanwhile', () => {
+    const names = Array.from({ length: 150 }, (_, index) => String(index));
+    const seen = new Map(names.map((id, index) => [id, id === '0' ? 1_000 : index]));
+    const all = names.reduce((before, id) => withSent(before, id, seen), known());
+    expect(all.sent).toContain('0');
   });
 });
 

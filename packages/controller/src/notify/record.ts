@@ -56,8 +56,14 @@ export function dueOf(notices: readonly Notice[], { events }: Pick<Receiver, 'ev
   return notices.filter(({ id, event }) => events.includes(event) && !known.has(id));
 }
 
-export function withSent(known: Known, id: string): Known {
-  return known.sent.includes(id) ? known : { ...known, sent: [...known.sent, id].slice(-MAX_RECORDED_EVENTS) };
+/** Of too many, the one that was seen the longest time ago is forgotten: one that lasts would be sent again. */
+export function withSent(known: Known, id: string, seen: LastSeen): Known {
+  if (known.sent.includes(id)) return known;
+  const sent = [...known.sent, id];
+  if (sent.length <= MAX_RECORDED_EVENTS) return { ...known, sent };
+  const at = (one: string): number => seen.get(one) ?? 0;
+  const oldest = known.sent.reduce((before, one) => (at(one) < at(before) ? one : before));
+  return { ...known, sent: sent.filter((one) => one !== oldest) };
 }
 
 export function withoutEnded(known: Known, seen: LastSeen): Known {

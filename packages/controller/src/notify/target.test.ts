@@ -9,7 +9,7 @@ const cases: Record<string, [receiver: object, data: SecretData | undefined, mes
   'a Secret that does not exist': [
     withSecret,
     undefined,
-    'Secret "slack" in the namespace brupop: it does not exist. Create it, with the key address or with credentials',
+    'Secret "slack" in the namespace brupop: it does not exist. Create it, with the key address',
   ],
   'a Secret without an address': [
     withSecret,

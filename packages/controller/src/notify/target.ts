@@ -63,15 +63,17 @@ export function targetOf(receiver: Receiver, data: SecretData | undefined, { nam
   const { secretName, allowHTTP } = receiver;
   const which = `Secret "${secretName ?? ''}" in the namespace ${namespace}`;
   if (secretName !== undefined && data === undefined) {
-    const message = `${which}: it does not exist. Create it, with the key address or with credentials`;
+    const message = `${which}: it does not exist. Create it, with the key address`;
     throw new DeliveryError('Secret', message);
   }
-  const { text, where } = addressOf(receiver, data?.['address'], which);
+  const { text, where } = addressOf(receiver, data, which);
   const problem = problemOf(text, allowHTTP);
   if (problem !== undefined) throw new DeliveryError('Address', `${where}: ${problem}`);
   const ca = data?.['ca.crt'];
   return { address: text, headers: headers(data ?? {}, which), ...(ca !== undefined && { ca }) };
 }
+
+const CREDENTIALS = ['token', 'username', 'password', 'headers'];
 
 interface Address {
   readonly text: string;
@@ -79,7 +81,13 @@ interface Address {
   readonly where: string;
 }
 
-function addressOf({ address: open, format }: Receiver, secret: string | undefined, which: string): Address {
+function addressOf({ address: open, format }: Receiver, data: SecretData | undefined, which: string): Address {
+  const secret = data?.['address'];
+  // Anyone who may edit the configuration could have them sent to another address.
+  if (secret === undefined && CREDENTIALS.some((key) => data?.[key] !== undefined)) {
+    const found = `${which}: expected the key address beside credentials, which are sent to no other address, found no such key`;
+    throw new DeliveryError('Secret', found);
+  }
   if (secret === undefined && (open === undefined || format === 'Slack')) {
     const found = `${which}: expected the key address with the address of the receiver, found no such key`;
     throw new DeliveryError('Secret', found);

@@ -69,3 +69,26 @@ it.each([['a text'], [{ rollouts: 1 }], [[{ version: 1 }, undefined]]])('replace
   const before = { rollouts: found } as unknown as BrupopConfigStatus;
   expect(rolloutsOf(before, [release({ updating: 1 })], [], start).rollouts).toHaveLength(1);
 });
+
+it('has edits of the same second in a fixed order, so that nothing is written while nothing changes', () => {
+  const same = ['helm', 'flux'].map((manager) => ({ ...edit, manager, time: rfc3339(start), group: undefined }));
+  const releases = [release({ updating: 1 })];
+  const first = rolloutsOf({}, releases, same, start);
+  const second = rolloutsOf(first, releases, same, start);
+  expect(second).toEqual(first);
+  expect(rolloutsOf(second, releases, same, start)).toEqual(first);
+});
+
+it('with more rollouts than are kept, keeps those that are open, and begins no further one', () => {
+  const releases = Array.from({ length: 25 }, (_, index) => release({ group: `g${index}`, updating: 1 }));
+  const first = rolloutsOf({}, releases, [], start);
+  expect(first.rollouts).toHaveLength(20);
+  expect(rolloutsOf(first, releases, [], start + HOUR)).toEqual(first);
+});
+
+it('with more rollouts than are kept, forgets the one that began first among those that have ended', () => {
+  const older = Array.from({ length: 20 }, (_, index) => release({ group: `g${index}`, updating: 1 }));
+  const known = rolloutsOf(rolloutsOf({}, older, [], start), [], [], start + HOUR);
+  const { rollouts = [] } = rolloutsOf(known, [release({ updating: 1 })], [], start + 2 * HOUR);
+  expect([rollouts.length, rollouts[0]?.version, rollouts[0]?.group]).toEqual([20, '1.21.0', undefined]);
+});

@@ -2,7 +2,7 @@
  * The last rollouts, for the status of the configuration: one for each version and group. It is open while a node of the group
  * updates to the version, or waits for it; a rollout that goes on after its end is opened again. Its counts only grow, since a
  * node that succeeds or is deleted must not take its failure with it. They change only when a node starts or ends, when the
- * status is written anyway.
+ * status is written anyway. With the same input the result is the same.
  */
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { MAX_CHANGES, MAX_ROLLOUTS, readRollouts, type RolloutStatus } from '@brupop/shared/api/rollouts';
@@ -12,6 +12,8 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Decision } from '../plan/assess.ts';
 import { objectOf } from '../policy/node-groups.ts';
+
+type Change = NonNullable<RolloutStatus['changes']>[number];
 
 /** What the nodes of one group, or those without one, say about one version. */
 export interface Release {
@@ -82,8 +84,12 @@ export function rolloutsOf(
 ): Pick<BrupopConfigStatus, 'rollouts'> {
   const known = readRollouts(before?.rollouts);
   const begun = releases.filter(({ updating }) => updating > 0).filter((one) => !known.some((old) => isOf(old, one)));
-  const all = [...begun.map((one) => started(one, now)), ...known];
-  const rollouts = all.slice(0, MAX_ROLLOUTS).map((one) =>
+  const all = withinLimit(
+    begun.map((one) => started(one, now)),
+    known,
+    releases,
+  );
+  const rollouts = all.map((one) =>
     continued(
       one,
       releases.find((release) => isOf(one, release)),
@@ -92,6 +98,20 @@ export function rolloutsOf(
     ),
   );
   return rollouts.length === 0 ? {} : { rollouts };
+}
+
+/** Those that have ended make room, the earliest first. While all are open, no other one begins: it would take their place. */
+function withinLimit(
+  begun: readonly RolloutStatus[],
+  known: readonly RolloutStatus[],
+  releases: readonly Release[],
+): RolloutStatus[] {
+  const isOpen = (one: RolloutStatus): boolean =>
+    one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
+  const room = MAX_ROLLOUTS - known.filter(isOpen).length;
+  const added = begun.slice(0, room);
+  const ended = new Set(known.filter((one) => !isOpen(one)).slice(0, room - added.length));
+  return [...added, ...known.filter((one) => isOpen(one) || ended.has(one))];
 }
 
 function isOf(rollout: RolloutStatus, release: Release): boolean {
@@ -141,5 +161,11 @@ function changesOf(
     .filter((one) => (one.group === undefined || one.group === group) && (parseTime(one.time) ?? 0) >= start)
     .map(({ group: of, ...edit }) => ({ object: objectOf(of), ...edit }))
     .filter(({ object, ...edit }) => !isKnown(object, edit));
-  return [...added, ...changes].toSorted((a, b) => (a.time < b.time ? 1 : -1)).slice(0, MAX_CHANGES);
+  return [...added, ...changes].toSorted(latestFirst).slice(0, MAX_CHANGES);
+}
+
+/** The order of edits in the same second is fixed too, or each plan would write the status. */
+function latestFirst(...both: readonly [Change, Change]): number {
+  const [a = '', b = ''] = both.map(({ time, object, manager }) => `${time} ${object} ${manager}`);
+  return a === b ? 0 : a < b ? 1 : -1;
 }

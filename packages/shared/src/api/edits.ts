@@ -30,7 +30,7 @@ export function editsOf(metadata: object): Edit[] {
   if (!Array.isArray(managedFields)) return [];
   return managedFields
     .flatMap((one) => editOf(one) ?? [])
-    .toSorted((a, b) => (a.time < b.time ? 1 : -1))
+    .toSorted((a, b) => Number(a.time < b.time) - Number(a.time > b.time))
     .slice(0, MAX_EDITS);
 }
 

@@ -57,10 +57,10 @@ export async function call(
   { method, address, headers, body, ca }: HttpCall,
   { clock, signal, proxies, timeoutMs, maxBytes }: CallOptions,
 ): Promise<HttpAnswer> {
+  const dispatcher = dispatcherFor(proxies, ca);
   const limit = new AbortController();
   const tooLate = new CallError('Timeout', `no response within ${timeoutMs / 1000} s`);
   const cancel = clock.after(timeoutMs, () => limit.abort(tooLate));
-  const dispatcher = dispatcherFor(proxies, ca);
   const until = AbortSignal.any([signal, limit.signal]);
   try {
     const answer = await request(address, { method, headers, dispatcher, signal: until, body: body ?? null });
