@@ -25,7 +25,7 @@ async function main(): Promise<void> {
     // Read each time: a window may be resized.
     screen: {
       get width() {
-        return output.columns === undefined || output.columns === 0 ? DEFAULT_WIDTH : output.columns;
+        return output.columns || widthIn(processEnv()['COLUMNS']) || DEFAULT_WIDTH;
       },
       hasColors: isTerminal && !processEnv()['NO_COLOR'],
       get height() {
@@ -57,6 +57,12 @@ async function main(): Promise<void> {
       process.exitCode = 1;
     }
   }
+}
+
+/** Of the variable COLUMNS, which says how wide output that is no terminal may be; undefined: nothing usable. */
+function widthIn(columns: string | undefined): number | undefined {
+  const width = Number(columns);
+  return Number.isInteger(width) && width > 0 ? width : undefined;
 }
 
 /** Every request and every loop ends with the signal; a second Ctrl-C ends the process at once. */

@@ -1,5 +1,5 @@
 /** What a failed request means for the user, and what to do. */
-import { GROUP } from '@brupop/shared/api/names';
+import { CONFIG_PLURAL, GROUP, NODE_GROUP_PLURAL } from '@brupop/shared/api/names';
 import { isOfRBAC, KubeError } from '@brupop/shared/kube/error';
 import { messageOf } from '@brupop/shared/runtime/errors';
 
@@ -25,6 +25,10 @@ export function explainError(error: unknown, context: string): string {
   if (status === 403 && isOfRBAC(message)) return forbidden(message);
   if (status === 404 && message.includes(`/apis/${GROUP}/`) && isOfKind(error))
     return `context ${context}: the cluster does not know ${GROUP}: the operator is not installed, or has another release`;
+  if (status === 404 && message.includes(`/${NODE_GROUP_PLURAL}/`))
+    return `${message}: "kubectl get brng" lists the groups`;
+  if (status === 404 && message.includes(`/${CONFIG_PLURAL}/`))
+    return 'there is no BrupopConfig named cluster: create one first, see docs/configuration.md';
   return message;
 }
 

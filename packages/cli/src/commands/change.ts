@@ -18,7 +18,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
 import { CONFIG_PATH, readFleet, shadowOf } from '../cluster/fleet.ts';
-import type { Context } from './context.ts';
+import { type Context, say } from './context.ts';
 
 async function patch({ client }: Context, path: string, body: unknown): Promise<void> {
   await client.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' });
@@ -39,7 +39,7 @@ export async function pause(
 ): Promise<void> {
   await patch(context, pathOf(of), { spec: { paused: true, ...(reason !== undefined && { pauseReason: reason }) } });
   const what = of.group === undefined ? 'The fleet' : `The group ${of.group}`;
-  context.print(`${what} is paused: no node starts an update. Updates under way finish.\n`);
+  say(context, `${what} is paused: no node starts an update. Updates under way finish.`);
 }
 
 /** A merge patch: null gives a field its default again. */
@@ -50,15 +50,16 @@ export async function resume(
   if (failures) {
     const now = rfc3339(context.clock.now());
     await patch(context, pathOf(of), { spec: { rollout: { resume: now } } });
-    context.print(
+    say(
+      context,
       `Failures of ${nameOf(of)} up to ${now} are accepted: they freeze no version, and hold no slot. ` +
-        'A pause is not ended.\n',
+        'A pause is not ended.',
     );
     return;
   }
   await patch(context, pathOf(of), { spec: { paused: false, pauseReason: null, pauseMode: null } });
   const rest = of.group === undefined ? '' : ' A pause of the fleet holds for its nodes as well.';
-  context.print(`The pause of ${nameOf(of)} is over.${rest}\n`);
+  say(context, `The pause of ${nameOf(of)} is over.${rest}`);
 }
 
 /** Fields of `spec.rollout` by which a group has canaries and an approval of its own. */
@@ -76,7 +77,7 @@ export async function approve(context: Context, version: string, of: OfGroup): P
       );
   }
   await patch(context, pathOf(of), { spec: { rollout: { approvedVersion: version } } });
-  context.print(`${version} is approved for ${nameOf(of)}.\n`);
+  say(context, `${version} is approved for ${nameOf(of)}.`);
 }
 
 function nameOf({ group }: OfGroup): string {
@@ -90,7 +91,7 @@ export async function retry(context: Context, node: string): Promise<void> {
   const version = fleet.config?.spec.versions?.pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
   await request(context, shadow, { [RETRY_ANNOTATION]: version });
-  context.print(`${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.\n`);
+  say(context, `${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.`);
 }
 
 async function request(
@@ -112,9 +113,10 @@ export async function abort(context: Context, node: string): Promise<void> {
       `node ${node}: expected an update before its reboot, but the host may have booted ${version} or be about to: the update goes on`,
     );
   await request(context, shadow, { [ABORT_ANNOTATION]: ABORT_VALUE });
-  context.print(
-    `The update of ${node} to ${version} is to end: the node is uncordoned, and waits until "kubectl brupop retry ${node}".\n` +
-      'If its host was asked to reboot meanwhile, an Event AbortRefused on the Node says so.\n',
+  say(
+    context,
+    `The update of ${node} to ${version} is to end: the node is uncordoned, and waits until "kubectl brupop retry ${node}". ` +
+      'If its host was asked to reboot meanwhile, an Event AbortRefused on the Node says so.',
   );
 }
 
@@ -133,21 +135,22 @@ export async function updateNow(
     throw new UsageError(`node ${node}: expected --version ${offered}, which its host offers, found ${version}`);
   if (sameVersion(running, offered)) throw new UsageError(`node ${node}: it runs ${running}, and is offered no other`);
   await request(context, shadow, { [UPDATE_NOW_ANNOTATION]: offered });
-  context.print(
-    `${node} updates to ${offered} before other nodes, and outside of maintenance windows, once.\n` +
-      'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain".\n',
+  say(
+    context,
+    `${node} updates to ${offered} before other nodes, and outside of maintenance windows, once. ` +
+      'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain".',
   );
 }
 
 export async function skip(context: Context, node: string, reason = 'true'): Promise<void> {
   if (reason === 'false' || reason === '') throw new UsageError(`--reason: expected a text, found "${reason}"`);
   await annotateNode(context, node, reason);
-  context.print(`${node} starts no update until "kubectl brupop unskip ${node}".\n`);
+  say(context, `${node} starts no update until "kubectl brupop unskip ${node}".`);
 }
 
 export async function unskip(context: Context, node: string): Promise<void> {
   await annotateNode(context, node, null);
-  context.print(`${node} may be updated.\n`);
+  say(context, `${node} may be updated.`);
 }
 
 async function annotateNode(context: Context, name: string, value: string | null): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Client } from '../cluster/client.ts';
-import type { Screen } from '../render/screen.ts';
+import { type Screen, wrapped } from '../render/screen.ts';
 
 /** What every command gets. */
 export interface Context {
@@ -16,4 +16,9 @@ export interface Context {
 
 export function printLines({ print }: Context, lines: readonly string[]): void {
   print(`${lines.join('\n')}\n`);
+}
+
+/** Prints sentences, in lines that fit the screen. */
+export function say(context: Context, text: string): void {
+  printLines(context, wrapped(text, context.screen.width));
 }

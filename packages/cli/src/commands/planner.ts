@@ -37,7 +37,7 @@ export async function gatesOfNode(
   { client, clock }: Omit<Context, 'screen' | 'print'>,
   node: string,
 ): Promise<ReturnType<typeof gatesOf> | string> {
-  const { plan: made } = await planned(client, await readObjects(client), clock.now());
+  const made = await plannedWithPodsOf(node, client, clock.now());
   const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
   if (candidate !== undefined)
     return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made);
@@ -45,6 +45,14 @@ export async function gatesOfNode(
   if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
   const { reason = 'Waiting', message = 'its agent has not reported yet' } = decision.progressing ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
+}
+
+/** Also with the pods on the node if the planner asks for none of them, as an earlier gate blocks: a later one answers. */
+async function plannedWithPodsOf(node: string, client: Client, now: number): Promise<Plan> {
+  const objects = await readObjects(client);
+  const found = objects.nodes.find(({ metadata }) => metadata.name === node);
+  const pods = new Map(found === undefined ? [] : [[node, await readPods(client, found, now)] as const]);
+  return (await planned(client, { ...objects, pods }, now)).plan;
 }
 
 /** Plans again with the pods that the plan before asked for. */

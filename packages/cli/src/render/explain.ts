@@ -13,7 +13,7 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['Phase', row.phase],
     ['Reason', row.reason],
     ['Message', row.message],
-    ['Waiting for', row.waitingFor],
+    ['Waiting for', row.waitingFor === row.reason ? '' : row.waitingFor],
     ['Requested', row.requests.join(', ')],
     ...(shadow.status?.drain?.blockedBy ?? []).map((one) => ['Drain', blockText(one, now)] as const),
     ['Last step', lastStep(row, now)],

@@ -116,8 +116,19 @@ const WIDE = ['NODE', 'PHASE', 'REASON', 'VERSION', 'TARGET', 'GROUP', 'WAITING 
 /** With `-o wide` nothing is cut. */
 function nodeLines(rows: readonly NodeRow[], { screen, isWide = false }: StatusOptions): string[] {
   if (rows.length === 0) return ['No node is managed: label the nodes that are to be updated.'];
-  const cells = rows.map(({ node, phase, reason, version, target, group, waitingFor }) =>
-    isWide ? [node, phase, reason, version, target, group, waitingFor] : [node, phase, reason, version, waitingFor],
-  );
+  const cells = rows.map((row) => {
+    const { node, phase, reason, version, target, group } = row;
+    const waitingFor = waitsFor(row);
+    return isWide
+      ? [node, phase, reason, version, target, group, waitingFor]
+      : [node, phase, reason, version, waitingFor];
+  });
   return table([isWide ? WIDE : NARROW, ...cells], { width: isWide ? Infinity : screen.width });
+}
+
+/** Of a node that updates, the step if nothing delays it; nothing that the column REASON says. */
+function waitsFor({ phase, reason, waitingFor, lastOperation, target }: NodeRow): string {
+  if (waitingFor !== '' || phase !== 'Updating') return waitingFor === reason ? '' : waitingFor;
+  // Before the first step, the last operation is of the update before.
+  return lastOperation?.version === target ? lastOperation.operation : '';
 }
