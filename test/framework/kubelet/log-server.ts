@@ -16,7 +16,7 @@ import { makeServingCertificate } from '../certificates.ts';
 export const KUBELET_ADDRESS = '127.0.0.1';
 const FOLLOW_MS = 200;
 /** What it supports of the options of a request for logs. The others would be ignored without a word. */
-const OPTIONS = new Set(['follow', 'previous', 'tailLines']);
+const OPTIONS = new Set(['follow', 'limitBytes', 'previous', 'tailLines']);
 
 /** The folder of the logs of a pod's node, or why there is none. */
 export type FindLogs = (namespace: string, pod: string) => { readonly folder: string } | { readonly problem: string };
@@ -62,11 +62,12 @@ async function answer({ url = '' }: IncomingMessage, response: ServerResponse, f
   const path = files.at(searchParams.get('previous') === 'true' ? -2 : -1);
   if (path === undefined) return refuse(`no such log of ${pod}, container ${container}`);
   const start = await startOf(path, searchParams.get('tailLines'));
+  const limit = Number(searchParams.get('limitBytes') ?? Infinity);
   response.writeHead(200, { 'content-type': 'text/plain' });
   response.flushHeaders();
   const isCurrent = (): boolean => 'folder' in find(namespace, pod);
   const follow = (): boolean => searchParams.get('follow') === 'true' && isCurrent();
-  await copy({ path, start, response, follow });
+  await copy({ path, start, limit, response, follow });
   response.end();
 }
 
@@ -94,23 +95,25 @@ async function startOf(path: string, tailLines: string | null): Promise<number> 
 interface Copy {
   readonly path: string;
   readonly start: number;
+  /** Bytes. */
+  readonly limit: number;
   readonly response: ServerResponse;
   /** Whether to go on. It also ends when the client closes the connection. */
   readonly follow: () => boolean;
 }
 
-async function copy({ path, start, response, follow }: Copy): Promise<void> {
+async function copy({ path, start, limit, response, follow }: Copy): Promise<void> {
   let offset = start;
   for (;;) {
     // Before the size, so that the last lines are not missed.
     const goesOn = follow();
-    const { size } = await stat(path);
+    const size = Math.min((await stat(path)).size, start + limit);
     if (response.destroyed) return;
     if (size > offset) {
       await pipeline(createReadStream(path, { start: offset, end: size - 1 }), response, { end: false });
       offset = size;
     }
-    if (!goesOn) return;
+    if (!goesOn || size === start + limit) return;
     await sleep(FOLLOW_MS);
   }
 }
