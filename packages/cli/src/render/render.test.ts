@@ -5,6 +5,7 @@ import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { explainLines } from './explain.ts';
+import { gateLines } from './gates.ts';
 import { historyLines, historyOf } from './history.ts';
 import { planLines } from './plan.ts';
 import { statusLines } from './status.ts';
@@ -186,4 +187,48 @@ it('shows nodes without a status, and a fleet without a configuration', () => {
 it('with -o wide nothing is cut', () => {
   const lines = statusLines({ config, shadows }, { now, screen: screen(80), isWide: true });
   expect(lines.join('\n')).toContain('DisruptionBudget of default/web-0 since 11:50Z');
+});
+
+it('shows the step of a node that updates, and no step of the update before', () => {
+  const during = (version: string): string => {
+    const lastOperation = {
+      operation: 'Drain',
+      state: 'Processing',
+      version,
+      bootID: 'b',
+      startTime: '',
+      lastUpdateTime: '',
+    };
+    const updating = shadow('a', ['True', 'Updating'], { lastOperation });
+    return statusLines({ config, shadows: [updating] }, { now, screen: screen(80) }).at(-1) ?? '';
+  };
+  expect(during('1.21.0')).toMatch(/ 1\.20\.3 +Drain$/u);
+  expect(during('1.20.3')).toMatch(/ 1\.20\.3$/u);
+});
+
+it('says once what a node waits for', () => {
+  const waiting = shadow('a', ['False', 'Paused'], { waitingFor: 'Paused' });
+  expect(statusLines({ config, shadows: [waiting] }, { now, screen: screen(80) })).toContain(
+    'a     Waiting  Paused  1.20.3',
+  );
+  expect(explainLines(waiting, now, screen(80)).join('\n')).not.toContain('Waiting for');
+});
+
+it('shows what each gate says in full', () => {
+  const retryAt = parseTime('2026-11-28T12:30:00Z') ?? 0;
+  const answer = { reason: 'Backoff', message: 'the update failed twice, and is tried again later', retryAt };
+  expect(
+    gateLines(
+      [
+        ['paused', undefined],
+        ['backoff', answer],
+      ],
+      screen(60),
+    ),
+  ).toEqual([
+    'GATE     ANSWER',
+    'paused   passes',
+    'backoff  Backoff until 2026-11-28T12:30:00Z: the update',
+    '         failed twice, and is tried again later',
+  ]);
 });
