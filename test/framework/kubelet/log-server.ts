@@ -61,13 +61,12 @@ async function answer({ url = '' }: IncomingMessage, response: ServerResponse, f
   const files = await logFiles(found.folder, `${pod}_${container}_`);
   const path = files.at(searchParams.get('previous') === 'true' ? -2 : -1);
   if (path === undefined) return refuse(`no such log of ${pod}, container ${container}`);
-  const start = await startOf(path, searchParams.get('tailLines'));
-  const limit = Number(searchParams.get('limitBytes') ?? Infinity);
+  const range = await rangeOf(path, searchParams);
   response.writeHead(200, { 'content-type': 'text/plain' });
   response.flushHeaders();
   const isCurrent = (): boolean => 'folder' in find(namespace, pod);
   const follow = (): boolean => searchParams.get('follow') === 'true' && isCurrent();
-  await copy({ path, start, limit, response, follow });
+  await copy({ path, ...range, response, follow });
   response.end();
 }
 
@@ -76,6 +75,11 @@ async function logFiles(folder: string, prefix: string): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
   const own = names.filter((name) => name.startsWith(prefix));
   return own.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })).map((name) => join(folder, name));
+}
+
+async function rangeOf(path: string, options: URLSearchParams): Promise<Pick<Copy, 'start' | 'limit'>> {
+  const start = await startOf(path, options.get('tailLines'));
+  return { start, limit: Number(options.get('limitBytes') ?? Infinity) };
 }
 
 /** Where the last lines of a file begin, bytes. */

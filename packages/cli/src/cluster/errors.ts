@@ -23,13 +23,16 @@ export function explainError(error: unknown, context: string): string {
   if (status === 401)
     return `context ${context}: the credentials are expired or invalid: log in again, or choose another --context`;
   if (status === 403 && isOfRBAC(message)) return forbidden(message);
-  if (status === 404 && message.includes(`/apis/${GROUP}/`) && isOfKind(error))
+  return status === 404 && message.includes(`/apis/${GROUP}/`) ? missingObject(error, context) : message;
+}
+
+/** What to do when the API server does not know a kind of the operator, or an object of it. */
+function missingObject(error: KubeError, context: string): string {
+  const { message } = error;
+  if (isOfKind(error))
     return `context ${context}: the cluster does not know ${GROUP}: the operator is not installed, or has another release`;
-  if (status === 404 && message.includes(`/${NODE_GROUP_PLURAL}/`))
-    return `${message}: "kubectl get brng" lists the groups`;
-  if (status === 404 && message.includes(`/${CONFIG_PLURAL}/`))
-    return 'there is no BrupopConfig named cluster: create one first, see docs/configuration.md';
-  return message;
+  if (message.includes(`/${NODE_GROUP_PLURAL}/`)) return `${message}: "kubectl get brng" lists the groups`;
+  return message.includes(`/${CONFIG_PLURAL}/`) ? `${message}: create it first, see docs/configuration.md` : message;
 }
 
 /** True when the API server does not know the kind. One that knows it names the object that is missing. */
