@@ -211,7 +211,18 @@ async function expectAnnounced(): Promise<void> {
   rmSync(join(clone, 'dist'), { recursive: true });
   await runJob('announce');
   expect(readdirSync(join(clone, 'dist')).toSorted()).toEqual(
-    ['notes.md', 'manifest.yaml', 'sbom.cdx.json', `bottlerocket-update-operator-${VERSION}.tgz`].toSorted(),
+    [
+      'notes.md',
+      'manifest.yaml',
+      'sbom.cdx.json',
+      `bottlerocket-update-operator-${VERSION}.tgz`,
+      'brupop.yaml',
+      'kubectl-brupop',
+      'kubectl-brupop.NOTICE',
+      `kubectl-brupop-${VERSION}.tar.gz`,
+      `kubectl-brupop-${VERSION}.tgz`,
+      'npm',
+    ].toSorted(),
   );
   expect(readFileSync(join(clone, 'dist/notes.md'), 'utf8')).toContain('- An entry.\n');
   expect(readFileSync(join(clone, 'dist/sbom.cdx.json'), 'utf8')).toContain(`"@brupop/agent@${VERSION}"`);

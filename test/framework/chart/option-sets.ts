@@ -122,6 +122,10 @@ export const optionSets: Readonly<Record<string, OptionSet>> = {
   },
   recovery: { values: 'recovery: { namespaces: [shop, web] }', shows: /value: "shop,web"/u },
   notifications: { values: 'notifications: { secrets: [slack, events] }', shows: /value: "slack,events"/u },
+  'notifications with a Secret of the operator': {
+    values: 'notifications: { secrets: [brupop-ca] }',
+    refused: /notifications\.secrets: expected Secrets of receivers, found one with a private key/u,
+  },
   'agents in a namespace of their own': {
     values: 'agent: { namespace: brupop-agents }',
     shows: /APISERVER_HOST\n +value: "brupop-apiserver\.brupop-bottlerocket-aws\.svc"/u,

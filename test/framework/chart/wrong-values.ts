@@ -35,7 +35,6 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'notifications: { secrets: [other/slack] }',
     '/notifications/secrets/0',
   ],
-  'a Secret of the operator for notifications': ['notifications: { secrets: [brupop-ca] }', 'notifications.secrets'],
   'no port of receivers': ['networkPolicy: { notificationsPorts: [] }', '/networkPolicy/notificationsPorts'],
   'no port of Prometheus': ['networkPolicy: { checksPorts: [] }', '/networkPolicy/checksPorts'],
   'ports of Prometheus that are none': [

@@ -14,7 +14,7 @@ import {
   playAgents,
   readShadow,
 } from '../../framework/controller/agents.ts';
-import { configure, HEALTHY_AT_ONCE, readBrupopConfig } from '../../framework/controller/configuration.ts';
+import { configure, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -35,7 +35,8 @@ afterAll(async () => {
 });
 
 it('of an update is on the shadow, and of the rollout on the configuration, without a request of its own', async () => {
-  await configure(cluster, HEALTHY_AT_ONCE);
+  // The status is written once a second.
+  await configure(cluster, { monitoring: { healthyFor: '2s' } });
   const names = ['one', 'two'];
   await Promise.all(names.map((name) => createMember(cluster, name)));
   const position = await auditPosition(cluster.auditLogPath);

@@ -13,8 +13,13 @@ const cases: Record<string, [receiver: object, data: SecretData | undefined, mes
   ],
   'a Secret without an address': [
     withSecret,
-    { token: 'hidden' },
+    {},
     'expected the key address with the address of the receiver, found no such key',
+  ],
+  'credentials for another address': [
+    { secretName: 'slack' },
+    { token: 'hidden' },
+    'expected the key address beside credentials, which are sent to no other address',
   ],
   'two addresses': [
     { secretName: 'slack' },
