@@ -47,6 +47,11 @@ it('is opened again when another node starts', () => {
   expect(rollouts[0]).not.toHaveProperty('endTime');
 });
 
+it('names who has written the configuration just before its first node started', () => {
+  const before = { ...edit, time: rfc3339(start - 60_000), group: undefined };
+  expect(rolloutsOf({}, [release({ updating: 1 })], [before], start).rollouts?.[0]?.changes).toHaveLength(1);
+});
+
 it('names who has written the configuration or its own group meanwhile, once', () => {
   const steps = Array.from({ length: 3 }, () => [release({ updating: 1 })]);
   const object = 'BrupopConfig "cluster"';

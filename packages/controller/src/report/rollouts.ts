@@ -149,6 +149,9 @@ function countSince(start: number, times: readonly number[]): number {
   return times.filter((at) => at >= start).length;
 }
 
+/** An approval, or the end of a pause, lets the first node start. */
+const BEFORE_MS = 600_000;
+
 /** The latest first; of the configuration, and of its own group. */
 function changesOf(
   { group, changes = [] }: RolloutStatus,
@@ -158,7 +161,9 @@ function changesOf(
   const isKnown = (object: string, { manager, time }: Edit): boolean =>
     changes.some((one) => one.object === object && one.manager === manager && one.time === time);
   const added = edits
-    .filter((one) => (one.group === undefined || one.group === group) && (parseTime(one.time) ?? 0) >= start)
+    .filter(
+      (one) => (one.group === undefined || one.group === group) && (parseTime(one.time) ?? 0) >= start - BEFORE_MS,
+    )
     .map(({ group: of, ...edit }) => ({ object: objectOf(of), ...edit }))
     .filter(({ object, ...edit }) => !isKnown(object, edit));
   return [...added, ...changes].toSorted(latestFirst).slice(0, MAX_CHANGES);

@@ -27,7 +27,7 @@ const rollout = object({
         ),
       }),
     ),
-    `Who has written the spec of the configuration or of the group meanwhile, the latest first, at most ${MAX_CHANGES}.`,
+    `Who has written the spec of the configuration or of the group since ten minutes before startTime, the latest first, at most ${MAX_CHANGES}.`,
     { maxItems: MAX_CHANGES, 'x-kubernetes-list-type': 'atomic' },
   ),
 });
