@@ -19,6 +19,11 @@ const root = join(import.meta.dirname, '..');
 const banner =
   "import { createRequire as __createRequire } from 'node:module';const require = __createRequire(import.meta.url);";
 
+/** The plugin runs with the Node.js of users, and would fail in the middle of a library. */
+const nodeCheck =
+  "if(Number.parseInt(process.versions.node)<24){console.error('kubectl-brupop: expected Node.js 24 or later, found '+" +
+  'process.versions.node);process.exit(1);}';
+
 /**
  * Takes Node's own modules without the loader of ES modules: that reads every export of theirs, and
  * a getter among the exports of `node:http` loads the whole of undici, which costs an agent 9 MiB.
@@ -113,7 +118,7 @@ export async function bundle(program: string, revision: string): Promise<Bundle>
     legalComments: 'none',
     define: { BRUPOP_REVISION: JSON.stringify(revision) },
     plugins: [builtins, stubs],
-    banner: { js: banner },
+    banner: { js: program === CLI ? `${banner}${nodeCheck}` : banner },
     logLevel: 'silent',
   });
   if (warnings.length > 0) throw new Error(`${program}: ${warnings.map(({ text }) => text).join('; ')}`);

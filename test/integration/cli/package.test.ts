@@ -48,6 +48,13 @@ it('the manifest of krew names an archive with the same files, and its hash', ()
   expect(run(join(folder, 'krew', platform?.bin ?? ''), '--version')).toBe(`${RELEASE}\n`);
 });
 
+it('says which Node.js it needs', () => {
+  const older = "data:text/javascript,Object.defineProperty(process,'versions',{value:{node:'20.19.0'}})";
+  expect(() => run(process.execPath, '--import', older, join(root, 'dist/kubectl-brupop'), '--version')).toThrow(
+    'kubectl-brupop: expected Node.js 24 or later, found 20.19.0',
+  );
+});
+
 describe('completion', () => {
   it.each([
     [['st'], 'status\n:4\n'],
