@@ -34,7 +34,7 @@ import { KeptFacts, type WholePlan, wholePlan } from './whole-plan.ts';
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
   readonly cluster: Cluster;
   readonly podName: string;
-  /** Absent: nobody is notified. */
+  /** Absent: no receiver is notified. */
   readonly notifier?: Pick<Notifier, 'observe'>;
 }
 

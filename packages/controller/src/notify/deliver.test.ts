@@ -203,14 +203,14 @@ describe('a proxy', () => {
     expect([asked, secure.received.length]).toEqual([[], 1]);
   });
 
-  it('that refuses is said so', async () => {
+  it('that refuses is explained', async () => {
     status = 407;
     expect(await failureOf({ address: secure.address, ca: certificate.caCert, proxies })).toMatchObject({
       reason: 'Proxy',
     });
   });
 
-  it('with an address that is none is said so, without it', async () => {
+  it('with an address that is none is explained, without it', async () => {
     const error = await failureOf({ address: secure.address, proxies: { ...NO_PROXY, https: 'hidden' } });
     expect(error).toMatchObject({ reason: 'Proxy' });
     expect(error.message).toContain('HTTPS_PROXY');

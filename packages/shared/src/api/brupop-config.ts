@@ -19,7 +19,7 @@ import {
   time,
 } from './schema.ts';
 import { type Edit, editsOf } from './edits.ts';
-import { ROLLOUTS } from './rollouts.ts';
+import { datedVersions, ROLLOUTS } from './rollouts.ts';
 import { merged } from './spec-schema.ts';
 
 const total = (text: string) => described(count(), text);
@@ -65,26 +65,14 @@ export const ROLLOUT = {
 
 /** What is remembered of versions, of the fleet and of a BottlerocketNodeGroup that has its own `spec.rollout`. */
 export const LANE = {
-  frozenVersions: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        since: described(time(), 'When more nodes had failed with it than spec.rollout.failureBudget allows.'),
-      }),
-    ),
+  frozenVersions: datedVersions(
+    'When more nodes had failed with it than spec.rollout.failureBudget allows.',
     'The versions that too many nodes failed with: no update to them or to older versions starts, until spec.rollout.resume ' +
       'is set to a later time.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
   ),
-  canaries: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        since: described(time(), 'Since when as many canaries as necessary have updated to it and are healthy.'),
-      }),
-    ),
+  canaries: datedVersions(
+    'Since when as many canaries as necessary have updated to it and are healthy.',
     'The versions whose canaries have succeeded. spec.rollout.soak counts from here.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
   ),
   progress: optional(
     object({

@@ -33,21 +33,24 @@ const rollout = object({
 });
 export type RolloutStatus = Infer<typeof rollout>;
 
+/** @param since - what `since` of a version says */
+export function datedVersions(since: string, description: string) {
+  const version = object({
+    version: described(text(128), 'The Bottlerocket version.'),
+    since: described(time(), since),
+  });
+  return optional(v.array(version), description, { maxItems: 20, 'x-kubernetes-list-type': 'atomic' });
+}
+
 /** Of the status of the BrupopConfig. */
 export const ROLLOUTS = {
   rollouts: optional(v.array(rollout), `The latest rollouts, at most ${MAX_ROLLOUTS}, the latest first.`, {
     maxItems: MAX_ROLLOUTS,
     'x-kubernetes-list-type': 'atomic',
   }),
-  heldVersions: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        since: described(time(), 'When it was held first. It may be held for an hour from here.'),
-      }),
-    ),
+  heldVersions: datedVersions(
+    'When it was held first. It may be held for an hour from here.',
     'The versions that have been held because workloads fail on them. The condition Held says whether one is held now.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
   ),
 };
 
