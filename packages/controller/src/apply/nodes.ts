@@ -16,6 +16,7 @@ import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
 import type { Cleanup } from '../upkeep/cleanup.ts';
 import { orphanedAnnotations } from '../plan/facts/deadlines.ts';
 import type { TaintChange } from '../plan/plan.ts';
+import { keepHistory } from './kept-history.ts';
 import { deleteShadow } from './shadows.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';
@@ -41,11 +42,12 @@ async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string)
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
     const restored = await restore(context, cleanup, key);
     const log = context.logOf(name);
-    if (kind === 'Unmanage' && restored && shadow !== undefined)
+    if (kind === 'Unmanage' && restored && shadow !== undefined && node !== undefined)
       await context.writer.attempt(
         'shadow_delete',
         key,
         async () => {
+          await keepHistory(context, node, shadow);
           await deleteShadow(context, shadow);
           const { kept } = cleanup;
           if (kept === undefined) return;

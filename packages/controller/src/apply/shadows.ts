@@ -20,6 +20,7 @@ import { countTransition } from '../metrics.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
+import { keptHistory } from './kept-history.ts';
 import { lineOf } from './spec-lines.ts';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
@@ -51,8 +52,10 @@ export function createKey(node: string): string {
   return `create/${node}`;
 }
 
-async function createShadow({ client, namespace, logOf, signal }: ApplyContext, { metadata }: NodeView): Promise<void> {
-  const { name, uid } = metadata;
+async function createShadow(context: ApplyContext, node: NodeView): Promise<void> {
+  const { client, namespace, logOf, signal } = context;
+  const { name, uid } = node.metadata;
+  const annotations = await keptHistory(context, node);
   const owner = { apiVersion: 'v1', kind: 'Node', name, uid, controller: false, blockOwnerDeletion: false };
   const body = {
     apiVersion: `${GROUP}/${SHADOW_VERSION}`,
@@ -62,6 +65,7 @@ async function createShadow({ client, namespace, logOf, signal }: ApplyContext, 
       namespace,
       labels: { 'app.kubernetes.io/part-of': 'bottlerocket-update-operator' },
       ownerReferences: [owner],
+      ...(Object.keys(annotations).length > 0 && { annotations }),
     },
     spec: { state: 'Idle' },
   };
