@@ -203,6 +203,11 @@ describe('a proxy', () => {
     expect([asked, secure.received.length]).toEqual([[], 1]);
   });
 
+  it('in HTTP_PROXY alone is not asked for a receiver with https', async () => {
+    await send({ address: secure.address, ca: certificate.caCert, proxies: { ...NO_PROXY, http: proxies.https } });
+    expect([asked, secure.received.length]).toEqual([[], 1]);
+  });
+
   it('that refuses is explained', async () => {
     status = 407;
     expect(await failureOf({ address: secure.address, ca: certificate.caCert, proxies })).toMatchObject({

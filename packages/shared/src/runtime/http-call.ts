@@ -57,7 +57,7 @@ export async function call(
   { method, address, headers, body, ca }: HttpCall,
   { clock, signal, proxies, timeoutMs, maxBytes }: CallOptions,
 ): Promise<HttpAnswer> {
-  const dispatcher = dispatcherFor(proxies, ca);
+  const dispatcher = dispatcherFor(address, proxies, ca);
   const limit = new AbortController();
   const tooLate = new CallError('Timeout', `no response within ${timeoutMs / 1000} s`);
   const cancel = clock.after(timeoutMs, () => limit.abort(tooLate));
@@ -76,11 +76,12 @@ export async function call(
   }
 }
 
-function dispatcherFor({ http, https, no }: Proxies, ca: string | undefined): EnvHttpProxyAgent {
+/** An address with https goes through `HTTPS_PROXY` alone, as with curl and Go; the agent would fall back to `HTTP_PROXY`. */
+function dispatcherFor(address: string, { http, https, no }: Proxies, ca: string | undefined): EnvHttpProxyAgent {
   const tls = { ...(ca !== undefined && { ca }) };
   try {
     return new EnvHttpProxyAgent({
-      httpProxy: http,
+      httpProxy: URL.parse(address)?.protocol === 'https:' ? '' : http,
       httpsProxy: https,
       noProxy: no,
       // On HTTP/2, a body that is not read to its end would be waited for.
