@@ -10,7 +10,7 @@
  */
 import { historyAnnotations, type PastUpdate, readHistory } from '@brupop/shared/api/history';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
-import { CONTROLLER, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
+import { CONTROLLER, HISTORY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
 import { isTransient } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
@@ -63,7 +63,7 @@ async function write(context: ApplyContext, node: NodeView, updates: readonly Pa
     metadata: {
       name,
       namespace,
-      labels: { 'app.kubernetes.io/part-of': 'bottlerocket-update-operator' },
+      labels: { 'app.kubernetes.io/part-of': 'bottlerocket-update-operator', [HISTORY_ANNOTATION]: '' },
       annotations: historyAnnotations(updates),
       ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: nodeName, uid }],
     },

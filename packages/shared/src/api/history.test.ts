@@ -1,5 +1,6 @@
 import { editsOf } from './edits.ts';
-import { historyKey, readHistory } from './history.ts';
+import { historyAnnotations, historyKey, MAX_UPDATES, readHistory } from './history.ts';
+import { readRecord } from './record.ts';
 
 const update = {
   start: '2026-11-22T10:00:00Z',
@@ -28,6 +29,19 @@ it.each(['', 'no JSON', '[]', 'null', '{"start":"never"}', JSON.stringify({ ...u
     expect(readHistory({ annotations })).toEqual([update]);
   },
 );
+
+it('continues the ring on another shadow after the latest update', () => {
+  const updates = Array.from({ length: 12 }, (_, i) => ({ ...update, start: `2026-11-${29 - i}T10:00:00Z` }));
+  for (const count of [1, 3, MAX_UPDATES, 12]) {
+    const kept = updates.slice(0, Math.min(count, MAX_UPDATES));
+    const annotations = historyAnnotations(updates.slice(0, count));
+    expect(readHistory({ annotations })).toEqual(kept);
+    const next = historyKey(readRecord({ annotations }).history?.count ?? 0);
+    const replaced = annotations[next];
+    expect(replaced === undefined ? undefined : JSON.parse(replaced)).toEqual(kept[MAX_UPDATES - 1]);
+  }
+  expect(historyAnnotations([])).toEqual({});
+});
 
 it('names the field managers of a spec, not those of the status', () => {
   const time = '2026-11-22T10:00:00Z';

@@ -61,7 +61,7 @@ export const GROUP_TAINTS_ANNOTATION = `${GROUP}/node-group-taints`;
 export const NODE_METADATA_FINALIZER = `${GROUP}/node-metadata`;
 /** On a shadow: what the controller remembers of its node; see record.ts. */
 export const RECORD_ANNOTATION = `${GROUP}/record`;
-/** On a shadow: the start of the names of ten annotations with its last updates; see history.ts. */
+/** On a shadow: the start of the names of ten annotations with its last updates; see history.ts. Label of ConfigMaps that have them. */
 export const HISTORY_ANNOTATION = `${GROUP}/history`;
 /** On a shadow, by users: the version to retry now. */
 export const RETRY_ANNOTATION = `${GROUP}/retry`;
