@@ -72,7 +72,9 @@ it('of an update is on the shadow, and of the rollout on the configuration, with
 });
 
 async function setManaged(node: string, isManaged: boolean): Promise<void> {
-  const labels = Object.fromEntries(Object.entries(managedLabel).map(([key, value]) => [key, isManaged ? value : null]));
+  const labels = Object.fromEntries(
+    Object.entries(managedLabel).map(([key, value]) => [key, isManaged ? value : null]),
+  );
   await cluster.api.patch(`/api/v1/nodes/${node}`, { metadata: { labels } });
 }
 
@@ -107,7 +109,9 @@ it('survives the label being removed and set again, also twice, and nothing is l
       expect(readRecord(metadata)).toEqual({ history: { count: 1, seconds: {} } });
     }
     const { stdout } = await plugin.run('history', 'three', '-o', 'json');
-    expect(JSON.parse(stdout)).toMatchObject([{ node: 'three', from: oldVersion, to: newVersion, outcome: 'Succeeded' }]);
+    expect(JSON.parse(stdout)).toMatchObject([
+      { node: 'three', from: oldVersion, to: newVersion, outcome: 'Succeeded' },
+    ]);
   } finally {
     plugin.remove();
     await agents.stop();
