@@ -44,6 +44,7 @@ export function reportPage(report: RolloutReport, now: number): string {
   return [
     '<!doctype html>',
     '<html lang="en"><head><meta charset="utf-8">',
+    '<meta name="viewport" content="width=device-width, initial-scale=1">',
     `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`,
     `<title>${escaped(title)}</title><style>${STYLE}</style></head><body>`,
     `<h1>${escaped(title)}</h1>`,
@@ -85,11 +86,12 @@ function section(title: string, head: readonly string[], rows: readonly (readonl
   const heading = `<h2>${title}</h2>`;
   if (rows.length === 0) return [heading, '<p>None.</p>'];
   const body = rows.map((row) => line(row, 'td'));
-  return [heading, `<table><thead>${line(head, 'th')}</thead><tbody>`, ...body, '</tbody></table>'];
+  return [heading, `<div role="region" aria-label="${title}" tabindex="0"><table><thead>${line(head, 'th')}</thead><tbody>`, ...body, '</tbody></table></div>'];
 }
 
 function line(cells: readonly string[], tag: 'td' | 'th'): string {
-  return `<tr>${cells.map((cell) => `<${tag}>${escaped(cell)}</${tag}>`).join('')}</tr>`;
+  const open = tag === 'th' ? '<th scope="col">' : '<td>';
+  return `<tr>${cells.map((cell) => `${open}${escaped(cell)}</${tag}>`).join('')}</tr>`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -106,10 +108,16 @@ function escaped(text: string): string {
 }
 
 const STYLE = [
+  ':root{color-scheme:light dark}',
   'body{font:14px/1.45 system-ui,sans-serif;color:#1b1f24;background:#fff;max-width:1100px;margin:2em auto;padding:0 1em}',
-  'h1{font-size:1.6em}h2{font-size:1.15em;margin-top:1.8em}',
-  'dl{display:grid;grid-template-columns:max-content 1fr;gap:.2em 1.5em}dt{color:#57606a}dd{margin:0}',
-  'table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35em .6em;border-bottom:1px solid #d8dee4;',
-  'vertical-align:top;overflow-wrap:anywhere}th{background:#f6f8fa}p{color:#57606a}thead{display:table-header-group}',
-  '@media print{body{margin:0;max-width:none;font-size:11px}tr{break-inside:avoid}}',
+  'h1{font-size:1.6em;overflow-wrap:anywhere}h2{font-size:1.15em;margin-top:1.8em}',
+  'dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.2em 1.5em}dt{color:#57606a}',
+  'dd{margin:0;overflow-wrap:anywhere}div{overflow-x:auto}table{border-collapse:collapse;width:100%}',
+  'th,td{text-align:left;padding:.35em .6em;border-bottom:1px solid #d8dee4;vertical-align:top}',
+  'td{min-width:4em;max-width:17em;overflow-wrap:break-word}th{background:#f6f8fa}p{color:#57606a}',
+  'thead{display:table-header-group}',
+  '@media screen and (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}dt,p{color:#9da7b3}',
+  'th{background:#161b22}th,td{border-color:#30363d}}',
+  '@media print{body{margin:0;max-width:none;font-size:9px}div{overflow:visible}tr{break-inside:avoid}',
+  'td{min-width:0}th,td{padding:.3em .4em}}',
 ].join('');
