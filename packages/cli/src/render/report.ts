@@ -86,7 +86,12 @@ function section(title: string, head: readonly string[], rows: readonly (readonl
   const heading = `<h2>${title}</h2>`;
   if (rows.length === 0) return [heading, '<p>None.</p>'];
   const body = rows.map((row) => line(row, 'td'));
-  return [heading, `<div role="region" aria-label="${title}" tabindex="0"><table><thead>${line(head, 'th')}</thead><tbody>`, ...body, '</tbody></table></div>'];
+  return [
+    heading,
+    `<div role="region" aria-label="${title}" tabindex="0"><table><thead>${line(head, 'th')}</thead><tbody>`,
+    ...body,
+    '</tbody></table></div>',
+  ];
 }
 
 function line(cells: readonly string[], tag: 'td' | 'th'): string {
