@@ -41,22 +41,30 @@ async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string)
     if (node !== undefined) await pruneAnnotations(context, node, key);
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
     const restored = await restore(context, cleanup, key);
-    const log = context.logOf(name);
-    if (kind === 'Unmanage' && restored && shadow !== undefined && node !== undefined)
-      await context.writer.attempt(
-        'shadow_delete',
-        key,
-        async () => {
-          await keepHistory(context, node, shadow);
-          await deleteShadow(context, shadow);
-          const { kept } = cleanup;
-          if (kept === undefined) return;
-          context.events.record(kept);
-          log.warn('a node that is not managed any more keeps settings', { code: kept.reason, message: kept.message });
-        },
-        log,
-      );
+    if (kind === 'Unmanage' && restored && node !== undefined && shadow !== undefined)
+      await unmanage(context, { node, shadow, kept: cleanup.kept }, key);
   }
+}
+
+/** The last request of a node that is not managed any more, so that one that fails is repeated with all before it. */
+async function unmanage(
+  context: ApplyContext,
+  { node, shadow, kept }: { node: NodeView; shadow: ShadowView; kept: Cleanup['kept'] },
+  key: string,
+): Promise<void> {
+  const log = context.logOf(node.metadata.name);
+  await context.writer.attempt(
+    'shadow_delete',
+    key,
+    async () => {
+      await keepHistory(context, node, shadow);
+      await deleteShadow(context, shadow);
+      if (kept === undefined) return;
+      context.events.record(kept);
+      log.warn('a node that is not managed any more keeps settings', { code: kept.reason, message: kept.message });
+    },
+    log,
+  );
 }
 
 /** Deletes the shadow if a live read confirms that its Node is gone. */
