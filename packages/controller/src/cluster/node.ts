@@ -16,6 +16,7 @@ import {
 } from '@brupop/shared/api/names';
 import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { type AppliedKeys, appliedKeys, type ManagedFields, type NodeTaint } from './group-metadata.ts';
+import { isExtended } from './needs.ts';
 import { ownedByUs, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { truncated } from '@brupop/shared/runtime/errors';
@@ -44,6 +45,8 @@ export interface NodeView extends KubernetesObject {
   readonly createdAt: number | undefined;
   /** Boot ID that the kubelet reports; empty when it has reported none. */
   readonly bootID: string;
+  /** The extended resources of which it has any to give, in order. */
+  readonly devices: readonly string[];
   /** Not all of its labels, taints, conditions and keys of groups are kept. */
   readonly isLarge: boolean;
 }
@@ -54,6 +57,7 @@ interface RawNode extends KubernetesObject {
   readonly status?: {
     readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
     readonly nodeInfo?: { readonly bootID?: string };
+    readonly allocatable?: Readonly<Record<string, string>>;
   };
 }
 
@@ -93,6 +97,7 @@ export function readNode(raw: unknown): NodeView {
     ...readReady(status.conditions),
     conditions: otherConditions(status.conditions),
     clearedAt: changesOf(status.conditions),
+    devices: devicesOf(status),
     bootID: truncated(status.nodeInfo?.bootID ?? '', MAX_NAME),
     isLarge: isLarge || omitted > 0,
   };
@@ -120,6 +125,12 @@ function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
 
 function countOf(lists: Readonly<Record<string, readonly unknown[]>>): number {
   return Object.values(lists).reduce((sum, { length }) => sum + length, 0);
+}
+
+function devicesOf({ allocatable = {} }: NonNullable<RawNode['status']>): readonly string[] {
+  const found = Object.entries(allocatable).filter(([name, count]) => isExtended(name) && count !== '0');
+  const names = found.map(([name]) => name).filter((name) => name.length <= MAX_NAME);
+  return names.slice(0, MAX_ITEMS).toSorted();
 }
 
 type Conditions = NonNullable<RawNode['status']>['conditions'];

@@ -13,6 +13,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
+import { needsOf } from './needs.ts';
 import type { NodeView } from './node.ts';
 import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
 import { type ObservedPod, type ObservedPods, type PodsOfNode, REVISION_LABEL } from './snapshot.ts';
@@ -129,7 +130,7 @@ export class PodLookups {
         // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
         query: { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' },
         signal: AbortSignal.any([signal, limit.signal]),
-        slim: withoutClaims,
+        slim: readPod,
         maxItems: MAX_PODS_OF_NODE,
         maxChars: MAX_CHARS_OF_NODE,
       });
@@ -208,7 +209,8 @@ function observedPod(pod: DrainPod): ObservedPod {
   };
 }
 
-/** Only a drain asks for the volumes of a pod. */
-function withoutClaims(raw: unknown): DrainPod {
-  return { ...slimPod(raw), claims: [] };
+/** Only a drain asks for the volumes of a pod, and only a plan for what it needs of its node. */
+function readPod(raw: unknown): DrainPod {
+  const needs = needsOf(raw);
+  return { ...slimPod(raw), claims: [], ...(needs.length > 0 && { needs }) };
 }

@@ -23,6 +23,7 @@ import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { PlacedPod } from '../cluster/all-pods.ts';
+import { offers } from '../cluster/needs.ts';
 import type { NodeView } from '../cluster/node.ts';
 import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { isUnderWay } from '../cluster/state.ts';
@@ -34,6 +35,7 @@ import { Moment } from './facts/moment.ts';
 import {
   controllerOf,
   isObserved,
+  lostOn,
   ReadyBefore,
   type Suspect,
   suspectsAmong,
@@ -204,7 +206,7 @@ export class Observation {
     const known = pair.shadow.record.suspects ?? [];
     const suspects = found
       .filter((suspect) => this.#isConfirmed(one, suspect) === true)
-      .map((suspect) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
+      .map(({ need: _, ...suspect }) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
     return isSame(known, suspects) ? undefined : { pair, suspects };
   }
 
@@ -214,7 +216,7 @@ export class Observation {
     // A list of a large cluster may take longer than until the next list of the node.
     const pods = this.#workloads.podsSince((listedAt.length > 2 ? listedAt.at(-2) : listedAt.at(-1)) ?? 0);
     if (pods === undefined) return this.#workloads.problem === undefined ? undefined : true;
-    const key = `${releaseOf(version)} ${suspect.workload}`;
+    const key = `${releaseOf(version)} ${suspect.workload} ${suspect.need ?? ''}`;
     const known = this.#confirmed.get(key) ?? this.#failsOnlyOn(version, pods, suspect);
     this.#confirmed.set(key, known);
     return known;
@@ -224,11 +226,20 @@ export class Observation {
   #failsOnlyOn(version: string, pods: readonly PlacedPod[], suspect: Suspect): boolean {
     this.#running ??= new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version ?? '']));
     const running = this.#running;
-    const others = (byController(pods).get(controllerOf(suspect)) ?? []).filter(
+    const own = byController(pods).get(controllerOf(suspect)) ?? [];
+    const others = own.filter(
       ({ node, isTerminating }) => node !== '' && !isTerminating && !sameVersion(running.get(node), version),
     );
+    if (suspect.need !== undefined && (own.length === 0 || !this.#isElsewhere(suspect.need, version))) return false;
     const unready = others.filter(({ ready }) => !ready);
     return unready.length === 0 || 2 * unready.length < others.length;
+  }
+
+  /** True when a node of another version has what one has lost. */
+  #isElsewhere(need: string, version: string): boolean {
+    return this.#pairs.some(
+      ({ node, shadow: { status } }) => !sameVersion(status?.current_version, version) && offers(node, need),
+    );
   }
 }
 
@@ -292,9 +303,21 @@ function observedOf(
   return { pair, version, since, listedAt, suspects: suspects.slice(0, MAX_SUSPECTS), nextAt };
 }
 
-function listedOn({ name, shadow: { record }, policy: { health } }: NodePair, since: number) {
+function listedOn(pair: NodePair, since: number) {
+  const {
+    name,
+    shadow: { record },
+    policy: { health },
+  } = pair;
   const drainedAt = parseTime(record.readyBefore?.at) ?? since;
-  return { node: name, drainedAt, health, known: new Set(record.suspects?.map(({ workload }) => workload)) };
+  return {
+    node: name,
+    drainedAt,
+    since,
+    lost: lostOn(pair),
+    health,
+    known: new Set(record.suspects?.map(({ workload }) => workload)),
+  };
 }
 
 function isDuringObservation({ shadow, policy }: NodePair, since: number, now: number): boolean {

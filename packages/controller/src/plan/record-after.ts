@@ -128,17 +128,31 @@ const MAX_NAMES = 50;
 
 /** What was not Ready before does not count after the update, and the workloads of the evicted pods do. */
 function beforeDrain(transition: Transition, { purpose }: ShadowView): Changes {
-  const { unreadyBefore, evictedWorkloads, readyBefore, spec } = transition;
+  const { unreadyBefore, evictedWorkloads, readyBefore, needsBefore, spec } = transition;
   return {
     ...(unreadyBefore !== undefined && { unreadyBefore: firstOf(unreadyBefore) }),
     ...(evictedWorkloads !== undefined && { evictedWorkloads: firstOf(evictedWorkloads) }),
-    ...(readyBefore !== undefined && purpose === 'Update' && { readyBefore: readyAt(readyBefore, spec) }),
+    ...(readyBefore !== undefined && purpose === 'Update' && { readyBefore: readyAt(readyBefore, needsBefore, spec) }),
   };
 }
 
-function readyAt(ready: ReadonlyMap<string, number>, spec: ShadowSpec): NodeRecord['readyBefore'] {
+function readyAt(
+  ready: ReadonlyMap<string, number>,
+  needsBefore: ReadonlyMap<string, readonly string[]> = new Map(),
+  spec: ShadowSpec,
+): NodeRecord['readyBefore'] {
   const workloads = firstOf([...ready]);
-  return workloads && { at: timeOf(spec), workloads: Object.fromEntries(workloads) };
+  const needs = (workloads ?? []).flatMap(([name]) => {
+    const found = needsBefore.get(name) ?? [];
+    return found.length === 0 ? [] : [[name, found] as const];
+  });
+  return (
+    workloads && {
+      at: timeOf(spec),
+      workloads: Object.fromEntries(workloads),
+      ...(needs.length > 0 && { needs: Object.fromEntries(needs) }),
+    }
+  );
 }
 
 function firstOf<T>(found: readonly T[]): readonly T[] | undefined {

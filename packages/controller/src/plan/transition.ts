@@ -100,6 +100,7 @@ export interface Transition {
   readonly evictedWorkloads?: readonly string[];
   /** At the start of a drain: the workloads whose pods are Ready on the node, and how many seconds they took. */
   readonly readyBefore?: ReadonlyMap<string, number>;
+  readonly needsBefore?: ReadonlyMap<string, readonly string[]>;
   /** At a start: pods on the node are unhealthy, and it has waited for them for long enough. */
   readonly unhealthyPods?: string | undefined;
   /** The host has proved the settings of its group. */

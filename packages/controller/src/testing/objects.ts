@@ -44,6 +44,7 @@ export interface NodeParts {
   readonly ready?: boolean;
   readonly isUnreachable?: boolean;
   readonly conditions?: readonly string[];
+  readonly devices?: readonly string[];
   /** RFC 3339, by type. */
   readonly clearedAt?: Readonly<Record<string, string>>;
   /** RFC 3339. */
@@ -56,10 +57,8 @@ export function aNode(parts: NodeParts = {}): NodeView {
   const { name = 'node-a', uid = `uid-${name}`, managed = true, annotations = {}, deletionTimestamp } = parts;
   const labels = { ...parts.labels, ...(managed && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
   const { creationTimestamp, unschedulable, ready, conditions, readySince, bootID } = { ...HEALTHY, ...parts };
-  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, applied, isUnreachable, clearedAt } = {
-    ...HEALTHY,
-    ...parts,
-  };
+  const found = { ...HEALTHY, ...parts };
+  const { hasWaitingTaint, hasStartupTaint, hasOutOfServiceTaint, taints, applied, isUnreachable, clearedAt } = found;
   const metadata = { name, uid, resourceVersion: '1', creationTimestamp, labels, annotations };
   return {
     metadata: { ...metadata, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
@@ -76,6 +75,7 @@ export function aNode(parts: NodeParts = {}): NodeView {
     readySince: parseTime(readySince),
     createdAt: parseTime(creationTimestamp),
     bootID,
+    devices: found.devices,
     isLarge: false,
   };
 }
@@ -92,6 +92,7 @@ const HEALTHY = {
   hasOutOfServiceTaint: false,
   taints: [],
   applied: [],
+  devices: [],
   ready: true,
   isUnreachable: false,
   conditions: [],
@@ -218,6 +219,7 @@ export const DRAINABLE: Drainable = {
     notReadySince: new Map(),
     evicted: [],
     ready: new Map(),
+    needs: new Map(),
   }),
   pods: [],
 };

@@ -37,8 +37,15 @@ const entries = {
   unreadyBefore: list(text(MAX_NAME), MAX_NAMES),
   /** The workloads whose pods the drain evicts, `Kind namespace/name`. */
   evictedWorkloads: list(text(MAX_NAME), MAX_NAMES),
-  /** The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took to become so. */
-  readyBefore: object({ at: time(), workloads: v.record(text(MAX_NAME), count(9_999_999)) }),
+  /**
+   * The workloads and DaemonSets whose pods on the node were Ready when its drain started, and how many seconds they took
+   * to become so; `needs`: what they found on the node that not every node has.
+   */
+  readyBefore: object({
+    at: time(),
+    workloads: v.record(text(MAX_NAME), count(9_999_999)),
+    needs: v.exactOptional(v.record(text(MAX_NAME), list(text(MAX_NAME), MAX_NAMES))),
+  }),
   /** Since when the update waits for unhealthy pods on the node. */
   podsWaitSince: time(),
   /** The workloads whose pods fail on it since its latest update; `from`: the node whose drain moved the pod. */

@@ -52,6 +52,8 @@ export interface DrainPod extends KubernetesObject {
   readonly restartedAt: number | undefined;
   /** What controls it, as `Kind namespace/name`; empty: nothing. */
   readonly controller: string;
+  /** What it needs of its node that not every node has, where this is asked for; absent: nothing. */
+  readonly needs?: readonly string[];
 }
 
 /** Of a pod's label or annotation {@link DRAIN_KEY}: never evict it, or after all others. */

@@ -59,6 +59,8 @@ export interface PodHealth {
   readonly evicted: readonly string[];
   /** Of the workloads and DaemonSets whose pods are all Ready: how many seconds the slowest took, by {@link comparedAs}. */
   readonly ready: ReadonlyMap<string, number>;
+  /** What all of their pods need of the node, likewise; those that need nothing are absent. */
+  readonly needs: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Nodes whose pods are listed after one plan. Each node that updates needs two lists. */
@@ -119,6 +121,7 @@ const NO_PODS: PodHealth = {
   notReadySince: new Map(),
   evicted: [],
   ready: new Map(),
+  needs: new Map(),
 };
 const UNKNOWN: Drainable = {
   block: undefined,
@@ -180,6 +183,7 @@ function healthOf(
     notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
     ready: readyIn(counted),
+    needs: needsIn(counted),
   };
 }
 
@@ -188,6 +192,17 @@ function readyIn(pods: readonly DrainPod[]): Map<string, number> {
   const ready = latest(compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]));
   for (const pod of compared) if (!pod.ready) ready.delete(comparedAs(pod));
   return ready;
+}
+
+function needsIn(pods: readonly DrainPod[]): Map<string, readonly string[]> {
+  const compared = pods.filter((pod) => isCompared(pod) && !pod.finished);
+  const needs = new Map<string, readonly string[]>();
+  for (const pod of compared) {
+    const { needs: own = [] } = pod;
+    const known = needs.get(comparedAs(pod));
+    needs.set(comparedAs(pod), known === undefined ? own : known.filter((need) => own.includes(need)));
+  }
+  return new Map([...needs].filter(([, found]) => found.length > 0));
 }
 
 /** True for a pod of a workload or a DaemonSet, which is like the other pods of its controller. */

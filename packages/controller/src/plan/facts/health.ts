@@ -18,6 +18,7 @@ import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
+import { offers } from '../../cluster/needs.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
@@ -145,16 +146,19 @@ interface BeforeDrain {
   readonly evictedWorkloads: readonly string[];
   /** What is Ready on the node, and what its pods are compared with later. */
   readonly readyBefore: ReadonlyMap<string, number>;
+  /** What these find on the node. */
+  readonly needsBefore: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Returns what is recorded of a node before its drain. */
 export function beforeDrainOf(input: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): BeforeDrain {
-  const { policy, drain } = input;
-  const { evicted, ready } = drain().podHealth();
+  const { node, policy, drain } = input;
+  const { evicted, ready, needs } = drain().podHealth();
   return {
     unreadyBefore: unhealthyNow(input),
     evictedWorkloads: policy.health.workloads === 'Required' ? evicted : [],
     readyBefore: isObserved(policy) ? ready : new Map(),
+    needsBefore: new Map([...needs].map(([name, all]) => [name, all.filter((need) => offers(node, need))])),
   };
 }
 

@@ -7,12 +7,18 @@
  *     is restarted      at the second time, if it was created since the drain of its node
  *     is not Ready      after twice the time that the slowest one took before, at least a minute
  *
+ * So does a workload in the record of the node itself that needs a label or an extended resource that the node had then and has
+ * lost, after as long: no pod of it runs there any more, wherever its pods run now or wait (docs/adr/0075). What the scheduler
+ * says of pods that wait is not asked for: it gives no names of nodes, and room is not the version.
+ *
  * A workload that was broken before is in no record. One that is not Ready on nodes of other versions either fails
- * everywhere: all pods are listed once before anything is concluded. A pod that waits to be scheduled is on no node.
+ * everywhere: all pods are listed once before anything is concluded. What no node of another version has either is lost
+ * everywhere.
  */
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { isTerminating } from '@brupop/shared/drain/pods';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import { offers } from '../../cluster/needs.ts';
 import { RESTARTED_MS } from '../../cluster/pods.ts';
 import type { NodePair, ObservedPod } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
@@ -26,6 +32,8 @@ export interface Suspect {
   readonly problem: string;
   /** The node whose drain moved the pod, if it is another one. */
   readonly from?: string;
+  /** What the node has lost; not recorded. */
+  readonly need?: string;
 }
 
 /** A workload that fails on a node, as its record says. */
@@ -135,8 +143,11 @@ interface ListedPods {
   readonly pods: readonly ObservedPod[];
   /** Epoch milliseconds, as the next. */
   readonly listedAt: number;
-  /** When the drain of the node started. */
+  /** When the drain of the node started, and its update succeeded. */
   readonly drainedAt: number;
+  readonly since: number;
+  /** By workload, what the node had then and has not now. */
+  readonly lost: ReadonlyMap<string, string>;
   readonly health: UpdatePolicy['health'];
   /** The workloads that were found before: they count for as long as they fail. */
   readonly known: ReadonlySet<string>;
@@ -151,11 +162,13 @@ interface Found {
 /** Returns the workloads that fail on a node, each once. */
 export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
   const { node, version, listedAt, known } = listed;
+  const limitOf = (workload: string): number | undefined =>
+    before.limitMs(workload, version) ?? (known.has(workload) ? LEAST_MS : undefined);
   const suspects = new Map<string, Suspect>();
   let nextAt = Infinity;
   for (const pod of listed.pods.filter((one) => counts(one, listed.health))) {
     const workload = comparedAs(pod);
-    const limitMs = before.limitMs(workload, version) ?? (known.has(workload) ? LEAST_MS : undefined);
+    const limitMs = limitOf(workload);
     if (limitMs === undefined || suspects.has(workload)) continue;
     const createdAt = parseTime(pod.metadata.creationTimestamp) ?? listedAt;
     const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs;
@@ -163,7 +176,28 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
     if (problem !== undefined) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
     else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
   }
+  for (const [workload, need] of listed.lost) {
+    const limitMs = limitOf(workload);
+    if (limitMs === undefined || suspects.has(workload)) continue;
+    const lateAt = listed.since + limitMs;
+    if (listedAt >= lateAt) suspects.set(workload, { workload, problem: `no longer finds ${need}`, need });
+    else nextAt = Math.min(nextAt, lateAt);
+  }
   return { suspects: [...suspects.values()].toSorted((a, b) => (a.workload < b.workload ? -1 : 1)), nextAt };
+}
+
+/** By workload, what the node had when its drain started and has not now, of what it needs. */
+export function lostOn({ node, shadow, policy }: NodePair): ReadonlyMap<string, string> {
+  const { needs = {} } = shadow.record.readyBefore ?? {};
+  const lost = Object.entries(needs).map(
+    ([workload, all]) => [workload, all.find((need) => !offers(node, need))] as const,
+  );
+  const { ignoredNamespaces } = policy.health;
+  return new Map(
+    lost.flatMap(([workload, need]) =>
+      need === undefined || ignoredNamespaces.includes(namespaceOf(workload)) ? [] : [[workload, need] as const],
+    ),
+  );
 }
 
 /** No drain moves the pods of a DaemonSet. */
@@ -191,10 +225,15 @@ export function controllerOf({ workload }: Suspect): string {
   return workload.split(' ', 2).join(' ');
 }
 
+function namespaceOf(workload: string): string {
+  const [namespace = ''] = workload.slice(workload.indexOf(' ') + 1).split('/');
+  return namespace;
+}
+
 /** True for a workload of a namespace whose users may stop the updates of the fleet. */
 export function isTrusted(workload: string, { health }: Pick<UpdatePolicy, 'health'>, ownNamespace: string): boolean {
   if (health.pods === 'Required') return true;
-  const [namespace = ''] = workload.slice(workload.indexOf(' ') + 1).split('/');
+  const namespace = namespaceOf(workload);
   return namespace === ownNamespace || health.trustedNamespaces.includes(namespace);
 }
 

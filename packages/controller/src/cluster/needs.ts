@@ -1,0 +1,71 @@
+/**
+ * What a pod needs of its node that not every node has: extended resources, such as `nvidia.com/gpu`, and labels by which it is
+ * scheduled, as `label pool=gpu`, or `label pool` with any value. A kubelet, a device plugin or what discovers features of nodes
+ * sets these, so an update of the OS may take them away; then the pod cannot run on the node any more. Not here are cpu, memory
+ * and what else is a matter of room.
+ */
+import type { ObjectMeta } from '@brupop/shared/api/meta';
+
+/** What a Node has of these. */
+interface Offer {
+  readonly metadata: Pick<ObjectMeta, 'labels'>;
+  readonly devices: readonly string[];
+}
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+interface RawSpec {
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly affinity?: {
+    readonly nodeAffinity?: {
+      readonly requiredDuringSchedulingIgnoredDuringExecution?: {
+        readonly nodeSelectorTerms?: readonly { readonly matchExpressions?: readonly Requirement[] }[];
+      };
+    };
+  };
+  readonly containers?: readonly { readonly resources?: { readonly limits?: Readonly<Record<string, string>> } }[];
+}
+
+/** Anyone who may create pods decides on these. */
+const MAX_NEEDS = 5;
+const MAX_NEED = 150;
+/** Every kubelet sets them, and they are lost only with the Node. */
+const OF_EVERY_NODE = /^label kubernetes\.io\/(?:os|arch|hostname)(?:=|$)/u;
+const LABEL = 'label ';
+
+export function needsOf(raw: unknown): readonly string[] {
+  const { spec = {} } = raw as { readonly spec?: RawSpec };
+  const { nodeSelector = {}, affinity, containers = [] } = spec;
+  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+  // One of several terms is enough.
+  const [{ matchExpressions = [] } = {}, ...others] = terms;
+  const needs = [
+    ...containers.flatMap(({ resources }) => Object.keys(resources?.limits ?? {}).filter(isExtended)),
+    ...Object.entries(nodeSelector).map(([key, value]) => `${LABEL}${key}=${value}`),
+    ...(others.length === 0 ? matchExpressions.flatMap((one) => labelOf(one) ?? []) : []),
+  ];
+  const kept = needs.filter((need) => need.length <= MAX_NEED && !OF_EVERY_NODE.test(need));
+  return [...new Set(kept)].slice(0, MAX_NEEDS);
+}
+
+/** Undefined for one that a node without the label meets. */
+function labelOf({ key, operator, values = [] }: Requirement): string | undefined {
+  if (operator === 'In' && values.length === 1) return `${LABEL}${key}=${values[0]}`;
+  return ['In', 'Exists', 'Gt', 'Lt'].includes(operator) ? `${LABEL}${key}` : undefined;
+}
+
+/** True for what is no resource of Kubernetes itself (Kubernetes "Extended Resources"). */
+export function isExtended(resource: string): boolean {
+  return resource.includes('/') && !/^(?:[^/]*\.)?kubernetes\.io\//u.test(resource);
+}
+
+/** @param need - one of {@link needsOf} */
+export function offers({ metadata: { labels = {} }, devices }: Offer, need: string): boolean {
+  if (!need.startsWith(LABEL)) return devices.includes(need);
+  const [key = '', value] = need.slice(LABEL.length).split('=', 2);
+  return Object.hasOwn(labels, key) && (value === undefined || labels[key] === value);
+}
