@@ -8,7 +8,7 @@ import { type AllPods, NO_PODS_LISTED, type PlacedPod } from '../cluster/all-pod
 import { observedPods } from '../cluster/pods.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { statusOf } from '../report/config-status.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD } from '../testing/objects.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NEW, type NodeParts, NOW, OLD } from '../testing/objects.ts';
 import { wholePlan, type WholePlan } from '../whole-plan.ts';
 
 const SECOND = 1_000;
@@ -21,21 +21,25 @@ interface Updated {
   readonly msAgo: number;
   readonly ready?: Readonly<Record<string, number>>;
   readonly suspects?: NodeRecord['suspects'];
+  /** What its workloads found on it before. */
+  readonly needs?: Readonly<Record<string, readonly string[]>>;
+  /** As it is now. */
+  readonly node?: NodeParts;
 }
 
 /** A node that runs the new version. */
 function updated(
   name: string,
-  { msAgo, drainedMsAgo = msAgo + MINUTE, ready = { [WEB]: 5 }, suspects }: Updated,
+  { msAgo, drainedMsAgo = msAgo + MINUTE, ready = { [WEB]: 5 }, suspects, needs, node = {} }: Updated,
 ): ManagedNode {
   const record: NodeRecord = {
     startedAt: ago(drainedMsAgo + MINUTE),
     from: OLD,
     succeeded: { version: NEW, at: ago(msAgo) },
-    readyBefore: { at: ago(drainedMsAgo), workloads: ready },
+    readyBefore: { at: ago(drainedMsAgo), workloads: ready, ...(needs !== undefined && { needs }) },
     ...(suspects !== undefined && { suspects }),
   };
-  return aManagedNode(name, {}, { record, status: { current_version: NEW } });
+  return aManagedNode(name, node, { record, status: { current_version: NEW } });
 }
 
 interface World {
@@ -250,6 +254,72 @@ describe('a workload that fails on an updated node', () => {
       { type: 'Ready' },
       { type: 'Suspect', status: 'True', message: `these workloads fail on the node: ${WEB} cannot start` },
     ]);
+  });
+});
+
+describe('a node that has lost what a workload needs', () => {
+  const GPU = 'nvidia.com/gpu';
+  const needs = { [WEB]: [GPU] };
+  const withGpu = aManagedNode('c', { devices: [GPU] });
+  const a = (how: Partial<Updated> = {}): ManagedNode => updated('a', { msAgo: 2 * MINUTE, needs, ...how });
+  const all = [{}];
+  const suspect = { workload: WEB, problem: `no longer finds ${GPU}`, at: rfc3339(NOW) };
+
+  it('is suspect, wherever the pods of the workload are', () => {
+    const made = planOf({ nodes: [a(), withGpu], listed: { a: [] }, all });
+    expect(suspectsIn(made)).toEqual([{ node: 'a', suspects: [suspect] }]);
+    expect(made.records[0]?.event?.message).toContain(`${WEB} no longer finds ${GPU}`);
+    const pending = planOf({ nodes: [a(), withGpu], listed: { a: [] }, all: [{ node: '', ready: false }] });
+    expect(suspectsIn(pending)).toEqual([{ node: 'a', suspects: [suspect] }]);
+  });
+
+  it('is so when a label is gone, or has another value', () => {
+    const label = { [WEB]: ['label pool=gpu'] };
+    const other = aManagedNode('c', { labels: { pool: 'gpu' } });
+    const nodes = [a({ needs: label, node: { labels: { pool: 'web' } } }), other];
+    const problem = 'no longer finds label pool=gpu';
+    expect(suspectsIn(planOf({ nodes, listed: { a: [] }, all }))[0]?.suspects).toMatchObject([{ problem }]);
+  });
+
+  it.each<readonly [string, World]>([
+    ['has it again', { nodes: [a({ node: { devices: [GPU] } }), withGpu], all }],
+    ['is one of those that all lost it', { nodes: [a(), aManagedNode('c')], all }],
+    [
+      'ran a workload that has no pod any more',
+      { nodes: [a(), withGpu], all: [{ controller: 'ReplicaSet apps/new' }] },
+    ],
+    ['ran it more than an hour ago', { nodes: [a({ drainedMsAgo: 61 * MINUTE }), withGpu], all }],
+    [
+      'is of a namespace that is ignored',
+      { nodes: [a(), withGpu], all, spec: { health: { ignoredNamespaces: ['apps'] } } },
+    ],
+    ['ran one that is broken elsewhere', { nodes: [a(), withGpu], all: [{ ready: false }] }],
+  ])('is not suspect when it %s', (_, world) => {
+    const made = planOf({ ...world, listed: { a: [] } });
+    expect([made.records, made.holds]).toEqual([[], []]);
+  });
+
+  it('has as much time as a pod has to become Ready', () => {
+    const early = planOf({ nodes: [a({ msAgo: 30 * SECOND }), withGpu], listed: { a: [] }, all });
+    expect([early.records, early.wakeAt]).toEqual([[], NOW + 30 * SECOND]);
+  });
+
+  it('holds the version when another one has lost it too', () => {
+    const nodes = [
+      a({ suspects: [suspect] }),
+      updated('b', { msAgo: 2 * MINUTE, needs, suspects: [suspect] }),
+      withGpu,
+    ];
+    const made = planOf({ nodes, listed: { a: [], b: [] } });
+    expect(started(made)).toEqual([]);
+    expect(conditionOf(made, 'Held')?.message).toContain(
+      `${WEB} (no longer finds ${GPU} on a, no longer finds ${GPU} on b)`,
+    );
+  });
+
+  it('is not suspect any more when it has it again', () => {
+    const nodes = [a({ suspects: [suspect], node: { devices: [GPU] } }), withGpu];
+    expect(suspectsIn(planOf({ nodes, listed: { a: [] } }))).toEqual([{ node: 'a', suspects: undefined }]);
   });
 });
 
