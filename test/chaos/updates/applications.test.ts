@@ -1,7 +1,16 @@
 /** What applications that break do to a rollout, on whole fleets. */
 import { jest } from '@jest/globals';
 import { createNamespace } from '../../framework/control-plane/namespaces.ts';
-import { breakApp, createApp, heldVersions, rebooted, untilTrue } from '../../framework/fleet/breaking-app.ts';
+import { again } from '../../framework/again.ts';
+import {
+  breakApp,
+  createApp,
+  DEVICE,
+  heldVersions,
+  rebooted,
+  setDevices,
+  untilTrue,
+} from '../../framework/fleet/breaking-app.ts';
 import { fleetNodes } from '../../framework/fleet/fleet.ts';
 import { type FleetContext, NEW, withFleet } from '../../framework/fleet/with-fleet.ts';
 
@@ -23,6 +32,46 @@ it('an application that never becomes Ready on the new version holds it after th
     try {
       await fleet.configure({ monitoring: { timeout: '10m' } });
       expect((await untilTrue(context, 'Held')).message).toContain(`ReplicaSet ${tenant}/app-`);
+      await new Promise((done) => setTimeout(done, 10_000));
+      expect(rebooted(context).length).toBeLessThanOrEqual(3);
+      await fleet.configure({ health: { pods: 'Ignored' } });
+      await fleet.untilAllRun(NEW);
+    } finally {
+      await stop();
+    }
+  });
+});
+
+it('an application that flaps on the new version holds it, until a user resumes it', async () => {
+  await withApp(async (context, tenant) => {
+    const { fleet } = context;
+    const stop = breakApp(context, tenant, 'flaps', (node) => fleet.node(node).host.version === NEW);
+    try {
+      await fleet.configure({});
+      expect((await untilTrue(context, 'Held')).message).toContain(`ReplicaSet ${tenant}/app-`);
+      expect(rebooted(context).length).toBeLessThanOrEqual(3);
+      const resume = new Date().toISOString().replace(/\.\d+/u, '');
+      await fleet.configure({ rollout: { resume } });
+      await fleet.untilAllRun(NEW);
+    } finally {
+      await stop();
+    }
+  });
+});
+
+it('an application that does not return, since updated nodes have lost its device, holds the version after three nodes at most', async () => {
+  await withFleet({ nodes: fleetNodes(6), config: { paused: true } }, async (context) => {
+    const { fleet, cluster } = context;
+    const isLost = (node: string): boolean => fleet.node(node).host.version === NEW;
+    await setDevices(context, () => false);
+    const tenant = await createNamespace(cluster, 'tenant');
+    await createApp(context, tenant, 6, { limits: { [DEVICE]: '1' } });
+    const stop = again(() => setDevices(context, isLost), 250);
+    try {
+      await fleet.configure({});
+      const { message } = await untilTrue(context, 'Held');
+      for (const part of [`ReplicaSet ${tenant}/app-`, `no longer finds ${DEVICE} on `])
+        expect(message).toContain(part);
       await new Promise((done) => setTimeout(done, 10_000));
       expect(rebooted(context).length).toBeLessThanOrEqual(3);
       await fleet.configure({ health: { pods: 'Ignored' } });

@@ -1,9 +1,9 @@
 /** A Deployment whose pods break on some nodes, as a kubelet would report it. */
-import type { V1Pod, V1PodList } from '@kubernetes/client-node';
+import type { V1Node, V1Pod, V1PodList, V1ResourceRequirements } from '@kubernetes/client-node';
 import { eventually } from '../eventually.ts';
 import type { FleetContext } from './with-fleet.ts';
 
-export type Breakage = 'crashes' | 'never becomes Ready';
+export type Breakage = 'crashes' | 'flaps' | 'never becomes Ready';
 
 const CRASHING = [
   {
@@ -16,12 +16,15 @@ const CRASHING = [
   },
 ];
 const POLL_MS = 100;
+/** A pod that flaps is Ready for as long, and then crashes again. */
+const FLAP_MS = 2_000;
 
 /** Creates the Deployment, and returns when its pods are Ready. */
 export async function createApp(
   { cluster: { api } }: FleetContext,
   namespace: string,
   replicas: number,
+  resources: V1ResourceRequirements = {},
 ): Promise<void> {
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
   const labels = { app: 'app' };
@@ -33,7 +36,7 @@ export async function createApp(
       labelSelector: { matchLabels: labels },
     },
   ];
-  const spec = { containers: [{ name: 'main', image: 'workload' }], topologySpreadConstraints };
+  const spec = { containers: [{ name: 'main', image: 'workload', resources }], topologySpreadConstraints };
   const template = { metadata: { labels }, spec };
   await api.create(path, {
     metadata: { name: 'app' },
@@ -82,6 +85,24 @@ export function rebooted({ fleet }: FleetContext): string[] {
 const isWhole = ({ status }: V1Pod): boolean =>
   status?.conditions?.some(({ type, status: found }) => type === 'Ready' && found === 'True') === true;
 
+export const DEVICE = 'example.com/device';
+
+/** Sets how many devices the nodes have: one each, as their device plugins report it; none where `isLost`. */
+export async function setDevices(
+  { cluster: { api }, fleet }: FleetContext,
+  isLost: (node: string) => boolean,
+): Promise<void> {
+  for (const name of fleet.nodes.keys()) {
+    const count = isLost(name) ? '0' : '1';
+    const path = `/api/v1/nodes/${name}`;
+    const { status } = await api.get<V1Node>(path);
+    if (status?.allocatable?.[DEVICE] === count) continue;
+    const devices = { [DEVICE]: count };
+    const patch = { status: { capacity: devices, allocatable: devices } };
+    await api.request('PATCH', `${path}/status`, patch, 'application/strategic-merge-patch+json');
+  }
+}
+
 /** Breaks the pods of the Deployment on the nodes for which `isBroken` is true. Returns what stops it. */
 export function breakApp(
   { cluster: { api } }: FleetContext,
@@ -93,8 +114,15 @@ export function breakApp(
   const list = `/api/v1/namespaces/${namespace}/pods`;
   const breakOne = async ({ metadata, spec }: V1Pod): Promise<void> => {
     const since = new Date().toISOString();
-    const conditions = [{ type: 'Ready', status: 'False', reason: 'ByTest', lastTransitionTime: since }];
-    const status = { conditions, ...(how === 'crashes' && { containerStatuses: CRASHING }) };
+    const runs = how === 'flaps' && Date.now() % (2 * FLAP_MS) < FLAP_MS;
+    const found = { type: 'Ready', status: runs ? 'True' : 'False', reason: 'ByTest', lastTransitionTime: since };
+    const running = CRASHING.map((one) => ({
+      ...one,
+      ready: true,
+      state: { waiting: null, running: { startedAt: since } },
+    }));
+    const containers = how === 'never becomes Ready' ? {} : { containerStatuses: runs ? running : CRASHING };
+    const status = { conditions: [found], ...containers };
     if (spec?.nodeName === undefined || !isBroken(spec.nodeName)) return;
     await api.request(
       'PATCH',
@@ -106,7 +134,8 @@ export function breakApp(
   const run = async (): Promise<void> => {
     while (!end.signal.aborted) {
       const { items } = await api.get<V1PodList>(`${list}?labelSelector=app%3Dapp`);
-      for (const pod of items.filter(isWhole)) await breakOne(pod).catch(() => undefined);
+      for (const pod of items.filter((one) => how === 'flaps' || isWhole(one)))
+        await breakOne(pod).catch(() => undefined);
       await new Promise((done) => setTimeout(done, POLL_MS));
     }
   };

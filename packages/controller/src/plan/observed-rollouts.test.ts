@@ -18,6 +18,8 @@ interface Scene {
   /** What is wrong with the pods on a node. */
   readonly broken: (runsNew: boolean, minutes: number) => Partial<DrainPod> | undefined;
   readonly namespace?: string;
+  /** Of the namespaces of the tenant, in each of which as many pods run on each node. */
+  readonly crowd?: { readonly namespaces: number; readonly pods: number };
 }
 
 interface Rollout {
@@ -79,13 +81,17 @@ class Fleet {
   }
 
   #podsOn(one: ManagedNode): PodsOfNode {
-    const { broken, namespace = 'tenant' } = this.#scene;
+    const { broken, namespace = 'tenant', crowd = { namespaces: 1, pods: 1 } } = this.#scene;
     const createdAt = this.#since.get(one.name) ?? this.#startedAt;
     const changes = { readyChanged: createdAt, ...broken(runsNew(one), this.minutes) };
-    const pod = aPod('web', { controller: `ReplicaSet ${namespace}/web`, ...changes });
-    const metadata = { ...pod.metadata, namespace, creationTimestamp: rfc3339(createdAt) };
     if (one.node === undefined) throw new Error('there is a Node');
-    return podsOf(one.node, [{ ...pod, metadata }], this.#world.now);
+    const pods = Array.from({ length: crowd.namespaces * crowd.pods }, (_, i) => {
+      const own = i < crowd.pods ? namespace : `${namespace}-${Math.floor(i / crowd.pods)}`;
+      const name = i === 0 ? 'web' : `web-${i}`;
+      const pod = aPod(name, { controller: `ReplicaSet ${own}/${name}`, ...changes });
+      return { ...pod, metadata: { ...pod.metadata, namespace: own, creationTimestamp: rfc3339(createdAt) } };
+    });
+    return podsOf(one.node, pods, this.#world.now);
   }
 
   #look(made: WholePlan, pods: ReadonlyMap<string, PodsOfNode>): void {
@@ -115,7 +121,7 @@ function rollOut(scene: Scene, maxMinutes: number): Rollout {
 function all(pods: ReadonlyMap<string, PodsOfNode>, now: number): AllPods {
   const placed = [...pods].flatMap(([node, of]) =>
     of.pods.map(({ ready, mirror, healthIgnored, drainPolicy, controller }) => ({
-      key: `tenant/web-on-${node}`,
+      key: `${controller}-on-${node}`,
       node,
       isTerminating: false,
       ready,
@@ -159,6 +165,16 @@ it('with pods that crash on all nodes, a tenant delays it by less than an hour',
   const found = rollOut({ broken: () => CRASHING }, 240);
   expect(found).toMatchObject({ isComplete: true, frozen: [], touchedWhenHeld: undefined });
   expect(found.minutes - undisturbed.minutes).toBeLessThan(60);
+});
+
+it.each<[string, Scene['broken']]>([
+  ['on new nodes', onNewOnly],
+  ['on all nodes', () => CRASHING],
+])('50 such pods in each of four namespaces, %s, delay it no longer than one', (_, broken) => {
+  const found = rollOut({ broken, crowd: { namespaces: 4, pods: 50 } }, 240);
+  const one = rollOut({ broken }, 240);
+  expect(found).toMatchObject({ isComplete: true, frozen: [] });
+  expect(found.minutes).toBeLessThanOrEqual(one.minutes + 1);
 });
 
 it('an application that breaks everywhere in the middle of a rollout is no reason to hold it', () => {
