@@ -59,7 +59,7 @@ it('an application that flaps on the new version holds it, until a user resumes 
   });
 });
 
-it('an application that does not return, since updated nodes have lost its device, holds the version after three nodes at most', async () => {
+it('an application whose device updated nodes have lost does not return, and holds the version', async () => {
   await withFleet({ nodes: fleetNodes(6), config: { paused: true } }, async (context) => {
     const { fleet, cluster } = context;
     const isLost = (node: string): boolean => fleet.node(node).host.version === NEW;

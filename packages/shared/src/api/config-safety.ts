@@ -54,7 +54,7 @@ export const SAFETY = {
     ),
     pods: field(
       oneOf(['Required', 'Compared', 'Ignored']),
-      'Compared: for watchFor after its update, a node is suspect when pods of a workload cannot start on it, crash, or take much longer to become ' +
+      'Compared: for watchFor after its update, a node is suspect when pods of a workload cannot start on it, crash, find a device or a label no longer that they needed there, or take much longer to become ' +
         'Ready than before, and pods of the same workload were Ready on a node that was drained within the last hour. When a workload fails so on two ' +
         'nodes, no other node starts for an hour in all, or until rollout.resume. A workload in trustedNamespaces also counts as a failure of the ' +
         'node, for rollout.failureBudget. Required: as Compared, all namespaces are trusted, and after its update a node is healthy only when no pod on it ' +
