@@ -54,6 +54,25 @@ it('is about the version of the latest rollout, or the given one', () => {
   expect(reportOf(fleet(), '1.20.3')?.updates).toEqual([{ node: 'a', ...earlier }]);
 });
 
+it('names a version that is frozen or was held', () => {
+  const { config, shadows } = fleet();
+  if (config?.status === undefined) throw new Error('no status');
+  expect(page({ config, shadows })).not.toMatch(/<dt>(Frozen|Held)/u);
+  const since = '2026-11-28T11:00:00Z';
+  const versions = [{ version: '1.20.9', since: '2026-11-20T11:00:00Z' }, { version: '1.21.0', since }];
+  const status = { ...config.status, frozenVersions: versions, heldVersions: versions };
+  const shown = page({ config: { ...config, status }, shadows });
+  expect(shown).toContain(`<dt>Frozen</dt><dd>since ${since}: `);
+  expect(shown).toContain(`<dt>Held</dt><dd>first at ${since}: `);
+});
+
+it('has no column without a value', () => {
+  const { group: _, ...without } = success;
+  const shown = page({ ...fleet(), shadows: [shadow('a', [without])] });
+  expect(shown).not.toContain('>Group<');
+  expect(page(fleet())).toContain('>Group<');
+});
+
 it('there is none before the first update', () => {
   expect(reportOf({ config: undefined, shadows: [] }, undefined)).toBeUndefined();
 });

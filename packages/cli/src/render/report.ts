@@ -12,6 +12,10 @@ export interface RolloutReport {
   readonly rollouts: readonly RolloutStatus[];
   /** The updates to the version, the latest first. */
   readonly updates: readonly Entry[];
+  /** When too many nodes had failed with it. */
+  readonly frozenSince: string | undefined;
+  /** When it was first held, since workloads fail on it. */
+  readonly heldSince: string | undefined;
 }
 
 /** @param wanted - undefined: the version of the latest rollout; undefined is returned if there was none */
@@ -20,9 +24,13 @@ export function reportOf({ config, shadows }: Fleet, wanted: string | undefined)
   const updates = historyOf(shadows).filter(({ from, to }) => !sameVersion(from, to));
   const version = wanted ?? rollouts[0]?.version ?? updates[0]?.to;
   if (version === undefined) return undefined;
+  const { frozenVersions = [], heldVersions = [] } = config?.status ?? {};
+  const isIt = (one: { readonly version: string }): boolean => sameVersion(one.version, version);
   return {
     version,
-    rollouts: rollouts.filter((one) => sameVersion(one.version, version)),
+    frozenSince: frozenVersions.find(isIt)?.since,
+    heldSince: heldVersions.find(isIt)?.since,
+    rollouts: rollouts.filter(isIt),
     updates: updates.filter(({ to }) => sameVersion(to, version)),
   };
 }
@@ -30,16 +38,7 @@ export function reportOf({ config, shadows }: Fleet, wanted: string | undefined)
 /** @param now - epoch milliseconds */
 export function reportPage(report: RolloutReport, now: number): string {
   const { version, rollouts, updates } = report;
-  const nodes = new Set(updates.map(({ node }) => node));
-  const succeeded = new Set(updates.filter(({ outcome }) => outcome === 'Succeeded').map(({ node }) => node));
   const others = updates.filter(({ outcome }) => outcome !== 'Succeeded');
-  const facts = [
-    ['Version', version],
-    ['From', [...new Set(updates.map(({ from }) => from))].toSorted().join(', ')],
-    ['Nodes', `${succeeded.size} of ${nodes.size} updated`],
-    ['Attempts without success', String(others.length)],
-    ['Written', rfc3339(now)],
-  ];
   const title = `Rollout of Bottlerocket ${version}`;
   return [
     '<!doctype html>',
@@ -48,21 +47,47 @@ export function reportPage(report: RolloutReport, now: number): string {
     `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`,
     `<title>${escaped(title)}</title><style>${STYLE}</style></head><body>`,
     `<h1>${escaped(title)}</h1>`,
-    `<dl>${facts.map(([name = '', value = '']) => `<dt>${escaped(name)}</dt><dd>${escaped(value)}</dd>`).join('')}</dl>`,
+    `<dl>${factsOf(report, now).map(([name = '', value = '']) => `<dt>${escaped(name)}</dt><dd>${escaped(value)}</dd>`).join('')}</dl>`,
     ...section('Rollouts', ROLLOUTS, rollouts.map(rolloutCells)),
     ...section('Approvals, pauses and other changes', CHANGES, rollouts.flatMap(changeCells)),
     ...section('Attempts without success', UPDATES, others.map(updateCells)),
     ...section('Nodes', UPDATES, updates.map(updateCells)),
-    '<p>All times are UTC. Out of service: from the request to drain the node until it ran the version and was restored. ' +
-      'The operator keeps the last ten updates of each node and the last twenty rollouts.</p>',
+    ...LEGEND.map((text) => `<p>${text}</p>`),
     '</body></html>',
     '',
   ].join('\n');
 }
 
+/** Names and values. */
+function factsOf({ version, updates, frozenSince, heldSince }: RolloutReport, now: number): [string, string][] {
+  const nodes = new Set(updates.map(({ node }) => node));
+  const succeeded = new Set(updates.filter(({ outcome }) => outcome === 'Succeeded').map(({ node }) => node));
+  const from = [...new Set(updates.map((one) => one.from))].toSorted();
+  const frozen = frozenSince === undefined ? '' : `since ${frozenSince}: too many nodes failed with it`;
+  const held = heldSince === undefined ? '' : `first at ${heldSince}: workloads failed on it`;
+  const facts: [string, string][] = [
+    ['Version', version],
+    ['From', from.join(', ')],
+    ['Nodes', `${succeeded.size} updated, of ${nodes.size} that have ended an update to it`],
+    ['Attempts without success', String(updates.filter(({ outcome }) => outcome !== 'Succeeded').length)],
+    ['Frozen', frozen],
+    ['Held', held],
+    ['Written', rfc3339(now)],
+  ];
+  return facts.filter(([, value]) => value !== '');
+}
+
+const LEGEND = [
+  'All times are UTC. Nodes that wait for their first update to the version, or have not ended it, are not counted here.',
+  'Staging: the node downloaded and wrote the version. Out of service: from the request to drain the node until it ran ' +
+    'the version and was restored. Proving: it ran the version and took pods, and the operator watched its health. ' +
+    'In all: from the start to the end of the attempt.',
+  'The operator keeps the last ten updates of each node and the last twenty rollouts.',
+];
+
 const ROLLOUTS = ['Group', 'Started', 'Ended', 'Updated', 'Failed'];
 const CHANGES = ['Time', 'Field manager', 'Object', 'Fields that it has set'];
-const UPDATES = ['Node', 'Started', 'From', 'Staging', 'Out of service', 'Proving', 'In all', 'Outcome', 'Attempt'];
+const UPDATES = ['Node', 'Group', 'Started', 'From', 'Staging', 'Out of service', 'Proving', 'In all', 'Outcome', 'Attempt'];
 
 function rolloutCells({ group = '', startTime, endTime = 'not yet', nodes, failures }: RolloutStatus): string[] {
   return [group, startTime, endTime, String(nodes), String(failures)];
@@ -73,22 +98,24 @@ function changeCells({ changes = [] }: RolloutStatus): string[][] {
 }
 
 function updateCells(update: Entry): string[] {
-  const { node, start, from, outcome, code, attempt, seconds } = update;
+  const { node, group = '', start, from, outcome, code, attempt, seconds } = update;
   const steps = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'].map((state) => {
     const found = seconds[state];
     return found === undefined ? '' : duration(found * 1000);
   });
   const end = code === undefined ? outcome : `${outcome}: ${code}`;
-  return [node, start, from, ...steps, tookOf(update), end, String(attempt)];
+  return [node, group, start, from, ...steps, tookOf(update), end, String(attempt)];
 }
 
+/** Without the columns in which no row has a value. */
 function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const heading = `<h2>${title}</h2>`;
   if (rows.length === 0) return [heading, '<p>None.</p>'];
-  const body = rows.map((row) => line(row, 'td'));
+  const used = (_: string, column: number): boolean => rows.some((row) => row[column] !== '');
+  const body = rows.map((row) => line(row.filter(used), 'td'));
   return [
     heading,
-    `<div role="region" aria-label="${title}" tabindex="0"><table><thead>${line(head, 'th')}</thead><tbody>`,
+    `<div role="region" aria-label="${title}" tabindex="0"><table><thead>${line(head.filter(used), 'th')}</thead><tbody>`,
     ...body,
     '</tbody></table></div>',
   ];
@@ -96,7 +123,12 @@ function section(title: string, head: readonly string[], rows: readonly (readonl
 
 function line(cells: readonly string[], tag: 'td' | 'th'): string {
   const open = tag === 'th' ? '<th scope="col">' : '<td>';
-  return `<tr>${cells.map((cell) => `${open}${escaped(cell)}</${tag}>`).join('')}</tr>`;
+  return `<tr>${cells.map((cell) => `${open}${marked(cell)}</${tag}>`).join('')}</tr>`;
+}
+
+/** A time, which is not wrapped, or other text. */
+function marked(cell: string): string {
+  return /^[\d-]+T[\d:]+Z$/u.test(cell) ? `<time>${cell}</time>` : escaped(cell);
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -120,7 +152,7 @@ const STYLE = [
   'dd{margin:0;overflow-wrap:anywhere}div{overflow-x:auto}table{border-collapse:collapse;width:100%}',
   'th,td{text-align:left;padding:.35em .6em;border-bottom:1px solid #d8dee4;vertical-align:top}',
   'td{min-width:4em;max-width:17em;overflow-wrap:break-word}th{background:#f6f8fa}p{color:#57606a}',
-  'thead{display:table-header-group}',
+  'time{white-space:nowrap}thead{display:table-header-group}',
   '@media screen and (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}dt,p{color:#9da7b3}',
   'th{background:#161b22}th,td{border-color:#30363d}}',
   '@media print{body{margin:0;max-width:none;font-size:9px}div{overflow:visible}tr{break-inside:avoid}',
