@@ -1,11 +1,15 @@
 /**
  * Runs a command of `kubectl brupop` on a terminal of 100 columns, and draws what it printed as SVG:
  * `KUBECONFIG=FILE node hack/cli/picture.ts OUT.svg status`, for the fleet that `make demo` or `npm run demo -- --keep`
- * names.
+ * names. With OUT.png, it is the page that the command prints, in a Chromium that is installed:
+ * `KUBECONFIG=FILE node hack/cli/picture.ts OUT.png report`.
  */
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { takePicture } from '../chromium.ts';
 
 const PROGRAM = join(import.meta.dirname, '../../dist/kubectl-brupop');
 const COLUMNS = 100;
@@ -63,5 +67,25 @@ function printed(args: readonly string[]): string[] {
   return [`$ kubectl brupop ${args.join(' ')}`, ...text.replaceAll('\r', '').trimEnd().split('\n')];
 }
 
-const [out, ...args] = process.argv.slice(2);
-if (import.meta.main && out !== undefined) writeFileSync(out, svgOf(printed(args)));
+/** Pixels: what the page of a small fleet needs. */
+const PAGE = { width: 1180, height: 960 } as const;
+
+async function takePageOf(args: readonly string[], out: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'brupop-page-'));
+  const page = join(folder, 'page.html');
+  try {
+    const stdio: ['ignore', 'pipe', 'inherit'] = ['ignore', 'pipe', 'inherit'];
+    writeFileSync(page, execFileSync(process.execPath, [PROGRAM, ...args], { stdio }));
+    await takePicture({ url: pathToFileURL(page).href, file: resolve(out), ...PAGE, drawMs: 1000 });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function main([out, ...args]: readonly string[]): Promise<void> {
+  if (out === undefined) throw new Error('expected OUT.svg or OUT.png and a command, found none');
+  if (out.endsWith('.png')) await takePageOf(args, out);
+  else writeFileSync(out, svgOf(printed(args)));
+}
+
+if (import.meta.main) await main(process.argv.slice(2));
