@@ -68,7 +68,7 @@ function printed(args: readonly string[]): string[] {
 }
 
 /** Pixels: what the page of a small fleet needs. */
-const PAGE = { width: 1180, height: 960 } as const;
+const PAGE = { width: 1180, height: 1190 } as const;
 
 async function takePageOf(args: readonly string[], out: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'brupop-page-'));
