@@ -59,7 +59,10 @@ it('names a version that is frozen or was held', () => {
   if (config?.status === undefined) throw new Error('no status');
   expect(page({ config, shadows })).not.toMatch(/<dt>(Frozen|Held)/u);
   const since = '2026-11-28T11:00:00Z';
-  const versions = [{ version: '1.20.9', since: '2026-11-20T11:00:00Z' }, { version: '1.21.0', since }];
+  const versions = [
+    { version: '1.20.9', since: '2026-11-20T11:00:00Z' },
+    { version: '1.21.0', since },
+  ];
   const status = { ...config.status, frozenVersions: versions, heldVersions: versions };
   const shown = page({ config: { ...config, status }, shadows });
   expect(shown).toContain(`<dt>Frozen</dt><dd>since ${since}: `);

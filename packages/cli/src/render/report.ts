@@ -1,4 +1,5 @@
 /** The rollout of a version as one page without scripts and without anything to load, to be printed or filed. */
+import type { FrozenVersionStatus } from '@brupop/shared/api/brupop-config';
 import { readRollouts, type RolloutStatus } from '@brupop/shared/api/rollouts';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -24,15 +25,17 @@ export function reportOf({ config, shadows }: Fleet, wanted: string | undefined)
   const updates = historyOf(shadows).filter(({ from, to }) => !sameVersion(from, to));
   const version = wanted ?? rollouts[0]?.version ?? updates[0]?.to;
   if (version === undefined) return undefined;
-  const { frozenVersions = [], heldVersions = [] } = config?.status ?? {};
-  const isIt = (one: { readonly version: string }): boolean => sameVersion(one.version, version);
   return {
     version,
-    frozenSince: frozenVersions.find(isIt)?.since,
-    heldSince: heldVersions.find(isIt)?.since,
-    rollouts: rollouts.filter(isIt),
+    frozenSince: sinceOf(config?.status?.frozenVersions, version),
+    heldSince: sinceOf(config?.status?.heldVersions, version),
+    rollouts: rollouts.filter((one) => sameVersion(one.version, version)),
     updates: updates.filter(({ to }) => sameVersion(to, version)),
   };
+}
+
+function sinceOf(versions: readonly FrozenVersionStatus[] | undefined, version: string): string | undefined {
+  return versions?.find((one) => sameVersion(one.version, version))?.since;
 }
 
 /** @param now - epoch milliseconds */
@@ -47,7 +50,9 @@ export function reportPage(report: RolloutReport, now: number): string {
     `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`,
     `<title>${escaped(title)}</title><style>${STYLE}</style></head><body>`,
     `<h1>${escaped(title)}</h1>`,
-    `<dl>${factsOf(report, now).map(([name = '', value = '']) => `<dt>${escaped(name)}</dt><dd>${escaped(value)}</dd>`).join('')}</dl>`,
+    `<dl>${factsOf(report, now)
+      .map(([name, value]) => `<dt>${escaped(name)}</dt><dd>${escaped(value)}</dd>`)
+      .join('')}</dl>`,
     ...section('Rollouts', ROLLOUTS, rollouts.map(rolloutCells)),
     ...section('Approvals, pauses and other changes', CHANGES, rollouts.flatMap(changeCells)),
     ...section('Attempts without success', UPDATES, others.map(updateCells)),
@@ -87,7 +92,18 @@ const LEGEND = [
 
 const ROLLOUTS = ['Group', 'Started', 'Ended', 'Updated', 'Failed'];
 const CHANGES = ['Time', 'Field manager', 'Object', 'Fields that it has set'];
-const UPDATES = ['Node', 'Group', 'Started', 'From', 'Staging', 'Out of service', 'Proving', 'In all', 'Outcome', 'Attempt'];
+const UPDATES = [
+  'Node',
+  'Group',
+  'Started',
+  'From',
+  'Staging',
+  'Out of service',
+  'Proving',
+  'In all',
+  'Outcome',
+  'Attempt',
+];
 
 function rolloutCells({ group = '', startTime, endTime = 'not yet', nodes, failures }: RolloutStatus): string[] {
   return [group, startTime, endTime, String(nodes), String(failures)];
