@@ -21,14 +21,15 @@ export interface RolloutReport {
 
 /** @param wanted - undefined: the version of the latest rollout; undefined is returned if there was none */
 export function reportOf({ config, shadows }: Fleet, wanted: string | undefined): RolloutReport | undefined {
-  const rollouts = readRollouts(config?.status?.rollouts);
+  const { rollouts: found, frozenVersions, heldVersions } = config?.status ?? {};
+  const rollouts = readRollouts(found);
   const updates = historyOf(shadows).filter(({ from, to }) => !sameVersion(from, to));
   const version = wanted ?? rollouts[0]?.version ?? updates[0]?.to;
   if (version === undefined) return undefined;
   return {
     version,
-    frozenSince: sinceOf(config?.status?.frozenVersions, version),
-    heldSince: sinceOf(config?.status?.heldVersions, version),
+    frozenSince: sinceOf(frozenVersions, version),
+    heldSince: sinceOf(heldVersions, version),
     rollouts: rollouts.filter((one) => sameVersion(one.version, version)),
     updates: updates.filter(({ to }) => sameVersion(to, version)),
   };
