@@ -39,17 +39,21 @@ const LABEL = 'label ';
 
 export function needsOf(raw: unknown): readonly string[] {
   const { spec = {} } = raw as { readonly spec?: RawSpec };
-  const { nodeSelector = {}, affinity, containers = [] } = spec;
-  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
-  // One of several terms is enough.
-  const [{ matchExpressions = [] } = {}, ...others] = terms;
+  const { nodeSelector = {}, containers = [] } = spec;
   const needs = [
     ...containers.flatMap(({ resources }) => Object.keys(resources?.limits ?? {}).filter(isExtended)),
     ...Object.entries(nodeSelector).map(([key, value]) => `${LABEL}${key}=${value}`),
-    ...(others.length === 0 ? matchExpressions.flatMap((one) => labelOf(one) ?? []) : []),
+    ...requirementsOf(spec).flatMap((one) => labelOf(one) ?? []),
   ];
   const kept = needs.filter((need) => need.length <= MAX_NEED && !OF_EVERY_NODE.test(need));
   return [...new Set(kept)].slice(0, MAX_NEEDS);
+}
+
+/** None of several terms: one of them is enough. */
+function requirementsOf({ affinity }: RawSpec): readonly Requirement[] {
+  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+  const [first, ...others] = terms;
+  return others.length === 0 ? (first?.matchExpressions ?? []) : [];
 }
 
 /** Undefined for one that a node without the label meets. */

@@ -206,7 +206,7 @@ export class Observation {
     const known = pair.shadow.record.suspects ?? [];
     const suspects = found
       .filter((suspect) => this.#isConfirmed(one, suspect) === true)
-      .map(({ need: _, ...suspect }) => known.find(isOf(suspect)) ?? { ...suspect, at: rfc3339(this.#now) });
+      .map((suspect) => known.find(isOf(suspect)) ?? { ...recordOf(suspect), at: rfc3339(this.#now) });
     return isSame(known, suspects) ? undefined : { pair, suspects };
   }
 
@@ -274,6 +274,10 @@ const isOf =
   ({ workload }: Suspect) =>
   (other: Suspect): boolean =>
     other.workload === workload;
+
+function recordOf({ workload, problem, from }: Suspect): Suspect {
+  return { workload, problem, ...(from !== undefined && { from }) };
+}
 
 function isSame(known: SuspectsChange['suspects'], found: SuspectsChange['suspects']): boolean {
   return known.length === found.length && found.every((one) => known.includes(one));

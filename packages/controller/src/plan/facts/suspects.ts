@@ -161,9 +161,24 @@ interface Found {
 
 /** Returns the workloads that fail on a node, each once. */
 export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
-  const { node, version, listedAt, known } = listed;
-  const limitOf = (workload: string): number | undefined =>
+  const { version, known } = listed;
+  const limitOf: LimitOf = (workload) =>
     before.limitMs(workload, version) ?? (known.has(workload) ? LEAST_MS : undefined);
+  const failing = failingAmong(listed, before, limitOf);
+  const lost = lostAmong(listed, limitOf);
+  // What the pods show says more.
+  const suspects = new Map([...lost.suspects, ...failing.suspects].map((one) => [one.workload, one]));
+  return {
+    suspects: [...suspects.values()].toSorted((a, b) => (a.workload < b.workload ? -1 : 1)),
+    nextAt: Math.min(failing.nextAt, lost.nextAt),
+  };
+}
+
+/** How long it may take to be Ready, milliseconds; undefined: it does not count. */
+type LimitOf = (workload: string) => number | undefined;
+
+function failingAmong(listed: ListedPods, before: ReadyBefore, limitOf: LimitOf): Found {
+  const { node, listedAt } = listed;
   const suspects = new Map<string, Suspect>();
   let nextAt = Infinity;
   for (const pod of listed.pods.filter((one) => counts(one, listed.health))) {
@@ -176,14 +191,17 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
     if (problem !== undefined) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
     else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
   }
-  for (const [workload, need] of listed.lost) {
-    const limitMs = limitOf(workload);
-    if (limitMs === undefined || suspects.has(workload)) continue;
-    const lateAt = listed.since + limitMs;
-    if (listedAt >= lateAt) suspects.set(workload, { workload, problem: `no longer finds ${need}`, need });
-    else nextAt = Math.min(nextAt, lateAt);
-  }
-  return { suspects: [...suspects.values()].toSorted((a, b) => (a.workload < b.workload ? -1 : 1)), nextAt };
+  return { suspects: [...suspects.values()], nextAt };
+}
+
+function lostAmong({ lost, since, listedAt }: ListedPods, limitOf: LimitOf): Found {
+  const late = [...lost].map(([workload, need]) => ({ workload, need, at: since + (limitOf(workload) ?? Infinity) }));
+  return {
+    suspects: late
+      .filter(({ at }) => at <= listedAt)
+      .map(({ workload, need }) => ({ workload, problem: `no longer finds ${need}`, need })),
+    nextAt: Math.min(...late.map(({ at }) => (at > listedAt ? at : Infinity))),
+  };
 }
 
 /** By workload, what the node had when its drain started and has not now, of what it needs. */
