@@ -41,18 +41,18 @@ async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string)
     if (node !== undefined) await pruneAnnotations(context, node, key);
   } else if (kind === 'Restore' || (await agentHasExited(context, name, key))) {
     const restored = await restore(context, cleanup, key);
-    if (kind === 'Unmanage' && restored && node !== undefined && shadow !== undefined)
-      await unmanage(context, { node, shadow, kept: cleanup.kept }, key);
+    if (kind === 'Unmanage' && restored) await unmanage(context, cleanup, key);
   }
 }
 
 /** The last request of a node that is not managed any more, so that one that fails is repeated with all before it. */
 async function unmanage(
   context: ApplyContext,
-  { node, shadow, kept }: { node: NodeView; shadow: ShadowView; kept: Cleanup['kept'] },
+  { managedNode: { name, node, shadow }, kept }: Cleanup,
   key: string,
 ): Promise<void> {
-  const log = context.logOf(node.metadata.name);
+  if (node === undefined || shadow === undefined) return;
+  const log = context.logOf(name);
   await context.writer.attempt(
     'shadow_delete',
     key,
