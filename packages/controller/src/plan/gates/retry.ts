@@ -55,11 +55,11 @@ export const notRolledBack: Gate = ({ name, shadow, version, policy, moment }) =
 };
 
 /** Otherwise the update that a user has ended would start again at once. */
-export const notAborted: Gate = ({ shadow, version }) => {
+export const notAborted: Gate = ({ name, shadow, version }) => {
   const { aborted } = shadow.record;
   if (!sameVersion(aborted?.version, version) || isRetryRequested(shadow, version)) return undefined;
   const found = `A user ended the update to ${version} with the annotation ${ABORT_ANNOTATION} at ${aborted?.at ?? '?'}`;
-  return { reason: 'Aborted', message: `${found}. ${howToRetry(shadow, version)}` };
+  return { reason: 'Aborted', message: `${found}. ${howToRetry(shadow, version)}, or: kubectl brupop retry ${name}` };
 };
 
 function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
