@@ -1,0 +1,37 @@
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+import { pauseText, type Pausing } from './pause.ts';
+
+const shadow = {
+  metadata: { name: 'brs-a', uid: 'a', resourceVersion: '1' },
+  spec: { state: 'Idle' },
+  status: { group: 'web' },
+} as BottlerocketShadow;
+
+const pausing = (fleet: object, ...groups: readonly (readonly [string, object])[]): Pausing => ({
+  config: { spec: fleet },
+  groups: groups.map(([name, spec]) => ({ metadata: { name }, spec }) as Pausing['groups'][number]),
+});
+
+test.each<[string, Pausing, string]>([
+  ['nothing without a configuration', { config: undefined, groups: [] }, ''],
+  ['nothing when nothing is paused', pausing({ paused: false, pauseReason: 'old' }, ['web', {}]), ''],
+  ['nothing of another group', pausing({}, ['db', { paused: true }]), ''],
+  [
+    'the fleet with its reason',
+    pausing({ paused: true, pauseReason: 'freeze' }),
+    ' a waits, since the fleet is paused (freeze), until "kubectl brupop resume".',
+  ],
+  [
+    'the group of the node, without a reason',
+    pausing({}, ['web', { paused: true }]),
+    ' a waits, since the group web is paused, until "kubectl brupop resume --group web".',
+  ],
+  [
+    'both',
+    pausing({ paused: true }, ['web', { paused: true, pauseReason: 'release' }]),
+    ' a waits, since the fleet is paused, and the group web is paused (release), until "kubectl brupop resume" and ' +
+      '"kubectl brupop resume --group web".',
+  ],
+])('of pauses, a request names %s', (_, pauses, text) => {
+  expect(pauseText(pauses, shadow)).toBe(text);
+});

@@ -1,0 +1,37 @@
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+import { shorten } from '@brupop/shared/runtime/errors';
+import { nodeRow } from './node.ts';
+
+interface Paused {
+  readonly paused?: boolean | null | undefined;
+  readonly pauseReason?: string | null | undefined;
+}
+
+export interface Pausing {
+  readonly config: { readonly spec: Pick<BrupopConfig['spec'], keyof Paused> } | undefined;
+  readonly groups: readonly Pick<BottlerocketNodeGroup, 'metadata' | 'spec'>[];
+}
+
+/** A sentence, after a space: what pauses the node, and how to end it; empty: nothing does. */
+export function pauseText({ config, groups }: Pausing, shadow: BottlerocketShadow): string {
+  const { node, group } = nodeRow(shadow);
+  const own = groups.find(({ metadata }) => metadata.name === group);
+  const pauses = [
+    ...pauseOf(config?.spec, 'the fleet', 'kubectl brupop resume'),
+    ...pauseOf(own?.spec, `the group ${group}`, `kubectl brupop resume --group ${group}`),
+  ];
+  if (pauses.length === 0) return '';
+  const found = pauses.map(({ what }) => what).join(', and ');
+  return ` ${node} waits, since ${found}, until ${pauses.map(({ command }) => command).join(' and ')}.`;
+}
+
+function pauseOf({ paused, pauseReason }: Paused = {}, who: string, command: string) {
+  if (paused !== true) return [];
+  const reason = pauseReason == null || pauseReason === '' ? '' : ` (${shorten(pauseReason, MAX_REASON)})`;
+  return [{ what: `${who} is paused${reason}`, command: `"${command}"` }];
+}
+
+/** Characters. */
+const MAX_REASON = 200;
