@@ -129,6 +129,29 @@ test('nodes that wait for an approval make one event for each version, with the 
   );
 });
 
+describe('of the versions that wait for an approval', () => {
+  const offered = (name: string, version: string): ManagedNode =>
+    aManagedNode(name, {}, { status: { target_version: version } });
+  const waiting = (...nodes: readonly ManagedNode[]): string[] =>
+    shown(found({ nodes, spec: { rollout: { approval: 'Required' } } }));
+
+  it('leaves out one that a single agent reports, also with other build metadata', () => {
+    const nodes = [offered('a', '9.9.9'), offered('b', NEW), offered('c', `${NEW}+invented`)];
+    expect(waiting(...nodes)).toEqual([`WaitsForApproval BrupopConfig cluster ${NEW}`]);
+  });
+
+  it('names that of the only node', () => {
+    expect(waiting(offered('a', NEW))).toEqual([`WaitsForApproval BrupopConfig cluster ${NEW}`]);
+  });
+
+  it('names five at most, those of the most nodes first', () => {
+    const pairs = Array.from({ length: 6 }, (_, i) => [`${i}a`, `${i}b`].map((name) => offered(name, `2.${i}.0`)));
+    const shownOnes = waiting(...pairs.flat(), offered('c', '2.5.0'));
+    expect(shownOnes).toHaveLength(5);
+    expect(shownOnes[0]).toBe('WaitsForApproval BrupopConfig cluster 2.5.0');
+  });
+});
+
 test('a rollout that is late is stuck', () => {
   const spec = { rollout: { progressDeadline: '2h' } };
   const notices = found({ nodes: [aManagedNode('down', { ready: false })], spec, status: { progress: late } });

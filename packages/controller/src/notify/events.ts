@@ -16,8 +16,9 @@ import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { NotificationEvent } from '@brupop/shared/api/config-notifications';
 import { CONFIG_KIND, CONFIG_NAME, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
-import { sameVersion } from '@brupop/shared/api/version';
+import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { versionsOf } from '../plan/facts/versions.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { CONDITIONS, GROUP_CONDITIONS } from '../report/config-conditions.ts';
 import { describeFrozen } from '../report/freezes.ts';
@@ -128,19 +129,33 @@ function heldNotices({ plan, status: { heldVersions = [] } }: Seen): Notice[] {
   });
 }
 
-/** One for each version and each object that approves it. */
+/** Versions that wait at once: one is usual. */
+const MAX_APPROVALS = 5;
+
+/**
+ * One for each version and each object that approves it, those of the most nodes first. An agent may invent versions: one
+ * that a single node of several reports, and no user has pinned, makes none.
+ */
 function approvalNotices({ forecast, conditions, groups, policy }: WholePlan): Notice[] {
   if (!forecast.reasons.has('WaitingForApproval')) return [];
   const waiting = conditions.filter(({ progressing }) => progressing.reason === 'WaitingForApproval');
-  const byId = new Map<string, Notice>();
-  for (const { shadow, group: name } of waiting) {
+  const lanes = Map.groupBy(waiting, ({ group }) => group);
+  const found = new Map<string, { readonly one: Notice; readonly count: number }>();
+  for (const [name, nodes] of lanes) {
     const rollout = groups.find(({ group }) => group.name === name);
-    const version = wantedVersion(shadow.status?.target_version ?? '', (rollout?.policy ?? policy).versions);
+    const { versions } = rollout?.policy ?? policy;
     const isOwn = rollout?.group.lanes.has('canaries') === true;
-    const one = approvalNotice(version, isOwn ? groupObject(name) : FLEET);
-    byId.set(one.id, one);
+    const counts = isOwn ? versionsOf(conditions.filter(({ group }) => group === name)) : forecast.versions;
+    for (const { shadow } of nodes) {
+      const version = releaseOf(wantedVersion(shadow.status?.target_version ?? '', versions));
+      const isKnown = counts.some((one) => one.hasAge && sameVersion(one.version, version));
+      if (versions.pin === undefined && !isKnown) continue;
+      const one = approvalNotice(version, isOwn ? groupObject(name) : FLEET);
+      found.set(one.id, { one, count: (found.get(one.id)?.count ?? 0) + 1 });
+    }
   }
-  return [...byId.values()];
+  const sorted = [...found.values()].toSorted((a, b) => b.count - a.count);
+  return sorted.slice(0, MAX_APPROVALS).map(({ one }) => one);
 }
 
 function approvalNotice(version: string, object: Notice['object']): Notice {

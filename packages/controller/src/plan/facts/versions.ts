@@ -27,7 +27,7 @@ function countOf(counts: Map<string, Count>, version: string): Count {
  * Few texts are counted before they are compared as versions.
  * @param nodes - the nodes that the configuration selects
  */
-export function versionsOf(nodes: readonly ManagedNode[]): VersionCount[] {
+export function versionsOf(nodes: readonly Pick<ManagedNode, 'shadow'>[]): VersionCount[] {
   const texts = new Map<string, Count>();
   let reports = 0;
   for (const { shadow } of nodes) {
