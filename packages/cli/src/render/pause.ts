@@ -4,6 +4,9 @@ import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { nodeRow } from './node.ts';
 
+/** Characters. */
+const MAX_REASON = 200;
+
 interface Paused {
   readonly paused?: boolean | null | undefined;
   readonly pauseReason?: string | null | undefined;
@@ -32,6 +35,3 @@ function pauseOf({ paused, pauseReason }: Paused = {}, who: string, command: str
   const reason = pauseReason == null || pauseReason === '' ? '' : ` (${shorten(pauseReason, MAX_REASON)})`;
   return [{ what: `${who} is paused${reason}`, command: `"${command}"` }];
 }
-
-/** Characters. */
-const MAX_REASON = 200;

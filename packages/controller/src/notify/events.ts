@@ -136,26 +136,33 @@ const MAX_APPROVALS = 5;
  * One for each version and each object that approves it, those of the most nodes first. An agent may invent versions: one
  * that a single node of several reports, and no user has pinned, makes none.
  */
-function approvalNotices({ forecast, conditions, groups, policy }: WholePlan): Notice[] {
+function approvalNotices(plan: WholePlan): Notice[] {
+  const { forecast, conditions } = plan;
   if (!forecast.reasons.has('WaitingForApproval')) return [];
   const waiting = conditions.filter(({ progressing }) => progressing.reason === 'WaitingForApproval');
-  const lanes = Map.groupBy(waiting, ({ group }) => group);
-  const found = new Map<string, { readonly one: Notice; readonly count: number }>();
-  for (const [name, nodes] of lanes) {
-    const rollout = groups.find(({ group }) => group.name === name);
-    const { versions } = rollout?.policy ?? policy;
-    const isOwn = rollout?.group.lanes.has('canaries') === true;
-    const counts = isOwn ? versionsOf(conditions.filter(({ group }) => group === name)) : forecast.versions;
-    for (const { shadow } of nodes) {
-      const version = releaseOf(wantedVersion(shadow.status?.target_version ?? '', versions));
-      const isKnown = counts.some((one) => one.hasAge && sameVersion(one.version, version));
-      if (versions.pin === undefined && !isKnown) continue;
-      const one = approvalNotice(version, isOwn ? groupObject(name) : FLEET);
-      found.set(one.id, { one, count: (found.get(one.id)?.count ?? 0) + 1 });
-    }
-  }
-  const sorted = [...found.values()].toSorted((a, b) => b.count - a.count);
-  return sorted.slice(0, MAX_APPROVALS).map(({ one }) => one);
+  const lanes = [...Map.groupBy(waiting, ({ group }) => group)];
+  const all = lanes.flatMap(([group, nodes]) => approvalsIn(plan, group, nodes));
+  const same = [...Map.groupBy(all, ({ object, version }) => `${object.kind} ${object.name} ${version}`).values()];
+  const first = same.toSorted((a, b) => b.length - a.length).flatMap((found) => found.slice(0, 1));
+  return first.slice(0, MAX_APPROVALS).map(({ version, object }) => approvalNotice(version, object));
+}
+
+/** Of each node of a group that waits, what is to be approved and where. */
+function approvalsIn(
+  { forecast, conditions, groups, policy }: WholePlan,
+  name: string,
+  nodes: readonly NodeCondition[],
+): readonly { readonly version: string; readonly object: Notice['object'] }[] {
+  const rollout = groups.find(({ group }) => group.name === name);
+  const { versions } = rollout?.policy ?? policy;
+  const isOwn = rollout?.group.lanes.has('canaries') === true;
+  const object = isOwn ? groupObject(name) : FLEET;
+  const counts = isOwn ? versionsOf(conditions.filter(({ group }) => group === name)) : forecast.versions;
+  const isKnown = (version: string): boolean => counts.some((one) => one.hasAge && sameVersion(one.version, version));
+  return nodes
+    .map(({ shadow }) => releaseOf(wantedVersion(shadow.status?.target_version ?? '', versions)))
+    .filter((version) => versions.pin !== undefined || isKnown(version))
+    .map((version) => ({ version, object }));
 }
 
 function approvalNotice(version: string, object: Notice['object']): Notice {
