@@ -109,7 +109,7 @@ describe('a release of the chart', () => {
       'bottlerocketshadows.brupop.bottlerocket.aws/status [] [] [patch]',
       'brupopconfigs.brupop.bottlerocket.aws [] [] [list watch create]',
       'brupopconfigs.brupop.bottlerocket.aws/status [] [] [patch]',
-      'configmaps [] [] [create]',
+      'configmaps [] [] [create get patch]',
       'configmaps [] [brupop-ca] [get update]',
       'daemonsets.apps [] [brupop-agent] [get]',
       'events [] [] [create]',
