@@ -86,7 +86,10 @@ export const optionSets: Readonly<Record<string, OptionSet>> = {
   'logs for people': { values: 'logFormat: text\nlogLevel: debug', shows: /value: text$/mu },
   'another health port': { values: 'healthPort: 18080', shows: /containerPort: 18080$/mu },
   'a certificate of cert-manager': { values: 'tls: { mode: cert-manager }', shows: /^kind: Issuer$/mu },
-  'a certificate of the user': { values: 'tls: { mode: provided }', hides: /resources: \[(?:secrets|configmaps)\]/u },
+  'a certificate of the user': {
+    values: 'tls: { mode: provided }',
+    hides: /resources: \[secrets\]|resourceNames: \["brupop-ca"\]/u,
+  },
   'other names of the certificate': {
     values: 'tls: { secretName: serving, caConfigMapName: authority }',
     shows: /name: "authority"/u,
@@ -153,7 +156,7 @@ export const optionSets: Readonly<Record<string, OptionSet>> = {
   },
   'agents in a namespace of their own, with a certificate of the user': {
     values: 'agent: { namespace: brupop-agents }\ntls: { mode: provided }',
-    hides: /resources: \[configmaps\]/u,
+    hides: /resourceNames: \["brupop-ca"\]/u,
   },
   'the namespace of the release for the agents': {
     values: 'agent: { namespace: brupop-bottlerocket-aws }',
