@@ -25,6 +25,14 @@ async function withApp(body: (context: FleetContext, tenant: string) => Promise<
   });
 }
 
+/** No further node starts, until the pods of applications are ignored. */
+async function expectHeldUntilIgnored(context: FleetContext): Promise<void> {
+  await new Promise((done) => setTimeout(done, 10_000));
+  expect(rebooted(context).length).toBeLessThanOrEqual(3);
+  await context.fleet.configure({ health: { pods: 'Ignored' } });
+  await context.fleet.untilAllRun(NEW);
+}
+
 it('an application that never becomes Ready on the new version holds it after three nodes at most, until its pods are ignored', async () => {
   await withApp(async (context, tenant) => {
     const { fleet } = context;
@@ -32,10 +40,7 @@ it('an application that never becomes Ready on the new version holds it after th
     try {
       await fleet.configure({ monitoring: { timeout: '10m' } });
       expect((await untilTrue(context, 'Held')).message).toContain(`ReplicaSet ${tenant}/app-`);
-      await new Promise((done) => setTimeout(done, 10_000));
-      expect(rebooted(context).length).toBeLessThanOrEqual(3);
-      await fleet.configure({ health: { pods: 'Ignored' } });
-      await fleet.untilAllRun(NEW);
+      await expectHeldUntilIgnored(context);
     } finally {
       await stop();
     }
@@ -72,10 +77,7 @@ it('an application whose device updated nodes have lost does not return, and hol
       const { message } = await untilTrue(context, 'Held');
       for (const part of [`ReplicaSet ${tenant}/app-`, `no longer finds ${DEVICE} on `])
         expect(message).toContain(part);
-      await new Promise((done) => setTimeout(done, 10_000));
-      expect(rebooted(context).length).toBeLessThanOrEqual(3);
-      await fleet.configure({ health: { pods: 'Ignored' } });
-      await fleet.untilAllRun(NEW);
+      await expectHeldUntilIgnored(context);
     } finally {
       await stop();
     }

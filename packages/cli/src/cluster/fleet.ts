@@ -4,10 +4,13 @@ import {
   CONFIG_NAME,
   CONFIG_PLURAL,
   CONFIG_VERSION,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
   SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
 } from '@brupop/shared/api/names';
+import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { crPath } from '@brupop/shared/kube/paths';
 import { readList } from '@brupop/shared/kube/list';
@@ -36,6 +39,12 @@ export async function readFleet(client: Client): Promise<Fleet> {
     slim: (raw) => raw as BottlerocketShadow,
   });
   return fleetOf(configs.items, shadows.items);
+}
+
+/** Throws KubeError. */
+export async function readGroups(client: Client): Promise<readonly BottlerocketNodeGroup[]> {
+  const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
+  return (await readList(client, { path, slim: readNodeGroup })).items;
 }
 
 function fleetOf(configs: readonly BrupopConfig[], shadows: readonly BottlerocketShadow[]): Fleet {

@@ -1,22 +1,14 @@
 /** What the planner of the controller decides on, made of lists instead of watches. */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import {
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-} from '@brupop/shared/api/names';
-import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
-import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { NO_PODS_LISTED } from '@brupop/controller/cluster/all-pods';
 import { CONNECTED } from '@brupop/controller/cluster/connectivity';
+import { readPod } from '@brupop/controller/cluster/needs';
 import { bearsOwnership, isManaged, type NodeView, readNode } from '@brupop/controller/cluster/node';
 import { rulesFor } from '@brupop/controller/cluster/policies';
 import { nodeOf, readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
@@ -24,6 +16,7 @@ import type { ManagedNode, PodsOfNode, Snapshot } from '@brupop/controller/clust
 import { readNodeGroups } from '@brupop/controller/policy/node-groups';
 import { readPolicy } from '@brupop/controller/policy/policy';
 import type { Client } from './client.ts';
+import { readGroups } from './fleet.ts';
 
 export interface Objects {
   readonly config: BrupopConfig | undefined;
@@ -41,7 +34,7 @@ export async function readObjects(client: Client): Promise<Objects> {
     (await readList(client, { path, slim })).items;
   const [configs, groups, nodes, shadows, budgets] = await Promise.all([
     list(crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig),
-    list(crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }), readNodeGroup),
+    readGroups(client),
     list(corePath('nodes'), readNode),
     list(crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }), readShadow),
     list(groupPath('policy/v1', 'poddisruptionbudgets'), slimBudget),
@@ -53,13 +46,9 @@ export async function readObjects(client: Client): Promise<Objects> {
 /** The pods on a node, as the controller lists them. Throws KubeError. */
 export async function readPods(client: Client, { metadata }: NodeView, now: number): Promise<PodsOfNode> {
   const query = { fieldSelector: `spec.nodeName=${metadata.name}` };
-  const { items: pods } = await readList(client, { path: corePath('pods'), query, slim: withoutClaims });
+  const { items: pods } = await readList(client, { path: corePath('pods'), query, slim: readPod });
   const namespaces = new Set(pods.map((pod) => pod.metadata.namespace ?? ''));
   return { nodeUID: metadata.uid, pods, namespaces, seenAt: now, problem: undefined, retryAt: 0 };
-}
-
-function withoutClaims(raw: unknown): DrainPod {
-  return { ...slimPod(raw), claims: [] };
 }
 
 /**

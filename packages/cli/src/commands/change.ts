@@ -13,13 +13,11 @@ import {
   SKIP_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
-import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
-import { readList } from '@brupop/shared/kube/list';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
-import { CONFIG_PATH, readFleet, shadowOf } from '../cluster/fleet.ts';
+import { CONFIG_PATH, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
 import { pauseText } from '../render/pause.ts';
 import { type Context, say } from './context.ts';
 
@@ -93,18 +91,12 @@ export async function retry(context: Context, node: string): Promise<void> {
   const shadow = shadowOf(fleet, node);
   const version = fleet.config?.spec.versions?.pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
-  const pauses = pauseText({ ...fleet, groups: await readGroups(context) }, shadow);
+  const pauses = pauseText({ ...fleet, groups: await readGroups(context.client) }, shadow);
   await request(context, shadow, { [RETRY_ANNOTATION]: version });
   say(
     context,
     `${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.${pauses}`,
   );
-}
-
-/** Throws KubeError. */
-async function readGroups({ client }: Context): Promise<readonly BottlerocketNodeGroup[]> {
-  const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
-  return (await readList(client, { path, slim: readNodeGroup })).items;
 }
 
 async function request(
@@ -149,7 +141,7 @@ export async function updateNow(
   if (version !== undefined && !sameVersion(version, offered))
     throw new UsageError(`node ${node}: expected --version ${offered}, which its host offers, found ${version}`);
   if (sameVersion(running, offered)) throw new UsageError(`node ${node}: it runs ${running}, and is offered no other`);
-  const pauses = pauseText({ ...fleet, groups: await readGroups(context) }, found);
+  const pauses = pauseText({ ...fleet, groups: await readGroups(context.client) }, found);
   await request(context, shadow, { [UPDATE_NOW_ANNOTATION]: offered });
   say(
     context,

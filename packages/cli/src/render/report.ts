@@ -42,7 +42,7 @@ function sinceOf(versions: readonly FrozenVersionStatus[] | undefined, version: 
 /** @param now - epoch milliseconds */
 export function reportPage(report: RolloutReport, now: number): string {
   const { version, rollouts, updates } = report;
-  const others = updates.filter(({ outcome }) => outcome !== 'Succeeded');
+  const others = withoutSuccess(updates);
   const title = `Rollout of Bottlerocket ${version}`;
   return [
     '<!doctype html>',
@@ -64,6 +64,10 @@ export function reportPage(report: RolloutReport, now: number): string {
   ].join('\n');
 }
 
+function withoutSuccess(updates: readonly Entry[]): readonly Entry[] {
+  return updates.filter(({ outcome }) => outcome !== 'Succeeded');
+}
+
 /** Names and values. */
 function factsOf({ version, updates, frozenSince, heldSince }: RolloutReport, now: number): [string, string][] {
   const nodes = new Set(updates.map(({ node }) => node));
@@ -75,7 +79,7 @@ function factsOf({ version, updates, frozenSince, heldSince }: RolloutReport, no
     ['Version', version],
     ['From', from.join(', ')],
     ['Nodes', `${succeeded.size} updated, of ${nodes.size} that have ended an update to it`],
-    ['Attempts without success', String(updates.filter(({ outcome }) => outcome !== 'Succeeded').length)],
+    ['Attempts without success', String(withoutSuccess(updates).length)],
     ['Frozen', frozen],
     ['Held', held],
     ['Written', rfc3339(now)],

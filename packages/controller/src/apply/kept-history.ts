@@ -37,9 +37,7 @@ export async function keptHistory(
   const what = 'cannot read the history of a node from before it was last managed';
   const found = await unlessRejected(context, node, what, () => client.find<KubernetesObject>(path, signal));
   // Another Node may have had the name.
-  return found !== undefined && isOwnedBy(found as ShadowView, node)
-    ? historyAnnotations(readHistory(found.metadata))
-    : {};
+  return found !== undefined && isOwnedBy(found, node) ? historyAnnotations(readHistory(found.metadata)) : {};
 }
 
 /** A list of one, since there is no right to get shadows. */

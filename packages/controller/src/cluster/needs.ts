@@ -5,6 +5,7 @@
  * and what else is a matter of room.
  */
 import type { ObjectMeta } from '@brupop/shared/api/meta';
+import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
 
 /** What a Node has of these. */
 interface Offer {
@@ -36,6 +37,12 @@ const MAX_NEED = 150;
 /** Every kubelet sets them, and they are lost only with the Node. */
 const OF_EVERY_NODE = /^label kubernetes\.io\/(?:os|arch|hostname)(?:=|$)/u;
 const LABEL = 'label ';
+
+/** A pod on a node that is planned for. Only a drain asks for the volumes of a pod, and only a plan for what it needs of its node. */
+export function readPod(raw: unknown): DrainPod {
+  const needs = needsOf(raw);
+  return { ...slimPod(raw), claims: [], ...(needs.length > 0 && { needs }) };
+}
 
 export function needsOf(raw: unknown): readonly string[] {
   const { spec = {} } = raw as { readonly spec?: RawSpec };

@@ -5,7 +5,7 @@
  * update, only the pods that are not Ready are kept, since there may be many such nodes.
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE, slimPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import { isTooLarge, TOO_LARGE } from '@brupop/shared/kube/error';
 import { quarterOfHeap, readList, Sizes } from '@brupop/shared/kube/list';
@@ -13,7 +13,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
-import { needsOf } from './needs.ts';
+import { readPod } from './needs.ts';
 import type { NodeView } from './node.ts';
 import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
 import { type ObservedPod, type ObservedPods, type PodsOfNode, REVISION_LABEL } from './snapshot.ts';
@@ -207,10 +207,4 @@ function observedPod(pod: DrainPod): ObservedPod {
     restarts,
     restartedAt,
   };
-}
-
-/** Only a drain asks for the volumes of a pod, and only a plan for what it needs of its node. */
-function readPod(raw: unknown): DrainPod {
-  const needs = needsOf(raw);
-  return { ...slimPod(raw), claims: [], ...(needs.length > 0 && { needs }) };
 }

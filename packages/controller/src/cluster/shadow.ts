@@ -271,6 +271,6 @@ export function endedByConfig({ record }: ShadowView): boolean {
 }
 
 /** True when the shadow belongs to this very Node, not to an earlier one of the same name. */
-export function isOwnedBy(shadow: BottlerocketShadow, node: NodeView): boolean {
-  return (shadow.metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === 'Node' && uid === node.metadata.uid);
+export function isOwnedBy({ metadata }: Pick<KubernetesObject, 'metadata'>, node: NodeView): boolean {
+  return (metadata.ownerReferences ?? []).some(({ kind, uid }) => kind === 'Node' && uid === node.metadata.uid);
 }

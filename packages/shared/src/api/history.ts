@@ -1,8 +1,8 @@
 /**
  * The last updates of a node: a ring of annotations of its shadow, `…/history-0` to `…/history-9`, with one update in each as
  * JSON. The controller writes one of them in the request that ends the update, and reads none: what a user has edited, or what is
- * too long, concerns nobody but the readers, which skip it, and it is replaced ten updates later (ADR 73). They outlive the shadow in a
- * ConfigMap (ADR 77).
+ * too long, matters only to the readers, which skip it, and it is replaced ten updates later (ADR 73). They outlive the shadow
+ * in a ConfigMap (ADR 77).
  *
  *     {"start":"2026-11-22T10:00:00Z","end":"2026-11-22T10:09:00Z","from":"1.20.0","to":"1.21.0","outcome":"Succeeded",
  *      "attempt":1,"seconds":{"StagedAndPerformedUpdate":60,"RebootedIntoUpdate":240,"MonitoringUpdate":240}}

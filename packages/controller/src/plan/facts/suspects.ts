@@ -207,15 +207,13 @@ function lostAmong({ lost, since, listedAt }: ListedPods, limitOf: LimitOf): Fou
 /** By workload, what the node had when its drain started and has not now, of what it needs. */
 export function lostOn({ node, shadow, policy }: NodePair): ReadonlyMap<string, string> {
   const { needs = {} } = shadow.record.readyBefore ?? {};
-  const lost = Object.entries(needs).map(
-    ([workload, all]) => [workload, all.find((need) => !offers(node, need))] as const,
-  );
   const { ignoredNamespaces } = policy.health;
-  return new Map(
-    lost.flatMap(([workload, need]) =>
-      need === undefined || ignoredNamespaces.includes(namespaceOf(workload)) ? [] : [[workload, need] as const],
-    ),
-  );
+  const lost = new Map<string, string>();
+  for (const [workload, all] of Object.entries(needs)) {
+    const need = all.find((one) => !offers(node, one));
+    if (need !== undefined && !ignoredNamespaces.includes(namespaceOf(workload))) lost.set(workload, need);
+  }
+  return lost;
 }
 
 /** No drain moves the pods of a DaemonSet. */
