@@ -67,7 +67,12 @@ async function repair({ fleet, cluster }: FleetContext, name: string): Promise<v
 }
 
 it('a group is frozen by its own budget and another is paused, while the other nodes go on after a canary of theirs', async () => {
-  const options = { nodes: fleetNodes(9), config: { ...CONFIG, paused: true }, maxUnavailable: 3, before: createGroups };
+  const options = {
+    nodes: fleetNodes(9),
+    config: { ...CONFIG, paused: true },
+    maxUnavailable: 3,
+    before: createGroups,
+  };
   await withFleet(options, async (context) => {
     const { fleet } = context;
     await applyGroup(context, 'ledger', { rollout: { failureBudget: 0, canary: { nodes: 1 } } });
