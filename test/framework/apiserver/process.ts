@@ -7,6 +7,7 @@ import { APISERVER } from '../../../packages/shared/src/api/names.ts';
 import type { Connection } from '../control-plane/connection.ts';
 import { freePorts } from '../control-plane/ports.ts';
 import { eventually } from '../eventually.ts';
+import { operatorImage } from '../image.ts';
 import { startWatchdog } from '../watchdog.ts';
 import type { Installation } from './cluster.ts';
 import { accessOf, untilReady, writeCertificate } from './server.ts';
@@ -86,6 +87,7 @@ export async function spawnApiserver(
 function environmentOf(cluster: Connection, installation: Installation, dir: string): NodeJS.ProcessEnv {
   const { host, port } = accessOf(cluster, installation, dir);
   return {
+    ...operatorImage().env,
     POD_NAMESPACE: installation.namespace,
     POD_NAME: 'brupop-apiserver-test',
     POD_IP: '127.0.0.1',

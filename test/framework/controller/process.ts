@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { nodeFlags, releaseNamespace } from '../chart.ts';
 import { freePorts } from '../control-plane/ports.ts';
+import { operatorImage } from '../image.ts';
 import type { Watchdog } from '../watchdog.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -18,7 +19,7 @@ export interface ControllerProcess {
 }
 
 /**
- * Starts the bundle of a controller with its environment and flags in the chart, and does not wait until it is ready.
+ * Starts the bundle of a controller with its environment and flags in the image and the chart, and does not wait until it is ready.
  * @param url - of the Kubernetes API
  * @param env - more of it
  */
@@ -33,6 +34,7 @@ export async function spawnController(
   const child = watchdog.spawn(process.execPath, [...nodeFlags('controller'), join(root, 'dist/controller.mjs')], {
     cwd: serviceAccountDir,
     env: {
+      ...operatorImage().env,
       POD_NAME: `brupop-controller-${healthPort}`,
       POD_UID: 'uid',
       POD_NAMESPACE: releaseNamespace,

@@ -8,7 +8,7 @@
  *     expect(fleet.problems()).toEqual([]);
  *     await fleet.stop();
  */
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
@@ -21,7 +21,7 @@ import type { Connection } from '../control-plane/connection.ts';
 import { configure, HEALTHY_AT_ONCE } from '../controller/configuration.ts';
 import { eventually } from '../eventually.ts';
 import type { Call, HostDurations } from '../host/host.ts';
-import { imageFromDockerfile } from '../kubelet/image.ts';
+import { operatorImage } from '../image.ts';
 import { StandInKubelet } from '../kubelet/kubelet.ts';
 import { NodeLinks } from '../kubelet/node-links.ts';
 import type { Address, ServicePort } from '../kubelet/service-environment.ts';
@@ -98,7 +98,7 @@ export class Fleet {
     const kubelet = await StandInKubelet.start({
       client,
       ...common,
-      image: (reference) => imageIn(otherImages[tagOf(reference)] ?? join(ROOT, 'dist')),
+      image: (reference) => operatorImage(otherImages[tagOf(reference)]),
       serviceAddress: async (node, port) => await parts.fleet?.serviceAddress(node, port),
       backOffScale: 0.02,
     });
@@ -265,13 +265,4 @@ function requireBundle(program: string): void {
 
 function tagOf(reference: string): string {
   return reference.slice(reference.lastIndexOf(':') + 1);
-}
-
-/** @param programs - the folder of the bundles */
-function imageIn(programs: string): ReturnType<typeof imageFromDockerfile> {
-  const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
-  return imageFromDockerfile(dockerfile, {
-    paths: new Map([['/app', programs]]),
-    programs: { '/usr/bin/node': process.execPath },
-  });
 }
