@@ -58,7 +58,8 @@ describe('a release with which no kubelet becomes ready', () => {
         },
       );
       expect((await configStatus(context)).frozenVersions).toMatchObject([{ version: NEW }]);
-      expect(countOf('Frozen', waitingFor(context))).toBe(7);
+      // Conditions of nodes are written after the status of the configuration.
+      await eventually(() => expect(countOf('Frozen', waitingFor(context))).toBe(7));
       expect(rebooted(fleet)).toHaveLength(3);
 
       await repair(context);
