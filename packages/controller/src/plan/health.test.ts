@@ -359,6 +359,16 @@ describe('the update of a node', () => {
   });
 });
 
+it('what was Ready before the drain is recorded of trusted namespaces first, then of each namespace in turn', () => {
+  const crowd = Array.from({ length: 60 }, (_, i) => aPod(`crowd-${i}`, { controller: `ReplicaSet aaa/crowd-${i}` }));
+  const others = ['DaemonSet kube-system/cni', 'ReplicaSet shop/web'].map((controller) => aPod('x', { controller }));
+  const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  const made = planOf(staged, { pods: [...crowd, ...others], spec: { health: { watchFor: '5m' } } });
+  const names = Object.keys(made.specs[0]?.record.readyBefore?.workloads ?? {});
+  expect(names).toHaveLength(50);
+  expect(names.slice(0, 3)).toEqual(['DaemonSet kube-system/cni', 'ReplicaSet aaa/crowd-0', 'ReplicaSet shop/web']);
+});
+
 describe('what was not Ready before the drain', () => {
   const staged = (record: NodeRecord = {}): ManagedNode =>
     aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate'), record });

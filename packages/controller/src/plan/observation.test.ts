@@ -121,10 +121,26 @@ describe('the pods on an updated node', () => {
   });
 
   it('delay a node while one of them is not Ready that would count within a minute', () => {
-    const nodes = [updated('a', { msAgo: MINUTE }), updated('b', { msAgo: SECOND }), next];
+    const nodes = Array.from({ length: 4 }, (_, i) => updated(`a${i}`, { msAgo: (4 - i) * SECOND }));
+    const [, ...others] = nodes;
+    const listed = { a0: [web(30 * SECOND)], a1: [], a2: [] };
+    expect(started(planOf({ nodes: [...nodes, next], listed }))).toEqual([]);
+    const slow = updated('a0', { msAgo: 4 * SECOND, ready: { [WEB]: 90 } });
+    expect(started(planOf({ nodes: [slow, ...others, next], listed }))).toEqual(['c']);
+  });
+
+  it('delay the fourth node until a slow one of them is Ready or counts', () => {
+    const slow = { ready: { [WEB]: 300 } };
+    const nodes = [updated('a', { msAgo: MINUTE, ...slow }), updated('b', { msAgo: SECOND, ...slow }), next];
     expect(started(planOf({ nodes, listed: { a: [web(30 * SECOND)] } }))).toEqual([]);
-    const slow = nodes.map((one) => (one === next ? one : updated(one.name, { msAgo: MINUTE, ready: { [WEB]: 90 } })));
-    expect(started(planOf({ nodes: slow, listed: { a: [web(30 * SECOND)] } }))).toEqual(['c']);
+    expect(started(planOf({ nodes, listed: { a: [] } }))).toEqual(['c']);
+  });
+
+  it('delay no node when they cannot be listed five minutes after the success, however long they are compared', () => {
+    const spec = { health: { watchFor: '24h' } };
+    const nodes = (msAgo: number) => [updated('a', { msAgo }), updated('b', { msAgo: SECOND }), next];
+    expect(started(planOf({ nodes: nodes(6 * MINUTE - SECOND), spec }))).toEqual([]);
+    expect(started(planOf({ nodes: nodes(6 * MINUTE), spec }))).toEqual(['c']);
   });
 
   it('do not delay a node once ten nodes run the version', () => {
@@ -136,6 +152,15 @@ describe('the pods on an updated node', () => {
     const nodes = [updated('a', { msAgo: MINUTE, ready: { [WEB]: 45 } })];
     const made = planOf({ nodes, listed: { a: [web(30 * SECOND)] } });
     expect([made.records, made.wakeAt]).toEqual([[], NOW + 60 * SECOND]);
+  });
+
+  it('are listed again after watchFor when a slow one would count only then', () => {
+    const slow = (msAgo: number) => updated('a', { msAgo, ready: { [WEB]: 240 } });
+    const listed = { a: [web(5 * MINUTE)] };
+    const made = planOf({ nodes: [slow(5 * MINUTE)], listed });
+    expect([made.records, made.wakeAt]).toEqual([[], NOW + 3 * MINUTE]);
+    const later = planOf({ nodes: [slow(8 * MINUTE)], listed: { a: [web(8 * MINUTE)] }, all: [] });
+    expect(suspectsIn(later)[0]?.suspects).toMatchObject([{ problem: 'does not become Ready' }]);
   });
 
   it.each([
@@ -173,7 +198,6 @@ describe('a workload that fails on an updated node', () => {
     ['was broken before', [crashing(2 * MINUTE)], { msAgo: MINUTE, ready: {} }],
     ['was Ready more than an hour ago', [crashing(2 * MINUTE)], { msAgo: MINUTE, drainedMsAgo: 61 * MINUTE }],
     ['has the annotation health=ignore', [web(2 * MINUTE, { failing: true, healthIgnored: true })], { msAgo: MINUTE }],
-    ['takes no more than twice as long as before', [web(80 * SECOND)], { msAgo: MINUTE, ready: { [WEB]: 90 } }],
     ['was restarted once', [web(2 * MINUTE, { ready: true, restarts: 1, restartedAt: NOW })], { msAgo: MINUTE }],
     [
       'is restarted by the boot only',
@@ -193,6 +217,13 @@ describe('a workload that fails on an updated node', () => {
   ])('does not count when it %s', (_, pods, how) => {
     const made = planOf({ nodes: [updated('a', how), next], listed: { a: pods }, all: [] });
     expect([made.records, started(made)]).toEqual([[], ['c']]);
+  });
+
+  it('does not count before it has taken twice as long as before', () => {
+    const made = (msAgo: number): WholePlan =>
+      planOf({ nodes: [updated('a', { msAgo, ready: { [WEB]: 90 } })], listed: { a: [web(msAgo)] }, all: [] });
+    expect(made(179 * SECOND).records).toEqual([]);
+    expect(suspectsIn(made(180 * SECOND))[0]?.suspects).toMatchObject([{ problem: 'does not become Ready' }]);
   });
 
   it.each<readonly [string, DrainPod, string]>([
@@ -221,12 +252,14 @@ describe('a workload that fails on an updated node', () => {
     expect(made.records[0]?.event).toMatchObject({ reason: 'SuspectEnded', warning: false });
   });
 
-  it('has the pods of its node listed every minute, and every ten minutes after an hour, for as long as it fails', () => {
+  it('has the pods of its node listed every minute, and later every hour, for as long as it fails', () => {
     const since = (ms: number) => updated('a', { msAgo: ms, suspects: [{ ...suspect, at: ago(ms) }] });
     const listed = { a: [crashing(2 * MINUTE)] };
     const early = planOf({ nodes: [since(3 * MINUTE)], listed });
     const late = planOf({ nodes: [since(90 * MINUTE)], listed });
-    expect([early.wakeAt, late.wakeAt, late.records]).toEqual([NOW + MINUTE, NOW + 10 * MINUTE, []]);
+    const latest = planOf({ nodes: [since(DAY)], listed });
+    expect([early, late, latest].map(({ wakeAt = 0 }) => wakeAt - NOW)).toEqual([MINUTE, 15 * MINUTE, 60 * MINUTE]);
+    expect(late.records).toEqual([]);
     expect(suspectsIn(planOf({ nodes: [since(90 * MINUTE)], listed: { a: [] } }))).toEqual([
       { node: 'a', suspects: undefined },
     ]);
@@ -241,6 +274,33 @@ describe('a workload that fails on an updated node', () => {
     const accepted = updated('a', { msAgo: 60 * MINUTE, suspects: [{ ...suspect, at: ago(50 * MINUTE) }] });
     expect(lookUps(planOf({ nodes: [accepted] }))).toEqual(['a']);
     expect(lookUps(planOf({ nodes: [accepted], spec: { rollout: { resume: ago(MINUTE) } } }))).toEqual([]);
+  });
+
+  it('is recorded before ten of another namespace when its own is trusted, or when it was recorded before', () => {
+    const crowd = Array.from({ length: 12 }, (_, i) => `DaemonSet aaa/crash-${i}`);
+    const names = [...crowd, 'DaemonSet kube-system/dns', WEB];
+    const ready = Object.fromEntries(names.map((name) => [name, 5]));
+    const listed = { a: names.map((controller) => ({ ...crashing(2 * MINUTE), controller })) };
+    const spec = { health: { trustedNamespaces: ['kube-system'] } };
+    const first = planOf({ nodes: [updated('a', { msAgo: MINUTE, ready })], listed, all: [], spec });
+    const found = suspectsIn(first)[0]?.suspects ?? [];
+    expect(found).toHaveLength(10);
+    expect(found.slice(0, 3).map(({ workload }) => workload)).toEqual([
+      'DaemonSet kube-system/dns',
+      'DaemonSet aaa/crash-0',
+      WEB,
+    ]);
+    const node = updated('a', { msAgo: MINUTE, ready, suspects: [{ ...suspect, workload: crowd[11] ?? '' }] });
+    const again = suspectsIn(planOf({ nodes: [node], listed, all: [], spec }))[0]?.suspects ?? [];
+    expect(again.slice(0, 2).map(({ workload }) => workload)).toEqual(['DaemonSet kube-system/dns', crowd[11]]);
+  });
+
+  it('is looked at, and shown, until the fleet accepts it: its group accepts it for its own budget only', () => {
+    const late = updated('a', { msAgo: 60 * MINUTE, suspects: [{ ...suspect, at: ago(50 * MINUTE) }] });
+    const policy = { ...late.policy, resumes: [NOW - MINUTE] };
+    const made = planOf({ nodes: [{ ...late, policy }] });
+    expect(lookUps(made)).toEqual(['a']);
+    expect(made.conditions[0]?.suspects).toContain(WEB);
   });
 
   it('makes its node Suspect, and holds no version alone', () => {

@@ -4,9 +4,10 @@
  *
  *     listed once      at the end; but when one of the first nodes of a version has succeeded, and another one after
  *                      it, no further node starts before the pods of the first are listed, nor while a pod on it
- *                      is not Ready that would count within a minute
- *     listed again     when a pod that was not Ready then would count, or at the end
- *     suspect          pods of workloads fail on it (`facts/suspects.ts`): listed every minute, later every ten minutes, until
+ *                      is not Ready that would count: with three nodes or fewer, however long that takes, and
+ *                      with ten or fewer if it would within a minute
+ *     listed again     when a pod that was not Ready then would count, also after the end; otherwise at the end
+ *     suspect          pods of workloads fail on it (`facts/suspects.ts`): listed every minute, later every hour, until
  *                      they are Ready, a user accepts it or the node starts another update
  *
  * The record of the node has its suspects. A workload of a trusted namespace counts as a failure of its node
@@ -32,10 +33,13 @@ import { isAccepted } from './facts/deadlines.ts';
 import type { Drains } from './facts/drainability.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { Moment } from './facts/moment.ts';
+import { byPrecedence } from './facts/precedence.ts';
 import {
   controllerOf,
   isObserved,
+  isTrusted,
   lostOn,
+  MOST_MS,
   ReadyBefore,
   type Suspect,
   suspectsAmong,
@@ -43,16 +47,21 @@ import {
   suspectsOf,
 } from './facts/suspects.ts';
 import type { Workloads } from './facts/workloads.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import type { Blocked, Candidate, GateInput } from './gates/reasons.ts';
 
 /** For how long a version is held. */
 const HOLD_MS = 3_600_000;
 /** Nodes of a version whose pods are listed before others start. */
 const FIRST_NODES = 10;
+/** While no more nodes run the version, others wait for slow workloads as well. */
+const SLOW_NODES = 3;
+/** A node whose pods cannot be listed delays others no longer than this after its success. */
+const MISSING_MS = 300_000;
 /** After the end, for the last list. */
 const GRACE_MS = 60_000;
 const RECHECK_MS = 60_000;
-const MAX_RECHECK_MS = 600_000;
+const MAX_RECHECK_MS = 3_600_000;
 const MAX_SUSPECTS = 10;
 
 /** A node that is observed. */
@@ -85,7 +94,7 @@ export interface SuspectsChange {
   readonly suspects: NonNullable<NodePair['shadow']['record']['suspects']>;
 }
 
-type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'managedNodes'>;
+type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'managedNodes' | 'ownNamespace'>;
 
 export class Observation {
   readonly #now: number;
@@ -115,7 +124,7 @@ export class Observation {
     this.#workloads = workloads;
     this.#pairs = known.managedNodes.filter(isPair);
     const before = new ReadyBefore(this.#pairs, now);
-    this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known.observed, before, now) ?? []);
+    this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known, before, now) ?? []);
     const moment = new Moment(now);
     this.suspects = this.#pairs.flatMap((one) => suspectsOf(one, moment, known.policy));
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
@@ -185,14 +194,16 @@ export class Observation {
   /** True for one of the first nodes of its version that was not listed yet, after another one has succeeded. */
   #isMissing({ pair, version, since, suspects }: Observed): boolean {
     const { count, latest } = this.#successes.get(releaseOf(version)) ?? { count: 0, latest: 0 };
-    const isOver = this.#now >= since + pair.policy.health.watchForMs + GRACE_MS;
+    const isOver = this.#now >= since + Math.min(pair.policy.health.watchForMs, MISSING_MS) + GRACE_MS;
     return suspects === undefined && !isOver && count <= FIRST_NODES && latest > since;
   }
 
-  /** True for one of the first nodes while a pod on it is not Ready, and counts soon unless it becomes so. */
-  #isSoonKnown({ listedAt, nextAt }: Observed): boolean {
+  /** True for one of the first nodes while a pod on it is not Ready, and counts unless it becomes so. */
+  #isSoonKnown({ version, listedAt, nextAt }: Observed): boolean {
     const [last = 0] = listedAt;
-    return listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= RECHECK_MS;
+    const { count } = this.#successes.get(releaseOf(version)) ?? { count: 0 };
+    const mostMs = count <= SLOW_NODES ? MOST_MS : RECHECK_MS;
+    return listedAt.length === 1 && this.#now <= nextAt && nextAt - last <= mostMs;
   }
 
   /** True while all pods are being listed for a new suspect of the node. */
@@ -284,17 +295,22 @@ function isSame(known: SuspectsChange['suspects'], found: SuspectsChange['suspec
 }
 
 /** Undefined: the node is not observed, or not any more. */
-function observedOf(
+function observedOf(pair: NodePair, known: Known, before: ReadyBefore, now: number): Observed | undefined {
+  const { updated } = pair.shadow;
+  if (updated === undefined || !isObserved(pair.policy) || now < updated.at || !runsIt(pair, updated.version))
+    return undefined;
+  const one = seenOf(pair, updated, known, before, now);
+  return isDuringObservation(one, known.policy, now) ? one : undefined;
+}
+
+function seenOf(
   pair: NodePair,
-  known: Snapshot['observed'],
+  { at: since, version }: NonNullable<NodePair['shadow']['updated']>,
+  { observed, ownNamespace }: Known,
   before: ReadyBefore,
   now: number,
-): Observed | undefined {
-  const { updated } = pair.shadow;
-  if (updated === undefined || !isDuringObservation(pair, updated.at, now) || !runsIt(pair, updated.version))
-    return undefined;
-  const { at: since, version } = updated;
-  const found = known.get(pair.name);
+): Observed {
+  const found = observed.get(pair.name);
   const isOfNode = found?.nodeUID === pair.node.metadata.uid;
   const listedAt = isOfNode ? found.listedAt.filter((time) => time > since && time <= now) : [];
   const last = listedAt.at(-1);
@@ -304,7 +320,17 @@ function observedOf(
     { ...listedOn(pair, since), version, pods: found.pods, listedAt: last },
     before,
   );
-  return { pair, version, since, listedAt, suspects: suspects.slice(0, MAX_SUSPECTS), nextAt };
+  return { pair, version, since, listedAt, suspects: firstOf(suspects, pair, ownNamespace), nextAt };
+}
+
+/** Those that may freeze a version come first, and what is recorded is not displaced by what fails later. */
+function firstOf(suspects: readonly Suspect[], { policy, shadow }: NodePair, ownNamespace: string): Suspect[] {
+  const known = new Set(shadow.record.suspects?.map(({ workload }) => workload));
+  const rankOf = (workload: string): number => {
+    if (isTrusted(workload, policy, ownNamespace)) return 0;
+    return known.has(workload) ? 1 : 2;
+  };
+  return byPrecedence(suspects, ({ workload }) => workload, rankOf).slice(0, MAX_SUSPECTS);
 }
 
 function listedOn(pair: NodePair, since: number) {
@@ -324,11 +350,15 @@ function listedOn(pair: NodePair, since: number) {
   };
 }
 
-function isDuringObservation({ shadow, policy }: NodePair, since: number, now: number): boolean {
-  if (!isObserved(policy) || now < since) return false;
-  if (now < since + policy.health.watchForMs + GRACE_MS) return true;
+/** After `watchFor` until a pod that was not Ready then is listed again, and while a workload fails. */
+function isDuringObservation({ pair, since, listedAt, nextAt }: Observed, fleet: UpdatePolicy, now: number): boolean {
+  if (now < since + pair.policy.health.watchForMs + GRACE_MS) return true;
+  const last = listedAt.at(-1) ?? since;
+  const again = listedAt.length === 1 && Number.isFinite(nextAt) ? nextAt : last + RECHECK_MS;
+  if (now < again + GRACE_MS) return true;
   const moment = new Moment(now);
-  return shadow.record.suspects?.some(({ at }) => !isAccepted(parseTime(at) ?? 0, policy, moment)) === true;
+  const { suspects = [] } = pair.shadow.record;
+  return suspects.some(({ at }) => !isAccepted(parseTime(at) ?? 0, fleet, moment));
 }
 
 /** True while it is at rest on the version to which it was updated. */
@@ -344,7 +374,9 @@ function dueAt({ pair, since, listedAt, suspects, nextAt }: Observed, now: numbe
   const end = since + pair.policy.health.watchForMs;
   if (suspects === undefined) return record.suspects === undefined ? end : now;
   if (suspects.length > 0 || record.suspects !== undefined) return last + recheckMs(record, last);
-  return last >= end || listedAt.length > 1 ? Infinity : Math.min(end, nextAt);
+  if (listedAt.length > 1) return Infinity;
+  if (Number.isFinite(nextAt)) return nextAt;
+  return last >= end ? Infinity : end;
 }
 
 /** The longer the workloads have failed, the later. */

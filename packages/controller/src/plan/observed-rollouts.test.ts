@@ -20,6 +20,8 @@ interface Scene {
   readonly namespace?: string;
   /** Of the namespaces of the tenant, in each of which as many pods run on each node. */
   readonly crowd?: { readonly namespaces: number; readonly pods: number };
+  /** How long a pod takes to become Ready, minutes. */
+  readonly startsIn?: number;
 }
 
 interface Rollout {
@@ -81,9 +83,11 @@ class Fleet {
   }
 
   #podsOn(one: ManagedNode): PodsOfNode {
-    const { broken, namespace = 'tenant', crowd = { namespaces: 1, pods: 1 } } = this.#scene;
-    const createdAt = this.#since.get(one.name) ?? this.#startedAt;
-    const changes = { readyChanged: createdAt, ...broken(runsNew(one), this.minutes) };
+    const { broken, namespace = 'tenant', crowd = { namespaces: 1, pods: 1 }, startsIn = 0 } = this.#scene;
+    const createdAt = this.#since.get(one.name) ?? this.#startedAt - startsIn * MINUTE;
+    const readyAt = createdAt + startsIn * MINUTE;
+    const started = readyAt > this.#world.now ? { ready: false, readyChanged: createdAt } : { readyChanged: readyAt };
+    const changes = { ...started, ...broken(runsNew(one), this.minutes) };
     if (one.node === undefined) throw new Error('there is a Node');
     const pods = Array.from({ length: crowd.namespaces * crowd.pods }, (_, i) => {
       const own = i < crowd.pods ? namespace : `${namespace}-${Math.floor(i / crowd.pods)}`;
@@ -153,6 +157,19 @@ it('so is one that never becomes Ready', () => {
   const found = rollOut({ broken: (isNew) => (isNew ? { ready: false } : undefined) }, 30);
   expect(found.isComplete).toBe(false);
   expect(found.touchedWhenHeld).toBeLessThanOrEqual(3);
+});
+
+it.each([1.5, 3, 4.5])('so is one that took %p minutes before', (startsIn) => {
+  const broken: Scene['broken'] = (isNew) => (isNew ? { ready: false, readyChanged: 0 } : undefined);
+  const found = rollOut({ broken, startsIn }, 30);
+  expect(found.isComplete).toBe(false);
+  expect(found.touchedWhenHeld).toBeLessThanOrEqual(3);
+});
+
+it.each([1.5, 4.5])('one that takes %p minutes as it did before holds nothing', (startsIn) => {
+  const found = rollOut({ broken: () => undefined, startsIn }, 120);
+  expect(found).toMatchObject({ isComplete: true, frozen: [], touchedWhenHeld: undefined });
+  expect(found.minutes - undisturbed.minutes).toBeLessThan(30);
 });
 
 it('with pods that crash on new nodes, a tenant delays a rollout by little more than an hour, and freezes nothing', () => {

@@ -7,7 +7,8 @@ import type { Decision } from '../plan/assess.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { eventOn } from '../plan/spec-change.ts';
 import { Moment } from '../plan/facts/moment.ts';
-import { describeSuspects, suspectsOf } from '../plan/facts/suspects.ts';
+import { describeSuspects, type Suspect, suspectsOf } from '../plan/facts/suspects.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { type Health, healthOf } from './reconciliation.ts';
 import { keptEvent, waitEvent } from './wait-events.ts';
@@ -27,18 +28,19 @@ export interface NodeCondition {
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 export function nodeConditionsOf(
   decisions: readonly Decision[],
-  { pods }: Pick<Snapshot, 'pods'>,
+  { pods, policy }: Pick<Snapshot, 'pods' | 'policy'>,
   now: number,
 ): NodeCondition[] {
   const known = decisions.filter(
     ({ lookUp, blocked, managedNode }) =>
       blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
   );
-  return known.flatMap((decision) => nodeCondition(decision, now) ?? []);
+  return known.flatMap((decision) => nodeCondition(decision, policy, now) ?? []);
 }
 
 function nodeCondition(
   { managedNode, progressing, change, neverConnected }: Decision,
+  fleet: UpdatePolicy,
   now: number,
 ): NodeCondition | undefined {
   if (progressing === undefined || !isPair(managedNode)) return undefined;
@@ -48,15 +50,13 @@ function nodeCondition(
   const health = healthOf(progressing, neverConnected === true);
   const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
   const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
-  return { shadow, node, ...withSuspects(managedNode, progressing, now), health, event, group: group?.name ?? '' };
+  return { shadow, node, ...withSuspects(progressing, suspectsOf(managedNode, new Moment(now), fleet)), health, event, group: group?.name ?? '' };
 }
 
 function withSuspects(
-  pair: NodePair,
   progressing: ProgressingCondition,
-  now: number,
+  found: readonly Suspect[],
 ): Pick<NodeCondition, 'progressing' | 'suspects'> {
-  const found = suspectsOf(pair, new Moment(now));
   if (found.length === 0) return { progressing };
   const suspects = describeSuspects(found);
   return { progressing: { ...progressing, message: `${progressing.message}; ${suspects}` }, suspects };

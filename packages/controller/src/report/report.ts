@@ -63,7 +63,7 @@ export function reportOf(
   const forecast = forecastOf(fleetState, counted, admitted);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
   return {
-    conditions: nodeConditionsOf(decisions, snapshot, now).map((one) => withLoss(one, lost)),
+    conditions: nodeConditionsOf(decisions, { pods: snapshot.pods, policy }, now).map((one) => withLoss(one, lost)),
     policy,
     stale,
     connectivity,

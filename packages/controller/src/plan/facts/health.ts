@@ -27,6 +27,7 @@ import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable, PodHealth } from './drainability.ts';
 import { type Checks, probesOf, problemIn } from './evaluations.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
+import { byPrecedence } from './precedence.ts';
 import type { Quorums } from './quorums.ts';
 import { isObserved, isTrusted } from './suspects.ts';
 import type { Workloads } from './workloads.ts';
@@ -142,22 +143,25 @@ function recordOf(condition: string): string {
 interface BeforeDrain {
   /** What is not healthy on the node. */
   readonly unreadyBefore: readonly string[];
-  /** The workloads that must be Ready again after the update. */
+  /** The workloads that must be Ready again after the update, by precedence. */
   readonly evictedWorkloads: readonly string[];
-  /** What is Ready on the node, and what its pods are compared with later. */
+  /** What is Ready on the node, and what its pods are compared with later, by precedence. */
   readonly readyBefore: ReadonlyMap<string, number>;
   /** What these find on the node. */
   readonly needsBefore: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Returns what is recorded of a node before its drain. */
-export function beforeDrainOf(input: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): BeforeDrain {
-  const { node, policy, drain } = input;
+export function beforeDrainOf(
+  input: Pick<MonitoringInput, 'node' | 'policy' | 'drain'> & { readonly ownNamespace: string },
+): BeforeDrain {
+  const { node, policy, drain, ownNamespace } = input;
   const { evicted, ready, needs } = drain().podHealth();
+  const rankOf = (workload: string): number => (isTrusted(workload, policy, ownNamespace) ? 0 : 1);
   return {
     unreadyBefore: unhealthyNow(input),
-    evictedWorkloads: policy.health.workloads === 'Required' ? evicted : [],
-    readyBefore: isObserved(policy) ? ready : new Map(),
+    evictedWorkloads: policy.health.workloads === 'Required' ? byPrecedence(evicted, (name) => name, rankOf) : [],
+    readyBefore: new Map(isObserved(policy) ? byPrecedence([...ready], ([name]) => name, rankOf) : []),
     needsBefore: new Map([...needs].map(([name, all]) => [name, all.filter((need) => offers(node, need))])),
   };
 }

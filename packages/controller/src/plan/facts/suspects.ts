@@ -25,6 +25,7 @@ import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { comparedAs, isCompared } from './drainability.ts';
 import type { Moment } from './moment.ts';
+import { namespaceOf } from './precedence.ts';
 
 export interface Suspect {
   /** `Kind namespace/name`, and the revision of a DaemonSet or StatefulSet. */
@@ -57,7 +58,7 @@ interface Drain {
 /** What was Ready on a node within this time is compared. */
 const COUNTS_MS = 3_600_000;
 const LEAST_MS = 60_000;
-const MOST_MS = 600_000;
+export const MOST_MS = 600_000;
 /** A drain has moved pods that were created within this time after its start. */
 const MOVES_MS = 1_800_000;
 /** Two clocks give creation times and starts of drains, with whole seconds. */
@@ -120,19 +121,15 @@ export function isObserved({ health: { pods, watchForMs } }: Pick<UpdatePolicy, 
 
 /**
  * Returns the workloads that fail, without those that a user has accepted.
- * @param accepting - whose `rollout.resume` counts: what concerns the fleet is not for a group to accept
+ * @param fleet - whose `rollout.resume` counts: a suspect may hold or freeze a version for all, so no group can accept it
  */
-export function suspectsOf(
-  { name, shadow, policy }: NodePair,
-  now: Moment,
-  accepting: UpdatePolicy = policy,
-): SuspectNode[] {
+export function suspectsOf({ name, shadow, policy }: NodePair, now: Moment, fleet: UpdatePolicy): SuspectNode[] {
   const { record, updated, status } = shadow;
   if (record.suspects === undefined || updated === undefined || !isObserved(policy)) return [];
   if (!sameVersion(updated.version, status?.current_version)) return [];
   return record.suspects.flatMap(({ at: time, ...suspect }) => {
     const at = parseTime(time) ?? now.ms;
-    return isAccepted(at, accepting, now) ? [] : [{ ...suspect, at, node: name, version: updated.version }];
+    return isAccepted(at, fleet, now) ? [] : [{ ...suspect, at, node: name, version: updated.version }];
   });
 }
 
@@ -169,7 +166,7 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
   // What the pods show says more.
   const suspects = new Map([...lost.suspects, ...failing.suspects].map((one) => [one.workload, one]));
   return {
-    suspects: [...suspects.values()].toSorted((a, b) => (a.workload < b.workload ? -1 : 1)),
+    suspects: [...suspects.values()],
     nextAt: Math.min(failing.nextAt, lost.nextAt),
   };
 }
@@ -239,11 +236,6 @@ function problemOf(pod: ObservedPod, { listedAt, drainedAt }: ListedPods, create
 /** `Kind namespace/name` */
 export function controllerOf({ workload }: Suspect): string {
   return workload.split(' ', 2).join(' ');
-}
-
-function namespaceOf(workload: string): string {
-  const [namespace = ''] = workload.slice(workload.indexOf(' ') + 1).split('/');
-  return namespace;
 }
 
 /** True for a workload of a namespace whose users may stop the updates of the fleet. */
