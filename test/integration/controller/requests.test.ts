@@ -5,11 +5,14 @@ import type { CoreV1EventList } from '@kubernetes/client-node';
 import {
   ABORT_ANNOTATION,
   AGENT,
+  RECORD_ANNOTATION,
   RETRY_ANNOTATION,
   shadowName,
+  SKIP_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '../../../packages/shared/src/api/names.ts';
-import { readRecord } from '../../../packages/shared/src/api/record.ts';
+import { type NodeRecord, readRecord, recordText } from '../../../packages/shared/src/api/record.ts';
+import { rfc3339 } from '../../../packages/shared/src/runtime/clock.ts';
 import { createWorkload } from '../../framework/apiserver/cluster.ts';
 import { auditPosition, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
@@ -77,6 +80,15 @@ async function eventsOf(node: string, reason: string): Promise<string[]> {
   return items.map(({ message = '' }) => message);
 }
 
+/** Writes of the operator to the shadow of a node that succeeded. */
+async function writesTo(node: string, position: number): Promise<number> {
+  const made = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+  return made.filter(
+    ({ verb, resource, name, status }) =>
+      verb === 'patch' && resource === 'bottlerocketshadows' && name === shadowName(node) && status === 200,
+  ).length;
+}
+
 it('a node starts outside of the windows on request, is aborted on request, and waits for a retry', async () => {
   await createMember(cluster, 'asked');
   await waitForReason('asked', 'OutsideMaintenanceWindow');
@@ -121,11 +133,58 @@ it('each request that cannot be followed is removed with one write and one Event
     expect(told.every((message) => message.length < 400)).toBe(true);
   });
   await sleep(1_500);
-  const made = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
-  const writes = made.filter(
-    ({ verb, resource, name, status }) =>
-      verb === 'patch' && resource === 'bottlerocketshadows' && name === shadowName('refused') && status === 200,
-  );
-  expect(writes).toHaveLength(values.length);
+  expect(await writesTo('refused', position)).toBe(values.length);
   expect((await readShadow(cluster, 'refused')).spec.state).toBe('Idle');
+});
+
+describe('update-now that cannot be followed', () => {
+  const DAY = 24 * 60 * 60_000;
+  const recordOf = async (node: string): Promise<NodeRecord> => readRecord((await readShadow(cluster, node)).metadata);
+  const isAsked = async (node: string): Promise<NonNullable<NodeRecord['asked']>> =>
+    await eventually(async () => {
+      const { asked } = await recordOf(node);
+      if (asked === undefined) throw new Error('no controller has seen the request yet');
+      return asked;
+    });
+
+  it('is removed a day after the controller has seen it, although nothing else changes', async () => {
+    await createMember(cluster, 'held', newVersion, { [SKIP_ANNOTATION]: 'disk is slow' });
+    await waitForReason('held', 'Skipped');
+    const position = await auditPosition(cluster.auditLogPath);
+    await ask('held', { [UPDATE_NOW_ANNOTATION]: newVersion });
+    expect((await isAsked('held')).version).toBe(newVersion);
+    await sleep(1_500);
+    expect(await writesTo('held', position)).toBe(1);
+    expect(await requestsOf('held')).toEqual([UPDATE_NOW_ANNOTATION]);
+
+    const end = Math.ceil(Date.now() / 1_000) * 1_000 + 3_000;
+    const asked = { version: newVersion, at: rfc3339(end - DAY) };
+    await ask('held', { [RECORD_ANNOTATION]: recordText({ ...(await recordOf('held')), asked }) ?? '' });
+    await sleep(1_500);
+    expect(await requestsOf('held')).toEqual([UPDATE_NOW_ANNOTATION]);
+    await eventually(async () => expect(await requestsOf('held')).toEqual([]));
+    expect(Date.now()).toBeGreaterThanOrEqual(end);
+    expect((await recordOf('held')).asked).toBeUndefined();
+    await eventually(async () =>
+      expect(await eventsOf('held', 'UpdateNowRefused')).toEqual([
+        expect.stringMatching(/has expired after 24 hours\. Remove the cause.*Skipped: .*disk is slow/u),
+      ]),
+    );
+    await sleep(1_500);
+    expect(await writesTo('held', position)).toBe(2);
+  });
+
+  it('is forgotten when its user removes it, so that the next one waits for a day', async () => {
+    await createMember(cluster, 'fickle', newVersion, { [SKIP_ANNOTATION]: 'true' });
+    await waitForReason('fickle', 'Skipped');
+    await ask('fickle', { [UPDATE_NOW_ANNOTATION]: newVersion });
+    await isAsked('fickle');
+    await cluster.api.patch(`${shadowsPath}/${shadowName('fickle')}`, {
+      metadata: { annotations: { [UPDATE_NOW_ANNOTATION]: null } },
+    });
+    await eventually(async () => expect((await recordOf('fickle')).asked).toBeUndefined());
+    const before = Math.floor(Date.now() / 1_000) * 1_000;
+    await ask('fickle', { [UPDATE_NOW_ANNOTATION]: newVersion });
+    expect(Date.parse((await isAsked('fickle')).at)).toBeGreaterThanOrEqual(before);
+  });
 });

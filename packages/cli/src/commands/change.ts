@@ -146,7 +146,8 @@ export async function updateNow(
   say(
     context,
     `${node} updates to ${offered} before other nodes, and outside of maintenance windows, once. ` +
-      'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain".' +
+      'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain". ' +
+      'If it cannot start within 24 hours, the request ends with an Event UpdateNowRefused on the Node.' +
       pauses,
   );
 }

@@ -1,3 +1,5 @@
+import { requestEndOf } from '@brupop/controller/plan/requests';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { BottlerocketShadow, DrainBlockStatus } from '@brupop/shared/api/shadow';
 import { type NodeRow, nodeRow } from './node.ts';
 import { type Screen, wrapped } from './screen.ts';
@@ -14,7 +16,7 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['Reason', row.reason],
     ['Message', row.message],
     ['Waiting for', row.waitingFor === row.reason ? '' : row.waitingFor],
-    ['Requested', row.requests.join(', ')],
+    ['Requested', requested(row, shadow, now)],
     ...(shadow.status?.drain?.blockedBy ?? []).map((one) => ['Drain', blockText(one, now)] as const),
     ['Last step', lastStep(row, now)],
     ['Failed', failure(row, now)],
@@ -22,6 +24,13 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['What to do', advice(row)],
   ];
   return facts.flatMap(([name, text]) => (text === '' ? [] : wrapped(`${`${name}:`.padEnd(13)}${text}`, width, 13)));
+}
+
+/** A request `update-now` that the controller has seen expires. */
+function requested({ requests, record }: NodeRow, { metadata }: BottlerocketShadow, now: number): string {
+  const end = requestEndOf({ metadata, record });
+  const until = end === undefined ? '' : `; update-now until ${relative(rfc3339(end), now)}`;
+  return `${requests.join(', ')}${until}`;
 }
 
 function blockText({ pod, reason, message, since }: DrainBlockStatus, now: number): string {

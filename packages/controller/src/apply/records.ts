@@ -24,8 +24,10 @@ export async function writeRecords(context: ApplyContext, changes: readonly Reco
 }
 
 async function writeChange(context: ApplyContext, { shadow, record, refused }: RecordChange): Promise<void> {
-  if (refused === undefined) await patchRecord(context, shadow, record);
-  else await annotate(context, shadow, { [refused]: null });
+  await annotate(context, shadow, {
+    ...(refused !== undefined && { [refused]: null }),
+    ...(record !== shadow.record && { [RECORD_ANNOTATION]: recordText(record) }),
+  });
 }
 
 /** Writes the record alone. Throws a KubeError, also when the shadow has changed since the plan. */

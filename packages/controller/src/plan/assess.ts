@@ -331,7 +331,7 @@ function startOf(
   if (change !== undefined) return {};
   const isReboot = sameVersion(version, status.current_version);
   const isRollback = pendingRollback(shadow, policy, now) !== undefined || (isReboot && awaitsRestore(settings));
-  const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow, version);
+  const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow, version, now);
   return { start: { status, version, isReboot, isRollback, isRequested } };
 }
 

@@ -25,6 +25,7 @@ import {
   written,
   type WrittenJobs,
 } from './facts/jobs.ts';
+import { requestEndOf } from './requests.ts';
 import { eventOn } from './spec-change.ts';
 
 interface Decided {
@@ -76,7 +77,11 @@ export function lookUpsOf(
 export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }: Snapshot): (number | undefined)[] {
   const { slots, policy, groups, canaries, checks, workloads, quorums, observation, now } = fleetState;
   return [
-    ...decisions.flatMap(({ times, blocked }) => [...times, blocked?.retryAt]),
+    ...decisions.flatMap(({ times, blocked, managedNode }) => [
+      ...times,
+      blocked?.retryAt,
+      requestEndOf(managedNode.shadow),
+    ]),
     ...[...slots.values()].map(({ deadline }) => deadline),
     ...[...pods.values()].map(({ retryAt }) => retryAt),
     ...checks.times,

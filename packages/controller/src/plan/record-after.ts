@@ -56,7 +56,7 @@ function started({ outcome, spec, group, isRequested }: Transition, shadow: Shad
   if (outcome !== 'Started' && !isUnknown) return {};
   return {
     startedAt: timeOf(spec),
-    ...(outcome === 'Started' && { from: shadow.status?.current_version }),
+    ...(outcome === 'Started' && { from: shadow.status?.current_version, asked: undefined }),
     group,
     succeeded: undefined,
     podsWaitSince: undefined,

@@ -1,6 +1,6 @@
 /**
  * What is written to the annotations of nodes whose spec stays: the workloads that fail on them, since when they wait for
- * unhealthy pods, and requests of users that are refused.
+ * unhealthy pods and a request of a user waits for them, and requests that are refused.
  */
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { EventSource } from '@brupop/shared/kube/events';
@@ -11,15 +11,16 @@ import { isPair, type NodePair } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import { describeSuspects } from './facts/suspects.ts';
 import type { FleetState } from './fleet.ts';
+import type { Blocked } from './gates/reasons.ts';
 import type { SuspectsChange } from './observation.ts';
-import { type Refusal, refusedRequest } from './requests.ts';
+import { type Refusal, refusedRequest, withoutRequest, withRequestTime } from './requests.ts';
 import { eventOn } from './spec-change.ts';
 
 export interface RecordChange {
   readonly shadow: ShadowView;
   readonly node: NodeView;
   readonly record: NodeRecord;
-  /** The annotation of a request, which is removed; the record is not written. */
+  /** The annotation of a request, which is removed. */
   readonly refused?: string;
   readonly event: EventSource | undefined;
 }
@@ -28,30 +29,49 @@ export interface RecordChange {
 export function recordChanges(decisions: readonly Decision[], { observation, now }: FleetState): RecordChange[] {
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
   return decisions.flatMap((decision) => {
-    const { managedNode, change, jobs, blocked } = decision;
+    const { managedNode, change, jobs, next } = decision;
     if (change !== undefined || !isPair(managedNode)) return [];
-    const refused = refusedRequest(managedNode.shadow, decision.next);
+    const refused = refusedRequest(managedNode.shadow, { next, because: waitsFor(decision, managedNode), now });
     if (refused !== undefined) return [withRefusal(managedNode, refused)];
     if (jobs !== undefined) return [];
     // A user is needed, and must see what could not be read.
     if (managedNode.shadow.record.isUnreadable === true) return [];
-    const found = suspects.get(managedNode.name);
-    if (found !== undefined) return [withSuspects(found)];
-    if (blocked?.startsWaiting !== true) return [];
-    const { shadow, node } = managedNode;
-    return [{ shadow, node, record: { ...shadow.record, podsWaitSince: rfc3339(now) }, event: undefined }];
+    return noted(managedNode, decision, suspects.get(managedNode.name), now);
   });
 }
 
-/** One Event for each request: a refusal is written once, with the resourceVersion that it was found with. */
-function withRefusal({ shadow, node }: NodePair, { annotation, reason, message }: Refusal): RecordChange {
-  const { uid, resourceVersion } = shadow.metadata;
-  const event = eventOn(node, shadow, { reason, message, key: `${uid}/${annotation}/${resourceVersion}` });
-  return { shadow, node, record: shadow.record, refused: annotation, event };
+/** Without what a condition says of the request itself, if that is known. */
+function waitsFor(
+  { blocked, progressing }: Decision,
+  { shadow }: NodePair,
+): Pick<Blocked, 'reason' | 'message'> | undefined {
+  return blocked ?? progressing ?? (shadow.progressing as Pick<Blocked, 'reason' | 'message'> | undefined);
 }
 
-function withSuspects({ pair: { shadow, node }, suspects }: SuspectsChange): RecordChange {
-  const record = { ...shadow.record, suspects: suspects.length === 0 ? undefined : suspects };
+/** Since when a request waits is written with what is written anyway, or alone. */
+function noted(
+  { shadow, node }: NodePair,
+  { blocked }: Decision,
+  suspects: SuspectsChange | undefined,
+  now: number,
+): RecordChange[] {
+  const record = withRequestTime(shadow, now);
+  if (suspects !== undefined) return [withSuspects(suspects, record)];
+  if (blocked?.startsWaiting === true)
+    return [{ shadow, node, record: { ...record, podsWaitSince: rfc3339(now) }, event: undefined }];
+  return record === shadow.record ? [] : [{ shadow, node, record, event: undefined }];
+}
+
+/** One Event for each request: a refusal is written once, with the resourceVersion that it was found with. */
+function withRefusal({ shadow, node }: NodePair, refusal: Refusal): RecordChange {
+  const { annotation, reason, message } = refusal;
+  const { uid, resourceVersion } = shadow.metadata;
+  const event = eventOn(node, shadow, { reason, message, key: `${uid}/${annotation}/${resourceVersion}` });
+  return { shadow, node, record: withoutRequest(shadow, refusal), refused: annotation, event };
+}
+
+function withSuspects({ pair: { shadow, node }, suspects }: SuspectsChange, before: NodeRecord): RecordChange {
+  const record = { ...before, suspects: suspects.length === 0 ? undefined : suspects };
   const since = suspects[0]?.at ?? shadow.record.suspects?.[0]?.at ?? '';
   const version = shadow.updated?.version ?? '?';
   const event =

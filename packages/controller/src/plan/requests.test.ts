@@ -1,10 +1,19 @@
 /** What users ask of one node with annotations of its shadow. */
-import { ABORT_ANNOTATION, RETRY_ANNOTATION, SKIP_ANNOTATION, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
+import {
+  ABORT_ANNOTATION,
+  RECORD_ANNOTATION,
+  RETRY_ANNOTATION,
+  SKIP_ANNOTATION,
+  UPDATE_NOW_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { readRecord, recordText } from '@brupop/shared/api/record';
+import { aPod } from '@brupop/shared/testing/pods';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
   aManagedNode,
+  aNode,
   aSnapshot,
   failure,
   MINUTE,
@@ -12,6 +21,7 @@ import {
   type NodeParts,
   NOW,
   OLD,
+  podsOf,
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
@@ -238,14 +248,107 @@ describe('update-now', () => {
 
   it('waits for an agent that has not confirmed that the node is at rest', () => {
     const silent = aManagedNode('a', {}, { annotations: asked, status: { observedGeneration: 2 } });
-    expect(planOf([silent]).records).toEqual([]);
-    expect(planOf([aManagedNode('a', {}, { annotations: asked, status: null })]).records).toEqual([]);
+    const unseen = aManagedNode('a', {}, { annotations: asked, status: null });
+    for (const made of [planOf([silent]), planOf([unseen])]) expect([outcomes(made), refusals(made)]).toEqual([[], []]);
   });
 
   it('does not reboot a node for settings of the version that it runs', () => {
     expect(refusals(planOf([at('at rest', { [UPDATE_NOW_ANNOTATION]: OLD })], { paused: true }))).toEqual([
       expect.stringContaining(`The node runs ${OLD} already`),
     ]);
+  });
+});
+
+describe('update-now ends after a day:', () => {
+  const DAY = 24 * 60 * MINUTE;
+  const annotations = { [UPDATE_NOW_ANNOTATION]: NEW };
+  const since = (ms: number): ShadowParts => ({
+    annotations,
+    record: { from: OLD, asked: { version: NEW, at: ago(ms) } },
+  });
+  const waiting = (parts: ShadowParts): Plan => planOf([aManagedNode('a', {}, parts)], { paused: true });
+  const recorded = ({ records }: Plan): unknown => records.map(({ record, refused }) => [record.asked, refused]);
+
+  it('the time is recorded with one write when the request is first seen, and nothing is written after that', () => {
+    expect(recorded(waiting({ annotations }))).toEqual([[{ version: NEW, at: ago(0) }, undefined]]);
+    for (const ms of [0, 1_000, DAY - 1_000]) expect(recorded(waiting(since(ms)))).toEqual([]);
+  });
+
+  it('the time is recorded with what is written anyway', () => {
+    const unhealthy = aManagedNode('a', {}, { annotations });
+    const snapshot = aSnapshot([unhealthy], {});
+    const pods = new Map([['a', podsOf(aNode({ name: 'a' }), [aPod('web', { failing: true })], NOW)]]);
+    const [only, ...others] = plan({ ...snapshot, pods }, NOW).records;
+    expect(only?.record).toMatchObject({ podsWaitSince: ago(0), asked: { version: NEW, at: ago(0) } });
+    expect(others).toEqual([]);
+  });
+
+  it('the controller looks again at its end, and not before', () => {
+    expect(waiting(since(MINUTE)).wakeAt).toBe(NOW - MINUTE + DAY);
+    expect(waiting({}).wakeAt).not.toBe(NOW - MINUTE + DAY);
+  });
+
+  it('the request is refused with what it waited for, and what is recorded of it is removed in the same write', () => {
+    const made = waiting(since(DAY));
+    expect(recorded(made)).toEqual([[undefined, UPDATE_NOW_ANNOTATION]]);
+    expect(made.records[0]?.record.from).toBe(OLD);
+    expect(refusals(made)).toEqual([
+      `${UPDATE_NOW_ANNOTATION} UpdateNowRefused: The annotation ${UPDATE_NOW_ANNOTATION} asks for ${NEW} since ` +
+        `${ago(DAY)}, and has expired after 24 hours. Remove the cause, and set the annotation again. The cause: ` +
+        'Paused: BrupopConfig "cluster" pauses all updates',
+    ]);
+    expect(messageOf(made)).not.toContain(UPDATE_NOW_ANNOTATION);
+  });
+
+  it('an agent that never confirms that the node is at rest does not extend it', () => {
+    const status = { observedGeneration: 2 };
+    expect(refusals(planOf([aManagedNode('a', {}, { ...since(DAY), status })]))).toEqual([
+      expect.stringContaining('has expired after 24 hours'),
+    ]);
+  });
+
+  it('one that has expired while no controller ran starts nothing outside of the windows', () => {
+    const node = (ms: number): ManagedNode => aManagedNode('a', {}, since(ms));
+    expect(outcomes(planOf([node(DAY - 1_000)], CLOSED))).toEqual(['a Started']);
+    expect(outcomes(planOf([node(DAY)], CLOSED))).toEqual([]);
+    const [change] = planOf([node(DAY)]).specs;
+    expect([change?.outcome, change?.record.updateNow, change?.record.asked]).toEqual([
+      'Started',
+      undefined,
+      undefined,
+    ]);
+  });
+
+  it('the start of the update removes what is recorded', () => {
+    const [change] = planOf([aManagedNode('a', {}, since(MINUTE))]).specs;
+    expect([change?.record.updateNow, change?.record.asked]).toEqual([true, undefined]);
+  });
+
+  it.each<[string, ShadowParts, unknown]>([
+    ['the annotation is removed', { record: since(DAY).record ?? {} }, undefined],
+    [
+      'it is set again with another value',
+      { ...since(DAY), annotations: { [UPDATE_NOW_ANNOTATION]: `v${NEW}` } },
+      { version: `v${NEW}`, at: ago(0) },
+    ],
+    ['the time is still to come', since(-MINUTE), { version: NEW, at: ago(0) }],
+  ])('the time is recorded anew if %s', (_, parts, expected) => {
+    expect(recorded(waiting(parts))).toEqual([[expected, undefined]]);
+  });
+
+  it('a record that cannot be read makes it no longer, and is left as it is', () => {
+    const made = waiting({ annotations, record: { from: OLD, isUnreadable: true } });
+    expect(refusals(made)).toEqual([expect.stringContaining('cannot be read, so it is not known since when: retry')]);
+    expect(made.records[0]?.record).toEqual({ from: OLD, isUnreadable: true });
+  });
+
+  it('a long value is recorded as its first characters, which can be read', () => {
+    const value = `${NEW}+${'a'.repeat(150)}`;
+    const [first] = waiting({ annotations: { [UPDATE_NOW_ANNOTATION]: value } }).records;
+    const text = recordText(first?.record ?? {}) ?? '';
+    const record = readRecord({ annotations: { [RECORD_ANNOTATION]: text } });
+    expect([record.isUnreadable, record.asked?.version]).toEqual([undefined, value.slice(0, 100)]);
+    expect(recorded(waiting({ annotations: { [UPDATE_NOW_ANNOTATION]: value }, record }))).toEqual([]);
   });
 });
 

@@ -6,14 +6,31 @@
  *     abort        followed until the host may have been asked to reboot, by `transition.ts`
  *                  refused after that, without an update under way, and with another value than `true`
  *     update-now   waits while the node is to run that version next, and until its agent confirms that it is at rest
- *                  refused if it is no version, another one, or one that the node runs, and during an update
+ *                  refused if it is no version, another one, or one that the node runs, and during an update; also
+ *                  when it has waited for a day, or when it is not known for how long
+ *
+ * Since when `update-now` waits is in `asked` of the record, so that a change of the leader does not extend it:
+ *
+ *     absent                 the annotation is not set, or no controller has seen it: a write follows
+ *     its value, a time      it ends a day after that time; a time that is still to come is replaced by the present one
+ *     another value          a user has set the annotation again: replaced
+ *
+ * What is recorded goes with the annotation, whoever removes it.
  */
 import { ABORT_ANNOTATION, ABORT_VALUE, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
-import { shorten } from '@brupop/shared/runtime/errors';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
+import { shorten, truncated } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
-import type { Blocked, Candidate } from './gates/reasons.ts';
+import type { Moment } from './facts/moment.ts';
+import { type Blocked, type Candidate, MAX_MESSAGE } from './gates/reasons.ts';
+
+/** How long `update-now` waits after the controller has seen it, milliseconds. */
+const REQUEST_MS = 24 * 60 * 60_000;
+/** Characters of its value that are recorded. */
+const MAX_ASKED = 100;
 
 export interface Refusal {
   readonly annotation: string;
@@ -21,8 +38,51 @@ export interface Refusal {
   readonly message: string;
 }
 
-export function isUpdateRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
-  return sameVersion(annotations[UPDATE_NOW_ANNOTATION], version);
+/** True while the annotation `update-now` asks for this version, and has not waited for a day. */
+export function isUpdateRequested(shadow: ShadowView, version: string, now: Moment): boolean {
+  if (!sameVersion(requestIn(shadow), version)) return false;
+  const end = requestEndOf(shadow);
+  return end === undefined || !now.reached(end);
+}
+
+function requestIn({ metadata: { annotations = {} } }: Pick<ShadowView, 'metadata'>): string | undefined {
+  return annotations[UPDATE_NOW_ANNOTATION];
+}
+
+/** When the annotation `update-now` has waited for a day, epoch milliseconds; undefined: it is not set, or not recorded. */
+export function requestEndOf(shadow: Pick<ShadowView, 'metadata' | 'record'> | undefined): number | undefined {
+  const at = shadow && askedAt(shadow);
+  return at === undefined ? undefined : at + REQUEST_MS;
+}
+
+function askedAt(shadow: Pick<ShadowView, 'metadata' | 'record'>): number | undefined {
+  const { asked } = shadow.record;
+  const found = requestIn(shadow);
+  return found === undefined || asked?.version !== truncated(found, MAX_ASKED) ? undefined : parseTime(asked.at);
+}
+
+/**
+ * The record with the time since when `update-now` waits, or without it once the annotation is gone; the same object if
+ * nothing is to be written.
+ * @param now - epoch milliseconds
+ */
+export function withRequestTime(shadow: Pick<ShadowView, 'metadata' | 'record'>, now: number): NodeRecord {
+  const { record } = shadow;
+  const found = requestIn(shadow);
+  if (found === undefined) return withoutRequestTime(record);
+  const at = askedAt(shadow);
+  if (at !== undefined && at <= now) return record;
+  return { ...record, asked: { version: truncated(found, MAX_ASKED), at: rfc3339(now) } };
+}
+
+function withoutRequestTime(record: NodeRecord): NodeRecord {
+  return record.asked === undefined ? record : { ...record, asked: undefined };
+}
+
+/** The record once a request is refused; one that cannot be read is left to its user. */
+export function withoutRequest({ record }: Pick<ShadowView, 'record'>, { annotation }: Refusal): NodeRecord {
+  const isKept = annotation !== UPDATE_NOW_ANNOTATION || record.isUnreadable === true;
+  return isKept ? record : withoutRequestTime(record);
 }
 
 /** Says as well that a user asks for the update now, if so. */
@@ -32,12 +92,19 @@ export function withRequest(blocked: Blocked, { version, isRequested = false }: 
   return { ...blocked, message: `${message}: the node goes before others, and waits for no window` };
 }
 
-/**
- * Returns a request that cannot be followed, of a node whose spec is not written now.
- * @param next - the version that a node at rest is to run; undefined: not known now
- */
-export function refusedRequest(shadow: ShadowView, next: string | undefined): Refusal | undefined {
-  return refusedAbort(shadow) ?? refusedUpdate(shadow, next);
+/** What a plan has found of a node whose spec it does not write now. */
+interface Waiting {
+  /** The version that a node at rest is to run; undefined: not known now. */
+  readonly next: string | undefined;
+  /** Why it does not update; undefined: not known now. */
+  readonly because: Pick<Blocked, 'reason' | 'message'> | undefined;
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+/** Returns a request that cannot be followed. */
+export function refusedRequest(shadow: ShadowView, waiting: Waiting): Refusal | undefined {
+  return refusedAbort(shadow) ?? refusedUpdate(shadow, waiting);
 }
 
 function refusedAbort(shadow: ShadowView): Refusal | undefined {
@@ -56,9 +123,12 @@ function whyNotAborted(shadow: ShadowView, found: string): string {
   return `${what}, so the update goes on. If the node is not healthy after it, spec.rollout.rollback decides what follows`;
 }
 
-function refusedUpdate(shadow: ShadowView, next: string | undefined): Refusal | undefined {
-  const found = shadow.metadata.annotations?.[UPDATE_NOW_ANNOTATION];
-  const message = found === undefined ? undefined : whyNotUpdated(shadow, found, next);
+function refusedUpdate(shadow: ShadowView, waiting: Waiting): Refusal | undefined {
+  const found = requestIn(shadow);
+  const message =
+    found === undefined
+      ? undefined
+      : (whyNotUpdated(shadow, found, waiting.next) ?? whyNotAnyLonger(shadow, found, waiting));
   return message === undefined ? undefined : { annotation: UPDATE_NOW_ANNOTATION, reason: 'UpdateNowRefused', message };
 }
 
@@ -71,6 +141,19 @@ function whyNotUpdated(shadow: ShadowView, found: string, next: string | undefin
   if (sameVersion(next, running))
     return `The node is to run ${next}, as it does, so no update to ${short(found)} starts`;
   return unexpected(UPDATE_NOW_ANNOTATION, `${next}, the version that the node is to run next`, found);
+}
+
+function whyNotAnyLonger(shadow: ShadowView, found: string, { because, now }: Waiting): string | undefined {
+  const what = `The annotation ${UPDATE_NOW_ANNOTATION} asks for ${short(found)}`;
+  if (shadow.record.isUnreadable === true)
+    return `${what}, but the record of the node cannot be read, so it is not known since when: retry the version first`;
+  const end = requestEndOf(shadow);
+  if (end === undefined || now < end) return undefined;
+  const why = because === undefined ? 'which is not known now' : `${because.reason}: ${because.message}`;
+  return (
+    `${what} since ${rfc3339(end - REQUEST_MS)}, and has expired after 24 hours. ` +
+    `Remove the cause, and set the annotation again. The cause: ${shorten(why, MAX_MESSAGE)}`
+  );
 }
 
 function unexpected(annotation: string, expected: string, found: string): string {

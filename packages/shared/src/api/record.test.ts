@@ -17,6 +17,7 @@ const records: fc.Arbitrary<NodeRecord> = fc.record(
     jobs: fc.dictionary(fc.constantFrom('from', 'to', 'Before/check/smoke'), short, { noNullPrototype: true }),
     succeeded: fc.record({ version: short, at: time }),
     failed: fc.record({ version: short, code: short, at: time }),
+    asked: fc.record({ version: short, at: time }),
     rollback: fc.record({ failed: short, previous: short, since: time, isDone: fc.boolean() }),
     unsuccessful: count,
     attempts: fc.record({ version: short, count }),

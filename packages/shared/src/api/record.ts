@@ -73,6 +73,8 @@ const entries = {
   aborted: object({ version, at: time() }),
   /** A user asked for the latest update with the annotation `update-now`: it waits for no window. */
   updateNow: flag(),
+  /** The value of that annotation while it waits, cut to its first characters, and when the controller has first seen it. */
+  asked: object({ version, at: time() }),
   /** The return from a version that failed to the previous one. */
   rollback: object({ failed: version, previous: version, since: time(), isDone: flag() }),
   /**
