@@ -137,6 +137,7 @@ export const fullConfig = {
     order: 'OldestBoot',
   },
   status: {
+    release: '1.2.3',
     observedGeneration: 3,
     confirmedGeneration: 3,
     childrenObservedGeneration: 7,

@@ -11,7 +11,7 @@ type Changes = Readonly<Record<string, string>>;
 /** Builds the controller of another release into `folder`: in each file, each text is replaced. */
 export async function otherRelease(
   folder: string,
-  changes: Partial<Readonly<Record<'config-spec' | 'rendered', Changes>>>,
+  changes: Partial<Readonly<Record<'build' | 'config-spec' | 'config-status' | 'rendered', Changes>>>,
 ): Promise<{ readonly serve: typeof serve }> {
   const outfile = join(folder, 'controller-of-another-release.mjs');
   await build({

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
+import { RELEASE } from '../../../packages/shared/src/runtime/build.ts';
 import { Plugin, type Result } from '../../framework/cli/plugin.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
@@ -79,6 +80,8 @@ describe('with the operator', () => {
       metadata: { name: 'cluster' },
       spec: { concurrency: { maxUpdating: 2 } },
     });
+    // As the leader of the controllers of this release does.
+    await cluster.api.patch(`${CONFIG}/cluster/status`, { status: { observedGeneration: 1, release: RELEASE } });
     for (const name of ['node-a', 'node-b', 'node-c']) await addNode(name);
   });
 

@@ -1,8 +1,13 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { ConfigWriter } from '../../../packages/controller/src/apply/brupop-config.ts';
 import { Writer } from '../../../packages/controller/src/apply/writer.ts';
 import { AssumeCache } from '../../../packages/controller/src/cluster/assume-cache.ts';
+import { serve } from '../../../packages/controller/src/main.ts';
 import { createMetrics } from '../../../packages/controller/src/metrics.ts';
 import { wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
 import { aSnapshot } from '../../../packages/controller/src/testing/objects.ts';
@@ -18,12 +23,14 @@ import {
 } from '../../../packages/shared/src/api/names.ts';
 import { createKubeClient, type KubeClient } from '../../../packages/shared/src/kube/client.ts';
 import { Events } from '../../../packages/shared/src/kube/events.ts';
+import { RELEASE } from '../../../packages/shared/src/runtime/build.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { FakeClock } from '../../../packages/shared/src/testing/fake-clock.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import { ApiError } from '../../framework/control-plane/api.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installForController } from '../../framework/controller/installation.ts';
+import { otherRelease } from '../../framework/controller/other-release.ts';
 import { startReplica } from '../../framework/controller/replica.ts';
 import { installCrds } from '../../framework/crds.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -181,6 +188,54 @@ it('a controller records the defaults soon after its start, and again after a us
   await cluster.api.delete(path);
   expect((await untilRecorded()).metadata.uid).not.toBe(first.metadata.uid);
   await replica.stop();
+});
+
+describe('the release in the status', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'brupop-releases-'));
+  const NEXT = '9.9.9';
+
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const untilReleaseIs = async (expected: string | undefined): Promise<void> =>
+    await eventually(
+      async () => {
+        const { status } = (await find()) ?? {};
+        expect([status?.observedGeneration, status?.release]).toEqual([1, expected]);
+      },
+      { limitMs: 30_000 },
+    );
+  const versionOf = async (): Promise<string | undefined> => (await find())?.metadata.resourceVersion;
+  /** Nothing is written after that. */
+  const untilSettled = async (release: string | undefined): Promise<void> => {
+    await untilReleaseIs(release);
+    await sleep(1_500);
+    const settled = await versionOf();
+    await sleep(2_500);
+    expect(await versionOf()).toBe(settled);
+  };
+
+  it('is that of the leader, written once for each of them while two releases take turns', async () => {
+    const next = await otherRelease(join(folder, NEXT), { build: { [`'${RELEASE}'`]: `'${NEXT}'` } });
+    const earlier = await otherRelease(join(folder, 'earlier'), {
+      'config-status': { '...(release !== undefined && { release }),': '' },
+    });
+    let leader = await startReplica(cluster, serviceAccountDir);
+    await untilSettled(RELEASE);
+    for (const [release, program] of [
+      [NEXT, next],
+      [undefined, earlier],
+      [RELEASE, { serve }],
+    ] as const) {
+      const standby = await startReplica(cluster, serviceAccountDir, {}, program);
+      const before = await versionOf();
+      await sleep(1_500);
+      expect(await versionOf()).toBe(before);
+      await leader.stop();
+      leader = standby;
+      await untilSettled(release);
+    }
+    await leader.stop();
+  });
 });
 
 it('a controller creates a configuration that pauses the fleet as the deleted one did, with its reason or one of its own', async () => {

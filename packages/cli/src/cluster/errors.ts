@@ -1,6 +1,7 @@
 /** What a failed request means for the user, and what to do. */
 import { CONFIG_PLURAL, GROUP, NODE_GROUP_PLURAL } from '@brupop/shared/api/names';
 import { isOfRBAC, KubeError } from '@brupop/shared/kube/error';
+import { RELEASE } from '@brupop/shared/runtime/build';
 import { messageOf } from '@brupop/shared/runtime/errors';
 
 /** The message is for the user as it is. */
@@ -23,7 +24,19 @@ export function explainError(error: unknown, context: string): string {
   if (status === 401)
     return `context ${context}: the credentials are expired or invalid: log in again, or choose another --context`;
   if (status === 403 && isOfRBAC(message)) return forbidden(message);
+  const field = unknownField(error);
+  if (field !== undefined)
+    return (
+      `context ${context}: nothing was changed: the operator of the cluster does not know the field ${field}, so it is too ` +
+      `old for kubectl brupop ${RELEASE}: upgrade the operator`
+    );
   return status === 404 && message.includes(`/apis/${GROUP}/`) ? missingObject(error, context) : message;
+}
+
+/** A request with `fieldValidation=Strict` has it, and the definition of the kind does not. */
+function unknownField({ status, message }: KubeError): string | undefined {
+  const found = /strict decoding error: unknown field "(?<field>[^"]+)"/u.exec(message)?.groups?.['field'];
+  return status === 400 || status === 422 ? found : undefined;
 }
 
 /** What to do when the API server does not know a kind of the operator, or an object of it. */

@@ -2,6 +2,7 @@
 import { readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
 import { isUnderWay } from '@brupop/controller/cluster/state';
 import { mayHaveRebooted } from '@brupop/controller/plan/transition';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   ABORT_ANNOTATION,
   ABORT_VALUE,
@@ -13,16 +14,29 @@ import {
   SKIP_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
+import type { KubeRequest } from '@brupop/shared/kube/client';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
 import { CONFIG_PATH, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
+import { checkRequest, skewText } from '../cluster/skew.ts';
 import { pauseText } from '../render/pause.ts';
-import { type Context, say } from './context.ts';
+import { type Context, say, warnOf } from './context.ts';
 
-async function patch({ client }: Context, path: string, body: unknown): Promise<void> {
-  await client.request({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' });
+async function patch(
+  { client }: Context,
+  path: string,
+  body: unknown,
+  query: KubeRequest['query'] = {},
+): Promise<unknown> {
+  return await client.request({ method: 'PATCH', path, query, body, contentType: 'application/merge-patch+json' });
+}
+
+/** A field that the operator of the cluster does not know is refused: otherwise the API server drops it, and reports success. */
+async function configure(context: Context, of: OfGroup, spec: object): Promise<void> {
+  const answer = await patch(context, pathOf(of), { spec }, { fieldValidation: 'Strict' });
+  if (of.group === undefined) warnOf(context, skewText(answer as Pick<BrupopConfig, 'status'>));
 }
 
 interface OfGroup {
@@ -38,7 +52,7 @@ export async function pause(
   context: Context,
   { reason, ...of }: OfGroup & { readonly reason?: string | undefined },
 ): Promise<void> {
-  await patch(context, pathOf(of), { spec: { paused: true, ...(reason !== undefined && { pauseReason: reason }) } });
+  await configure(context, of, { paused: true, ...(reason !== undefined && { pauseReason: reason }) });
   const what = of.group === undefined ? 'The fleet' : `The group ${of.group}`;
   say(context, `${what} is paused: no node starts an update. Updates under way finish.`);
 }
@@ -50,7 +64,7 @@ export async function resume(
 ): Promise<void> {
   if (failures) {
     const now = rfc3339(context.clock.now());
-    await patch(context, pathOf(of), { spec: { rollout: { resume: now } } });
+    await configure(context, of, { rollout: { resume: now } });
     say(
       context,
       `Failures of ${nameOf(of)} up to ${now} are accepted: they freeze no version, and hold no slot. ` +
@@ -58,7 +72,7 @@ export async function resume(
     );
     return;
   }
-  await patch(context, pathOf(of), { spec: { paused: false, pauseReason: null, pauseMode: null } });
+  await configure(context, of, { paused: false, pauseReason: null, pauseMode: null });
   const rest = of.group === undefined ? '' : ' A pause of the fleet holds for its nodes as well.';
   say(context, `The pause of ${nameOf(of)} is over.${rest}`);
 }
@@ -77,7 +91,7 @@ export async function approve(context: Context, version: string, of: OfGroup): P
           'spec.rollout, found none; approve the version for the fleet, without --group',
       );
   }
-  await patch(context, pathOf(of), { spec: { rollout: { approvedVersion: version } } });
+  await configure(context, of, { rollout: { approvedVersion: version } });
   say(context, `${version} is approved for ${nameOf(of)}.`);
 }
 
@@ -85,9 +99,10 @@ function nameOf({ group }: OfGroup): string {
   return group === undefined ? 'the fleet' : `the group ${group}`;
 }
 
-/** Throws UsageError when no version is known that the node is to run. */
+/** Throws UsageError when no version is known that the node is to run, or for an operator of another release. */
 export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await readFleet(context.client);
+  checkRequest(fleet.config, 'retry');
   const shadow = shadowOf(fleet, node);
   const version = fleet.config?.spec.versions?.pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
@@ -108,9 +123,11 @@ async function request(
   await patch(context, path, { metadata: { annotations } });
 }
 
-/** Throws UsageError when the node has no update that can be ended. */
+/** Throws UsageError when the node has no update that can be ended, or for an operator of another release. */
 export async function abort(context: Context, node: string): Promise<void> {
-  const shadow = readShadow(shadowOf(await readFleet(context.client), node));
+  const fleet = await readFleet(context.client);
+  checkRequest(fleet.config, 'abort');
+  const shadow = readShadow(shadowOf(fleet, node));
   const { version } = shadow.spec;
   if (!isUnderWay(shadow)) throw new UsageError(`node ${node}: expected an update that is under way, found none`);
   if (mayHaveRebooted({ shadow, state: shadow.state }))
@@ -125,13 +142,17 @@ export async function abort(context: Context, node: string): Promise<void> {
   );
 }
 
-/** Throws UsageError when the host does not offer the version, or the node runs it or is under way. */
+/**
+ * Throws UsageError when the host does not offer the version, when the node runs it or is under way, or for an operator
+ * of another release.
+ */
 export async function updateNow(
   context: Context,
   node: string,
   { version }: { readonly version?: string | undefined },
 ): Promise<void> {
   const fleet = await readFleet(context.client);
+  checkRequest(fleet.config, 'update-now');
   const found = shadowOf(fleet, node);
   const shadow = readShadow(found);
   const { current_version: running = '', target_version: offered = '' } = shadow.status ?? {};

@@ -22,3 +22,8 @@ export function printLines({ print }: Context, lines: readonly string[]): void {
 export function say(context: Context, text: string): void {
   printLines(context, wrapped(text, context.screen.width));
 }
+
+/** One sentence about the operator, to standard error; undefined: none. */
+export function warnOf({ warn, screen }: Context, sentence: string | undefined): void {
+  if (sentence !== undefined) warn(`${wrapped(`warning: ${sentence}`, screen.width).join('\n')}\n`);
+}

@@ -1,5 +1,6 @@
 /** The planner of the controller, run here: on the cluster as it is, and as an edit would make it. */
 import { readFileSync } from 'node:fs';
+import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
 import { gatesOf, type Plan, plan } from '@brupop/controller/plan/plan';
@@ -15,6 +16,7 @@ import type { Context } from './context.ts';
 const MAX_ROUNDS = 20;
 
 export interface Comparison {
+  readonly config: BrupopConfig | undefined;
   readonly before: readonly Outcome[];
   readonly after: readonly Outcome[];
 }
@@ -26,18 +28,24 @@ export async function compare({ client, clock }: Omit<Context, 'screen' | 'print
   const now = clock.now();
   const before = await planned(client, objects, now);
   const after = await planned(client, withEdits(before.objects, file, text), now);
-  return { before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
+  return { config: objects.config, before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
+}
+
+export interface Gates {
+  readonly config: BrupopConfig | undefined;
+  readonly answers: ReturnType<typeof gatesOf> | string;
 }
 
 /**
  * What each gate says of the node, in their order; a text: none is asked, or none blocks it. Throws UsageError when the
  * node is not managed, and KubeError.
  */
-export async function gatesOfNode(
-  { client, clock }: Omit<Context, 'screen' | 'print'>,
-  node: string,
-): Promise<ReturnType<typeof gatesOf> | string> {
-  const made = await plannedWithPodsOf(node, client, clock.now());
+export async function gatesOfNode({ client, clock }: Omit<Context, 'screen' | 'print'>, node: string): Promise<Gates> {
+  const { plan: made, objects } = await plannedWithPodsOf(node, client, clock.now());
+  return { config: objects.config, answers: answersOf(node, made) };
+}
+
+function answersOf(node: string, made: Plan): Gates['answers'] {
   const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
   if (candidate !== undefined)
     return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made);
@@ -48,15 +56,20 @@ export async function gatesOfNode(
 }
 
 /** Also with the pods on the node if the planner asks for none of them, as an earlier gate blocks: a later one answers. */
-async function plannedWithPodsOf(node: string, client: Client, now: number): Promise<Plan> {
+async function plannedWithPodsOf(node: string, client: Client, now: number): Promise<Planned> {
   const objects = await readObjects(client);
   const found = objects.nodes.find(({ metadata }) => metadata.name === node);
   const pods = new Map(found === undefined ? [] : [[node, await readPods(client, found, now)] as const]);
-  return (await planned(client, { ...objects, pods }, now)).plan;
+  return await planned(client, { ...objects, pods }, now);
+}
+
+interface Planned {
+  readonly plan: Plan;
+  readonly objects: Objects;
 }
 
 /** Plans again with the pods that the plan before asked for. */
-async function planned(client: Client, given: Objects, now: number): Promise<{ plan: Plan; objects: Objects }> {
+async function planned(client: Client, given: Objects, now: number): Promise<Planned> {
   let objects = given;
   for (let round = 1; ; round += 1) {
     const snapshot = snapshotOf(objects, now);

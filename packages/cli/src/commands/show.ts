@@ -2,6 +2,7 @@
 import { UsageError } from '../cluster/errors.ts';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { type Fleet, followFleet, readFleet, shadowOf } from '../cluster/fleet.ts';
+import { plannerSkewText, skewText } from '../cluster/skew.ts';
 import { staleText } from '../cluster/follow.ts';
 import { explainLines } from '../render/explain.ts';
 import { gateLines } from '../render/gates.ts';
@@ -13,7 +14,7 @@ import { dataText } from '../render/data.ts';
 import { redrawn } from '../render/screen.ts';
 import { fittingLines, statusLines, type StatusOptions } from '../render/status.ts';
 import { differenceLines, differencesOf } from '../render/outcomes.ts';
-import { type Context, printLines } from './context.ts';
+import { type Context, printLines, warnOf } from './context.ts';
 import { compare, gatesOfNode } from './planner.ts';
 
 export type Format = 'table' | 'wide' | 'json' | 'yaml';
@@ -24,8 +25,19 @@ interface Output {
 
 /** Prints `data` as JSON or YAML, else the lines. */
 function show(context: Context, output: Format, data: unknown, lines: () => readonly string[]): void {
-  if (output === 'json' || output === 'yaml') context.print(dataText(output, data));
+  if (isData(output)) context.print(dataText(output, data));
   else printLines(context, lines());
+}
+
+function isData(output: Format): output is 'json' | 'yaml' {
+  return output === 'json' || output === 'yaml';
+}
+
+/** The fleet, with a warning when the operator and this plugin do not work together. Throws KubeError. */
+async function readFleetOnce(context: Context): Promise<Fleet> {
+  const fleet = await readFleet(context.client);
+  warnOf(context, skewText(fleet.config));
+  return fleet;
 }
 
 const REDRAW = { atLeastMs: 10_000, atMostMs: 500 };
@@ -37,6 +49,7 @@ export async function status(context: Context, { output, watch }: Output & { rea
     return;
   }
   const fleet = await readFleet(context.client);
+  if (isData(output)) warnOf(context, skewText(fleet.config));
   show(context, output, statusData(fleet), () => statusLines(fleet, statusOptions(context, output)));
 }
 
@@ -51,11 +64,12 @@ async function watchStatus(context: Context, output: Format): Promise<void> {
   let shown = '';
   for await (const { fleet, stale } of followFleet(client, clock, { ...REDRAW, signal })) {
     const known = stale && { since: stale.since, problem: staleText(stale) };
-    if (output !== 'json' && output !== 'yaml' && context.screen.height !== undefined) {
+    if (!isData(output) && context.screen.height !== undefined) {
       context.print(redrawn(fittingLines(fleet, statusOptions(context, output, known))));
       continue;
     }
     const state = JSON.stringify([known, fleet.config?.spec, statusData(fleet)]);
+    if (shown === '' && isData(output)) warnOf(context, skewText(fleet.config));
     if (state !== shown) printAgain(context, output, fleet, known);
     shown = state;
   }
@@ -77,7 +91,8 @@ export async function explain(
   { output, gates }: Output & { readonly gates: boolean },
 ): Promise<void> {
   if (gates) {
-    const answers = await gatesOfNode(context, node);
+    const { config, answers } = await gatesOfNode(context, node);
+    warnOf(context, plannerSkewText(config));
     const data =
       typeof answers === 'string'
         ? { answer: answers }
@@ -85,7 +100,7 @@ export async function explain(
     show(context, output, data, () => gateLines(answers, context.screen));
     return;
   }
-  const shadow = shadowOf(await readFleet(context.client), node);
+  const shadow = shadowOf(await readFleetOnce(context), node);
   show(context, output, nodeRow(shadow), () => explainLines(shadow, context.clock.now(), context.screen));
 }
 
@@ -94,18 +109,19 @@ export async function plan(
   { output, with: file }: Output & { readonly with?: string | undefined },
 ): Promise<void> {
   if (file !== undefined) {
-    const { before, after } = await compare(context, file);
+    const { config, before, after } = await compare(context, file);
+    warnOf(context, plannerSkewText(config));
     const differences = differencesOf(before, after).map(([was, is]) => ({ before: was, after: is }));
     show(context, output, differences, () => differenceLines(before, after, context.screen));
     return;
   }
-  const { config } = await readFleet(context.client);
+  const { config } = await readFleetOnce(context);
   show(context, output, config?.status?.plan ?? [], () => planLines(config, context.clock.now(), context.screen));
 }
 
 /** @param node - undefined: all nodes */
 export async function history(context: Context, node: string | undefined, { output }: Output): Promise<void> {
-  const fleet = await readFleet(context.client);
+  const fleet = await readFleetOnce(context);
   const entries = historyOf(node === undefined ? fleet.shadows : [shadowOf(fleet, node)]);
   show(context, output, entries, () => historyLines(entries, context.screen));
 }
@@ -117,7 +133,7 @@ export async function report(
   context: Context,
   { output, version }: { readonly output: ReportFormat; readonly version?: string | undefined },
 ): Promise<void> {
-  const found = reportOf(await readFleet(context.client), version);
+  const found = reportOf(await readFleetOnce(context), version);
   if (found === undefined) throw new UsageError('expected a rollout to report, found none: no update has ended yet');
   if (found.rollouts.length + found.updates.length === 0)
     throw new UsageError(`version ${found.version}: expected a rollout or an update to it, found none`);

@@ -142,8 +142,12 @@ const config: BrupopConfig = {
   },
 };
 
+/** Of an operator that this plugin cannot know. */
+const skewed: BrupopConfig = { ...config, status: { ...config.status, observedGeneration: 1, release: '99.1.0' } };
+
 const outputs = {
   status: (width: number) => statusLines({ config, shadows }, { now, screen: screen(width) }),
+  'status-skewed': (width: number) => statusLines({ config: skewed, shadows }, { now, screen: screen(width) }),
   explain: (width: number) => shadows.flatMap((one) => [...explainLines(one, now, screen(width)), '']),
   plan: (width: number) => planLines(config, now, screen(width)),
   history: (width: number) => historyLines(historyOf(shadows), screen(width)),

@@ -1,6 +1,7 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Fleet } from '../cluster/fleet.ts';
+import { skewText } from '../cluster/skew.ts';
 import { type NodeRow, nodeRow } from './node.ts';
 import { colored, type Screen, wrapped } from './screen.ts';
 import { table } from './table.ts';
@@ -89,7 +90,9 @@ function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[
   if (config === undefined) return ['There is no BrupopConfig named cluster: no node starts an update.'];
   const { spec, status } = config;
   const opens = status?.window?.nextOpenTime;
+  const skew = skewText(config);
   const notices = [
+    ...(skew === undefined ? [] : [`Release: ${skew}`]),
     ...(spec.paused === true ? [`Paused: ${spec.pauseReason || 'no reason was given'}`] : []),
     ...frozen(now, status),
     ...(opens === undefined ? [] : [`Window opens: ${relative(opens, now)}`]),

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import { crPath } from '@brupop/shared/kube/paths';
+import { RELEASE } from '@brupop/shared/runtime/build';
 import { KEPT_PAUSED } from '../cluster/policies.ts';
 import { statusOf } from '../report/config-status.ts';
 import type { WholePlan } from '../whole-plan.ts';
@@ -78,7 +79,7 @@ export class ConfigWriter {
       recovery: recovery?.(),
       notifications: notifications?.(),
     };
-    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), ...others });
+    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), release: RELEASE, ...others });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;

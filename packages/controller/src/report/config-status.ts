@@ -71,6 +71,8 @@ interface ReportInput {
   /** Everything that configuration and groups request is written. */
   readonly isWritten: boolean;
   readonly now: number;
+  /** Of this program. */
+  readonly release?: string;
   readonly certificate?: CertificateStatus;
   readonly dependents?: DependentsStatus;
   readonly recovery?: RecoveryReport;
@@ -78,7 +80,7 @@ interface ReportInput {
 }
 
 export function statusOf(input: ReportInput): BrupopConfigStatus {
-  const { config, plan, before, now, certificate, dependents, recovery, notifications } = input;
+  const { config, plan, before, now, release, certificate, dependents, recovery, notifications } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts, clockSkewMs } = plan;
   const confirmed = confirmedOf(input);
@@ -93,6 +95,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
   const needsUser = configNeedsUser(Object.values(conditions)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
   return {
+    ...(release !== undefined && { release }),
     observedGeneration: generation,
     ...confirmed,
     conditions: conditionsOf({ ...conditions, ...state }, before, { generation, now }),

@@ -88,6 +88,10 @@ export const LANE = {
 };
 
 const statusSchema = object({
+  release: optional(
+    text(64),
+    'The release of the controller that has written this status, such as 1.2.3. kubectl brupop compares it with its own.',
+  ),
   observedGeneration: optional(
     count64(),
     'The latest metadata.generation that the controller has seen; the conditions are about it.',

@@ -1,6 +1,6 @@
 /**
- * Which releases of an agent work with an API server: those with the same major version whose minor
- * version differs by one at most (`docs/upgrade.md`). Agents send their release as User-Agent, since
+ * Which releases of an agent work with an API server, and of `kubectl brupop` with a controller: those with the same
+ * major version whose minor version differs by one at most (`docs/upgrade.md`). Agents send their release as User-Agent, since
  * an API server of any release ignores it.
  */
 import { RELEASE, REVISION } from '../runtime/build.ts';
@@ -46,8 +46,8 @@ export function buildIn(userAgent = ''): string | undefined {
   return name === AGENT && build.length <= 64 && isVersion(build) ? build : undefined;
 }
 
-/** Counts another major version as infinitely many minor ones. */
-function minorsAhead(release: string, own: string): number {
+/** By how many minor versions `release` is ahead of `own`; another major version counts as infinitely many. */
+export function minorsAhead(release: string, own: string): number {
   const [major = 0, minor = 0] = numbersOf(release);
   const [ownMajor = 0, ownMinor = 0] = numbersOf(own);
   return major === ownMajor ? minor - ownMinor : (major - ownMajor) * Infinity;
