@@ -163,6 +163,11 @@ describe('with the operator', () => {
     const skip = { 'brupop.bottlerocket.aws/skip': 'disk is slow' };
     await brupop('skip', 'node-a', '--reason', 'disk is slow');
     expect(await annotations('/api/v1/nodes/node-a')).toMatchObject(skip);
+    const explained = await brupop('explain', 'node-a');
+    expect([explained.stderr, explained.stdout]).toEqual(['', expect.stringMatching(/^Skipped: .*skip=disk is/mu)]);
+    const withoutNodes = await brupop('--context', 'brupop-view', 'explain', 'node-a');
+    expect([withoutNodes.code, withoutNodes.stderr]).toEqual([0, '']);
+    expect(withoutNodes.stdout).not.toContain('Skipped');
     await brupop('unskip', 'node-a');
     expect(await annotations('/api/v1/nodes/node-a')).not.toMatchObject(skip);
     expect((await brupop('retry', 'node-x')).stderr).toContain('expected a BottlerocketShadow brs-node-x, found none');

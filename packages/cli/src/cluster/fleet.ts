@@ -12,7 +12,9 @@ import {
 } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
-import { crPath } from '@brupop/shared/kube/paths';
+import { hasStatus } from '@brupop/shared/kube/error';
+import { readNode, skippedBy } from '@brupop/controller/cluster/node';
+import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { readList } from '@brupop/shared/kube/list';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Client } from './client.ts';
@@ -106,4 +108,20 @@ export function shadowOf({ shadows }: Fleet, node: string): BottlerocketShadow {
   const shadow = shadows.find(({ metadata }) => metadata.name === shadowName(node));
   if (shadow !== undefined) return shadow;
   throw new UsageError(`node ${node}: expected a BottlerocketShadow ${shadowName(node)}, found none: is it managed?`);
+}
+
+/** Undefined: there is no such object, or this user may not read it. Throws KubeError. */
+export async function readIfAllowed<T>(client: Client, path: string): Promise<T | undefined> {
+  try {
+    return await client.request<T>({ method: 'GET', path });
+  } catch (error) {
+    if (hasStatus(error, 403) || hasStatus(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** Why a user has left the node out; undefined: it is not, or this user may not read Nodes, as brupop-view may not. Throws KubeError. */
+export async function skipOf(client: Client, name: string): Promise<string | undefined> {
+  const node = await readIfAllowed<unknown>(client, corePath('nodes', { name }));
+  return node === undefined ? undefined : skippedBy(readNode(node));
 }

@@ -1,7 +1,7 @@
 /** The commands that only read. */
 import { UsageError } from '../cluster/errors.ts';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { type Fleet, followFleet, readFleet, shadowOf } from '../cluster/fleet.ts';
+import { type Fleet, followFleet, readFleet, shadowOf, skipOf } from '../cluster/fleet.ts';
 import { plannerSkewText, skewText } from '../cluster/skew.ts';
 import { staleText } from '../cluster/follow.ts';
 import { explainLines } from '../render/explain.ts';
@@ -101,7 +101,9 @@ export async function explain(
     return;
   }
   const shadow = shadowOf(await readFleetOnce(context), node);
-  show(context, output, nodeRow(shadow), () => explainLines(shadow, context.clock.now(), context.screen));
+  const skipped = await skipOf(context.client, node);
+  const data = { ...nodeRow(shadow), ...(skipped !== undefined && { skipped }) };
+  show(context, output, data, () => explainLines(shadow, context.clock.now(), context.screen, skipped));
 }
 
 export async function plan(

@@ -1,12 +1,20 @@
 import { requestEndOf } from '@brupop/controller/plan/requests';
+import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
+import { shorten } from '@brupop/shared/runtime/errors';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { BottlerocketShadow, DrainBlockStatus } from '@brupop/shared/api/shadow';
 import { type NodeRow, nodeRow } from './node.ts';
 import { type Screen, wrapped } from './screen.ts';
 import { relative } from './times.ts';
 
-/** The lines of `explain NODE`: what the controller and the agent have reported of it. */
-export function explainLines(shadow: BottlerocketShadow, now: number, { width }: Screen): string[] {
+/** Characters of an annotation. */
+const MAX_VALUE = 100;
+
+/**
+ * The lines of `explain NODE`: what the controller and the agent have reported of it.
+ * @param skipped - the value of the annotation `skip` of the Node; undefined: it has none, or that is not known
+ */
+export function explainLines(shadow: BottlerocketShadow, now: number, { width }: Screen, skipped?: string): string[] {
   const row = nodeRow(shadow);
   const facts: readonly (readonly [string, string])[] = [
     ['Node', row.node],
@@ -16,6 +24,7 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['Reason', row.reason],
     ['Message', row.message],
     ['Waiting for', row.waitingFor === row.reason ? '' : row.waitingFor],
+    ['Skipped', skippedText(row, skipped)],
     ['Requested', requested(row, shadow, now)],
     ...(shadow.status?.drain?.blockedBy ?? []).map((one) => ['Drain', blockText(one, now)] as const),
     ['Last step', lastStep(row, now)],
@@ -24,6 +33,12 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['What to do', advice(row)],
   ];
   return facts.flatMap(([name, text]) => (text === '' ? [] : wrapped(`${`${name}:`.padEnd(13)}${text}`, width, 13)));
+}
+
+/** The reason of a node is the first that holds, such as a pause: the annotation would go unseen until that ends. */
+function skippedText({ node }: NodeRow, value: string | undefined): string {
+  if (value === undefined) return '';
+  return `by the annotation ${SKIP_ANNOTATION}=${shorten(value, MAX_VALUE)}, until "kubectl brupop unskip ${node}"`;
 }
 
 /** A request `update-now` that the controller has seen expires. */

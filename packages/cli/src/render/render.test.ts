@@ -218,6 +218,27 @@ it('says once what a node waits for', () => {
   expect(explainLines(waiting, now, screen(80)).join('\n')).not.toContain('Waiting for');
 });
 
+it('says that a node is skipped, whatever else it waits for', () => {
+  const paused = shadow('a', ['False', 'Paused']);
+  const lines = (skipped?: string): string => explainLines(paused, now, screen(120), skipped).join('\n');
+  expect(lines('disk is slow')).toMatch(/^Reason: +Paused$/mu);
+  expect(lines('disk is slow')).toMatch(
+    /^Skipped: +by the annotation brupop\.bottlerocket\.aws\/skip=disk is slow, until "kubectl brupop unskip a"$/mu,
+  );
+  expect(lines()).not.toContain('Skipped');
+  expect(lines('x'.repeat(5_000)).length).toBeLessThan(700);
+});
+
+it('says until when a request to update now holds, once the controller has seen it', () => {
+  const annotations = { 'brupop.bottlerocket.aws/update-now': '1.21.0' };
+  const requested = (record: object): string =>
+    explainLines(shadow('a', ['False', 'Paused'], {}, record, annotations), now, screen(120)).join('\n');
+  expect(requested({})).toMatch(/^Requested: +update-now=1\.21\.0$/mu);
+  expect(requested({ asked: { version: '1.21.0', at: '2026-11-28T11:00:00Z' } })).toMatch(
+    /^Requested: +update-now=1\.21\.0; update-now until 2026-11-29T11:00:00Z \(in 23h\)$/mu,
+  );
+});
+
 it('shows what each gate says in full', () => {
   const retryAt = parseTime('2026-11-28T12:30:00Z') ?? 0;
   const answer = { reason: 'Backoff', message: 'the update failed twice, and is tried again later', retryAt };
