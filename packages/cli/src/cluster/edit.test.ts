@@ -53,6 +53,7 @@ const objects: Objects = {
   nodes,
   shadows,
   budgets: [],
+  leaderNode: '',
   pods,
 };
 

@@ -1,11 +1,18 @@
 /** What the planner of the controller decides on, made of lists instead of watches. */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, SHADOW_PLURAL, SHADOW_VERSION } from '@brupop/shared/api/names';
+import {
+  CONFIG_NAME,
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  CONTROLLER,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
 import { readList } from '@brupop/shared/kube/list';
-import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import { canBeName, corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
 import { NO_PODS_LISTED } from '@brupop/controller/cluster/all-pods';
 import { CONNECTED } from '@brupop/controller/cluster/connectivity';
 import { readPod } from '@brupop/controller/cluster/needs';
@@ -16,7 +23,7 @@ import type { ManagedNode, PodsOfNode, Snapshot } from '@brupop/controller/clust
 import { readNodeGroups } from '@brupop/controller/policy/node-groups';
 import { readPolicy } from '@brupop/controller/policy/policy';
 import type { Client } from './client.ts';
-import { readGroups } from './fleet.ts';
+import { readGroups, readIfAllowed } from './fleet.ts';
 
 export interface Objects {
   readonly config: BrupopConfig | undefined;
@@ -24,6 +31,8 @@ export interface Objects {
   readonly nodes: readonly NodeView[];
   readonly shadows: readonly ShadowView[];
   readonly budgets: readonly Budget[];
+  /** The node of the leading controller, which starts after others; empty: not known. */
+  readonly leaderNode: string;
   /** By the name of the node. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
 }
@@ -40,7 +49,24 @@ export async function readObjects(client: Client): Promise<Objects> {
     list(groupPath('policy/v1', 'poddisruptionbudgets'), slimBudget),
   ]);
   const config = configs.find(({ metadata }) => metadata.name === CONFIG_NAME);
-  return { config, groups, nodes, shadows, budgets, pods: new Map() };
+  const leaderNode = await leaderNodeIn(client, namespaceOf(shadows));
+  return { config, groups, nodes, shadows, budgets, leaderNode, pods: new Map() };
+}
+
+function namespaceOf(shadows: readonly ShadowView[]): string {
+  return shadows[0]?.metadata.namespace ?? '';
+}
+
+/** Empty without a leader, and for a user who may not read its Lease or its pod. Throws KubeError. */
+async function leaderNodeIn(client: Client, namespace: string): Promise<string> {
+  if (namespace === '') return '';
+  const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace, name: CONTROLLER });
+  const lease = await readIfAllowed<{ spec?: { holderIdentity?: string } }>(client, path);
+  // The name of the pod, which has no underscore, and its UID.
+  const [name = ''] = (lease?.spec?.holderIdentity ?? '').split('_', 1);
+  if (!canBeName(name)) return '';
+  const pod = await readIfAllowed<{ spec?: { nodeName?: string } }>(client, corePath('pods', { namespace, name }));
+  return pod?.spec?.nodeName ?? '';
 }
 
 /** The pods on a node, as the controller lists them. Throws KubeError. */
@@ -77,9 +103,9 @@ export function snapshotOf(objects: Objects, now: number): Snapshot {
     connectivity: CONNECTED,
     clockSkewMs: undefined,
     checks: { namespace: '', evaluations: new Map(), jobs: new Map() },
-    ownNamespace: objects.shadows[0]?.metadata.namespace ?? '',
+    ownNamespace: namespaceOf(objects.shadows),
     mayForce: true,
-    ownNode: '',
+    ownNode: objects.leaderNode,
   };
 }
 
