@@ -1,11 +1,18 @@
-/** One attempt to send a notification: it reads the Secret of the receiver, and posts the body. */
-import type { Receiver } from '@brupop/shared/api/config-notifications';
+/** One request to a server of users: a notification to its receiver, or what Alertmanager is asked. Its Secret is read before. */
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { canBeName, corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { call, CallError, type HttpAnswer, type HttpCall, type Proxies } from '@brupop/shared/runtime/http-call';
-import { DeliveryError, secretData, secretOf, type Target, targetOf } from './target.ts';
+import {
+  type Addressed,
+  DeliveryError,
+  secretData,
+  type SecretData,
+  secretOf,
+  type Target,
+  targetOf,
+} from './target.ts';
 
 export interface DeliveryOptions {
   readonly client: Pick<KubeClient, 'find'>;
@@ -25,18 +32,27 @@ const MAX_RETRY_AFTER_MS = 600_000;
 const FINAL: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 
 /** Finds where the receiver is. Throws DeliveryError, or the reason of `signal`. */
-export async function findTarget(receiver: Receiver, options: DeliveryOptions, signal: AbortSignal): Promise<Target> {
-  const name = secretOf(receiver, options);
-  if (name === undefined) return targetOf(receiver, undefined, options);
+export async function findTarget(receiver: Addressed, options: DeliveryOptions, signal: AbortSignal): Promise<Target> {
+  return targetOf(receiver, await readSecret(receiver, options, signal), options);
+}
+
+/** Returns undefined if there is none, or if it does not exist. Throws DeliveryError, or the reason of `signal`. */
+export async function readSecret(
+  addressed: Pick<Addressed, 'secretName'>,
+  options: Omit<DeliveryOptions, 'clock' | 'proxies'>,
+  signal: AbortSignal,
+): Promise<SecretData | undefined> {
+  const name = secretOf(addressed, options);
+  if (name === undefined) return undefined;
   const { client, namespace } = options;
   if (!canBeName(name))
     throw new DeliveryError('Secret', 'secretName: expected the name of a Secret, found another text');
   try {
     const secret = await client.find<object>(corePath('secrets', { namespace, name }), signal);
-    return targetOf(receiver, secret && secretData(secret), options);
+    return secret && secretData(secret);
   } catch (error) {
     signal.throwIfAborted();
-    throw error instanceof DeliveryError ? error : unreadable(error, name, namespace);
+    throw unreadable(error, name, namespace);
   }
 }
 
@@ -48,19 +64,28 @@ function unreadable(error: unknown, name: string, namespace: string): DeliveryEr
   return new DeliveryError('Secret', `Secret "${name}" in the namespace ${namespace}: ${why}`);
 }
 
+type ExchangeOptions = Pick<DeliveryOptions, 'clock' | 'proxies'>;
+
 /** Throws DeliveryError, or the reason of `signal`. */
-export async function post(
-  target: Target,
-  body: string,
-  { clock, proxies }: Pick<DeliveryOptions, 'clock' | 'proxies'>,
+export async function post(target: Target, body: string, options: ExchangeOptions, signal: AbortSignal): Promise<void> {
+  await exchange({ ...target, method: 'POST', body }, options, signal);
+}
+
+/**
+ * Returns the body of a response with status 2xx; undefined: it was larger than `maxBytes`, or did not end in time. Throws
+ * DeliveryError for every other status and without a response, or the reason of `signal`.
+ */
+export async function exchange(
+  request: HttpCall,
+  { clock, proxies }: ExchangeOptions,
   signal: AbortSignal,
-): Promise<void> {
-  const headers = { ...target.headers, 'content-type': 'application/json', 'user-agent': 'brupop-controller' };
-  const request: HttpCall = { ...target, method: 'POST', headers, body };
-  const limits = { timeoutMs: TIMEOUT_MS, maxBytes: MAX_BODY_BYTES };
+  maxBytes = MAX_BODY_BYTES,
+): Promise<string | undefined> {
+  const headers = { ...request.headers, 'content-type': 'application/json', 'user-agent': 'brupop-controller' };
   try {
-    const answer = await call(request, { clock, proxies, signal, ...limits });
-    if (answer.status < 200 || answer.status > 299) throw refusal(answer);
+    const answer = await call({ ...request, headers }, { clock, proxies, signal, timeoutMs: TIMEOUT_MS, maxBytes });
+    if (answer.status >= 200 && answer.status <= 299) return answer.body;
+    throw refusal(answer);
   } catch (error) {
     if (error instanceof CallError) throw new DeliveryError(error.reason, error.message);
     throw error;

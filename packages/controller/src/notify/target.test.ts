@@ -11,11 +11,7 @@ const cases: Record<string, [receiver: object, data: SecretData | undefined, mes
     undefined,
     'Secret "slack" in the namespace brupop: it does not exist. Create it, with the key address',
   ],
-  'a Secret without an address': [
-    withSecret,
-    {},
-    'expected the key address with the address of the receiver, found no such key',
-  ],
+  'a Secret without an address': [withSecret, {}, 'expected the key address with the address, found no such key'],
   'credentials for another address': [
     { secretName: 'slack' },
     { token: 'hidden' },

@@ -15,6 +15,7 @@ export const FAILURE_REASONS = [
   'Redirected',
   'Refused',
   'ServerError',
+  'Response',
   'Unknown',
 ] as const;
 export type FailureReason = (typeof FAILURE_REASONS)[number];
@@ -46,8 +47,11 @@ interface Places {
   readonly secrets: readonly string[];
 }
 
-/** Throws DeliveryError if the Secret of the receiver may not be read. Returns its name, or undefined if there is none. */
-export function secretOf({ secretName }: Receiver, { secrets }: Places): string | undefined {
+/** What an address and its credentials are found from: of a receiver, or of an Alertmanager. */
+export type Addressed = Pick<Receiver, 'address' | 'secretName' | 'allowHTTP'> & Partial<Pick<Receiver, 'format'>>;
+
+/** Throws DeliveryError if this Secret may not be read. Returns its name, or undefined if there is none. */
+export function secretOf({ secretName }: Pick<Addressed, 'secretName'>, { secrets }: Places): string | undefined {
   if (secretName === undefined || secrets.includes(secretName)) return secretName;
   const message =
     `Secret "${secretName}": the chart's value notifications.secrets does not name it, which grants the right to read it. ` +
@@ -59,7 +63,11 @@ export function secretOf({ secretName }: Receiver, { secrets }: Places): string 
  * Throws DeliveryError that says what is expected.
  * @param data - undefined: the receiver has no Secret, or it does not exist
  */
-export function targetOf(receiver: Receiver, data: SecretData | undefined, { namespace }: Places): Target {
+export function targetOf(
+  receiver: Addressed,
+  data: SecretData | undefined,
+  { namespace }: Pick<Places, 'namespace'>,
+): Target {
   const { secretName, allowHTTP } = receiver;
   const which = `Secret "${secretName ?? ''}" in the namespace ${namespace}`;
   if (secretName !== undefined && data === undefined) {
@@ -81,7 +89,7 @@ interface Address {
   readonly where: string;
 }
 
-function addressOf({ address: open, format }: Receiver, data: SecretData | undefined, which: string): Address {
+function addressOf({ address: open, format }: Addressed, data: SecretData | undefined, which: string): Address {
   const secret = data?.['address'];
   // Anyone who may edit the configuration could have them sent to another address.
   if (secret === undefined && CREDENTIALS.some((key) => data?.[key] !== undefined)) {
@@ -89,7 +97,7 @@ function addressOf({ address: open, format }: Receiver, data: SecretData | undef
     throw new DeliveryError('Secret', found);
   }
   if (secret === undefined && (open === undefined || format === 'Slack')) {
-    const found = `${which}: expected the key address with the address of the receiver, found no such key`;
+    const found = `${which}: expected the key address with the address, found no such key`;
     throw new DeliveryError('Secret', found);
   }
   if (secret === undefined) return { text: open ?? '', where: 'address' };
