@@ -57,6 +57,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'metrics.ts',
     'certificates',
     'notify',
+    'silences',
     'upkeep/recovery',
     'apply',
     'upkeep/dependents',

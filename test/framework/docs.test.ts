@@ -17,6 +17,7 @@ import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts
 import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/report/wait-events.ts';
 import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';
 import { NOTIFICATION_REASONS } from '../../packages/controller/src/notify/report.ts';
+import { SILENCE_REASONS } from '../../packages/controller/src/silences/silencer.ts';
 import { RECOVERY_EVENTS } from '../../packages/controller/src/upkeep/recovery/evictor.ts';
 import { RECOVERY_REASONS } from '../../packages/controller/src/upkeep/recovery/report.ts';
 import { nodesAtOnce, readPolicy } from '../../packages/controller/src/policy/policy.ts';
@@ -93,6 +94,7 @@ describe('the runbook', () => {
     ['reason of the dependents', 'Dependents', DEPENDENT_REASONS],
     ['reason of recovery', 'Recovery', RECOVERY_REASONS],
     ['reason of notifications', 'Notifications', NOTIFICATION_REASONS],
+    ['reason of silences', 'Silences', SILENCE_REASONS],
     ['Event', 'Events', EVENTS],
     ['reason of a drain', 'A drain does not end', BLOCK_REASONS],
   ] as const)('explains every %s once, and no other', (_, heading, reasons) => {

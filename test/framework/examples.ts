@@ -108,6 +108,13 @@ export const fullConfig = {
         cluster: 'prod-eu-1',
       },
     ],
+    silences: {
+      addresses: ['http://alertmanager.monitoring.svc:9093'],
+      secretName: 'brupop-alertmanager',
+      allowHTTP: true,
+      labels: [{ name: 'node' }],
+      matchers: [{ name: 'cluster', operator: 'Matches', value: 'prod-.+' }],
+    },
     quorums: [
       {
         name: 'etcd',

@@ -29,6 +29,7 @@ import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
 import { type Planned, showLeader } from './metrics.ts';
 import type { NodeCondition } from './report/node-conditions.ts';
 import type { Notifier } from './notify/notifier.ts';
+import type { Silencer } from './silences/silencer.ts';
 import { KeptFacts, type WholePlan, wholePlan } from './whole-plan.ts';
 
 interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'events' | 'assumeCache' | 'logOf'> {
@@ -36,6 +37,8 @@ interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'ev
   readonly podName: string;
   /** Absent: no receiver is notified. */
   readonly notifier?: Pick<Notifier, 'observe'>;
+  /** Absent: no alert is silenced. */
+  readonly silencer?: Pick<Silencer, 'observe'>;
 }
 
 interface StatusWriters {
@@ -185,6 +188,7 @@ export class Controller {
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
     this.#options.notifier?.observe(next, writers.groups.withWritten(writers.config.withWritten(seen)));
+    this.#options.silencer?.observe(next, snapshot);
     cluster.lookups.retain(next.needsPodsOf, next.observes);
     cluster.lookups.look(next.lookUps, signal);
     const again = moreShadows || moreTaints || next.moreSpecs;

@@ -13,6 +13,7 @@ import { type ControllerConfig, readConfig } from './config.ts';
 import { Controller } from './controller.ts';
 import { createMetrics, type Metrics, type Planned } from './metrics.ts';
 import { Notifier } from './notify/notifier.ts';
+import { Silencer } from './silences/silencer.ts';
 import type { CertificateStatus, DependentsStatus } from './report/config-status.ts';
 import { Dependents } from './upkeep/dependents/dependents.ts';
 import { restoreDependents } from './upkeep/dependents/restore.ts';
@@ -51,8 +52,10 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const shown = (): DependentsStatus => dependents.report;
   const events = createEvents(config.podName, common);
   const recovery = new Recovery({ ...config, ...common, upkeep: cluster.upkeep, events });
-  const notifier = new Notifier({ ...config, ...common, secrets: config.notificationSecrets });
-  const others = { recovery: () => recovery.report, notifications: () => notifier.report, notifier };
+  const servers = { ...config, ...common, secrets: config.notificationSecrets };
+  const [notifier, silencer] = [new Notifier(servers), new Silencer(servers)];
+  const shownToo = { notifications: () => notifier.report, silences: () => silencer.report };
+  const others = { recovery: () => recovery.report, ...shownToo, notifier, silencer };
   const reports = { certificate, dependents: shown, ...others };
   const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, ...reports });
   const live = (): string | undefined => controller.stalled();
@@ -61,7 +64,7 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
     await cluster.waitSynced(signal);
     await election.run(signal, async (leading) => {
       const besides = [issuer?.run(leading), dependents.run(leading), recovery.run(leading), notifier.run(leading)];
-      await Promise.all([controller.run(leading), ...besides]);
+      await Promise.all([controller.run(leading), ...besides, silencer.run(leading)]);
     });
   };
   try {

@@ -244,6 +244,22 @@ export const METRICS = {
     '1 if the latest attempt succeeded, 0 if it failed ([what to do](runbook.md#notifications)). Only on the leader.',
     'receiver',
   ),
+  silences: counter(
+    'controller_silences_total',
+    '[Silences](notifications.md#silences) in Alertmanager. `result` is `Created`, `Prolonged` (also one of a former leader) or `Ended`.',
+    'result',
+  ),
+  silenceFailures: counter(
+    'controller_silence_failures_total',
+    'Attempts to set or to end a silence, or to find Alertmanager, that failed. `reason` is as for notifications, or `Response` (no list ' +
+      'of silences, or one of more than 1 MiB).',
+    'reason',
+  ),
+  silencesReady: gauge(
+    'controller_silences_ready',
+    '1 if the latest attempt succeeded, 0 if it failed ([what to do](runbook.md#silences)). Only on the leader, and no value without ' +
+      '`spec.silences`.',
+  ),
   writes: counter(
     'controller_writes_total',
     'Writes to the Kubernetes API. `kind` is `spec`, `condition`, `config_create`, `config_status`, `group_status`, `group_finalizer`, `node_restore`, ' +

@@ -19,6 +19,8 @@ export const ITEMS: Readonly<Record<string, object>> = {
   services: { name: 'db', namespace: 'shop', service: 'db', podSelectors: [{ matchLabels: { app: 'api' } }] },
   podSelectors: { matchLabels: { app: 'api' } },
   notifications: { name: 'ops', format: 'JSON', events: ['Frozen'], address: 'https://events.example.com' },
+  labels: { name: 'node' },
+  matchers: { name: 'cluster', value: 'prod' },
   dependents: { name: 'ca', namespace: 'kube-system', kind: 'Deployment', target: 'cluster-autoscaler' },
   quorums: { name: 'db', namespace: 'db', podSelector: { matchLabels: { app: 'db' } }, members: 99 },
   matchExpressions: { key: 'pool', operator: 'In', values: ['web'] },

@@ -70,16 +70,11 @@ export class ConfigWriter {
   }
 
   async #writeStatus(config: BrupopConfig, plan: WholePlan, isWritten: boolean): Promise<number | undefined> {
-    const { clock, writer, certificate, dependents, recovery, notifications } = this.#context;
+    const { clock, writer } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;
-    const others = {
-      certificate: certificate?.(),
-      dependents: dependents?.(),
-      recovery: recovery?.(),
-      notifications: notifications?.(),
-    };
-    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), release: RELEASE, ...others });
+    const reports = reportsOf(this.#context);
+    const status = statusOf({ config, plan, before, isWritten, now: clock.now(), release: RELEASE, ...reports });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;
@@ -114,4 +109,15 @@ export class ConfigWriter {
 function ownOf(status: BrupopConfigStatus): BrupopConfigStatus {
   const { recovery: _, ...own } = status;
   return own;
+}
+
+/** Of what works beside the plan. */
+function reportsOf({ certificate, dependents, recovery, notifications, silences }: ApplyContext) {
+  return {
+    certificate: certificate?.(),
+    dependents: dependents?.(),
+    recovery: recovery?.(),
+    notifications: notifications?.(),
+    silences: silences?.(),
+  };
 }

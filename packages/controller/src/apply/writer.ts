@@ -22,6 +22,7 @@ import type {
   DependentsStatus,
   NotificationsShown,
   RecoveryReport,
+  SilencesReport,
 } from '../report/config-status.ts';
 
 interface WriterOptions {
@@ -49,6 +50,7 @@ export interface ApplyContext extends WriterOptions {
   readonly dependents?: () => DependentsStatus;
   readonly recovery?: () => RecoveryReport;
   readonly notifications?: () => NotificationsShown;
+  readonly silences?: () => SilencesReport;
 }
 
 type WriteKind =

@@ -39,6 +39,9 @@ export type CertificateStatus = ReportedCondition | 'unknown' | undefined;
 /** Undefined without recovery. Unknown until the leader has looked. */
 export type RecoveryReport = ReportedCondition | 'unknown' | undefined;
 
+/** Undefined without `spec.silences`. Unknown until this process has looked. */
+export type SilencesReport = ReportedCondition | 'unknown' | undefined;
+
 export interface NotificationsReport {
   readonly condition: ReportedCondition;
   readonly status: NotificationsStatus;
@@ -63,6 +66,7 @@ export type DependentsStatus = DependentsReport | 'unknown' | undefined;
 const DEPENDENTS_CONDITION = 'DependentsAvailable';
 const RECOVERY_CONDITION = 'RecoveryReady';
 const NOTIFICATIONS_CONDITION = 'NotificationsReady';
+const SILENCES_CONDITION = 'SilencesReady';
 
 interface ReportInput {
   readonly config: BrupopConfig;
@@ -77,6 +81,7 @@ interface ReportInput {
   readonly dependents?: DependentsStatus;
   readonly recovery?: RecoveryReport;
   readonly notifications?: NotificationsShown;
+  readonly silences?: SilencesReport;
 }
 
 export function statusOf(input: ReportInput): BrupopConfigStatus {
@@ -91,6 +96,7 @@ export function statusOf(input: ReportInput): BrupopConfigStatus {
     ...besides(DEPENDENTS_CONDITION, conditionIn(dependents), before),
     ...besides(RECOVERY_CONDITION, recovery, before),
     ...besides(NOTIFICATIONS_CONDITION, conditionIn(notifications), before),
+    ...besides(SILENCES_CONDITION, input.silences, before),
   };
   const needsUser = configNeedsUser(Object.values(conditions)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);

@@ -126,6 +126,11 @@ function isAway({ node, shadow }: NodePair): boolean {
   return !node.ready && node.bootID === reboot.bootID && shadow.status?.bootID === reboot.bootID;
 }
 
+/** True from the announced reboot of a drained node until its agent has a result. */
+export function isRebooting(shadow: ShadowView): boolean {
+  return rebootOf(shadow) !== undefined && drainEnd(shadow) !== undefined;
+}
+
 /** The reboot that the agent has announced for this very update, and has not reported the result of. */
 function rebootOf({ spec, status }: ShadowView): LastOperation | undefined {
   const last = status?.lastOperation;

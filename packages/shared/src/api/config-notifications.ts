@@ -16,9 +16,11 @@ export const NOTIFICATION_EVENTS = ['Frozen', 'Failed', 'Held', 'Stuck', 'WaitsF
 export type NotificationEvent = (typeof NOTIFICATION_EVENTS)[number];
 
 /** Text whose format the API server checks. */
-function formatted(expected: string, pattern: string, maxLength: number) {
+export function formatted(expected: string, pattern: string, maxLength: number) {
   return v.pipe(v.string(expected), v.metadata({ pattern, maxLength }));
 }
+
+export const secretName = formatted('the name of a Secret', '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$', 253);
 
 const RULES = [
   {
@@ -57,7 +59,7 @@ const receiver = v.pipe(
       'The address that notifications are posted to, if it is no secret. Users and passwords belong in the Secret.',
     ),
     secretName: field(
-      formatted('the name of a Secret', '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$', 253),
+      secretName,
       "A Secret in the operator's namespace, which the chart's value notifications.secrets has to name as well. Its keys: address; token (bearer), or " +
         'username and password; headers, one a line; ca.crt, the authorities of the server. Each may be absent.',
     ),

@@ -1,0 +1,97 @@
+/**
+ * What is to be set and ended, and when. An entry is one silence, known by its matchers:
+ *
+ *     wanted     it is due at once, and again after 15 minutes; it lasts for 25
+ *     unwanted   its node is not away any more: it is due at once, and forgotten when it was ended or has ended by itself
+ *
+ * Times are monotonic milliseconds. There are at most 500 entries.
+ */
+import type { SilenceSettings } from '@brupop/shared/api/config-silences';
+import { LASTS_MS } from './alertmanager.ts';
+import type { Silence } from './wanted.ts';
+
+export const AGAIN_MS = 900_000;
+export const MAX_ENTRIES = 500;
+
+export interface Wanted {
+  readonly node: string;
+  readonly silence: Silence;
+  /** False: a former leader may have left it. */
+  readonly isWanted: boolean;
+}
+
+export interface Entry extends Wanted {
+  /** Where it is set or ended. */
+  settings: SilenceSettings;
+  isWanted: boolean;
+  dueAt: number;
+  /** When it has ended by itself. */
+  endsAt: number;
+}
+
+export class Entries {
+  readonly #entries = new Map<string, Entry>();
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+
+  /**
+   * Takes over what is wanted now. Returns how many there was no room for.
+   * @param settings - of all that are wanted
+   */
+  want(wanted: readonly Wanted[], settings: SilenceSettings | undefined, now: number): number {
+    const byMatchers = new Map(wanted.map((one) => [keyOf(one), one]));
+    for (const [key, entry] of this.#entries)
+      if (entry.isWanted && byMatchers.get(key)?.isWanted !== true)
+        Object.assign(entry, { isWanted: false, dueAt: now });
+    if (settings === undefined) return 0;
+    return [...byMatchers].filter(([key, one]) => !this.#take(key, one, settings, now)).length;
+  }
+
+  /** What is due first, if anything is left. */
+  next(): Entry | undefined {
+    let next: Entry | undefined;
+    for (const entry of this.#entries.values()) if (next === undefined || entry.dueAt < next.dueAt) next = entry;
+    return next;
+  }
+
+  /** A request that fails may have arrived, so this comes before it. */
+  starts(entry: Entry, now: number): void {
+    entry.endsAt = now + LASTS_MS;
+  }
+
+  /** @param settings - with which it was set; with others it is due */
+  wasSet(entry: Entry, settings: SilenceSettings, now: number): void {
+    if (entry.isWanted && entry.settings === settings) entry.dueAt = now + AGAIN_MS;
+  }
+
+  /** It may be wanted again by now. */
+  wasEnded(entry: Entry): void {
+    if (!entry.isWanted) this.#entries.delete(keyOf(entry));
+  }
+
+  forgetEnded(now: number): void {
+    for (const [key, { isWanted, endsAt }] of this.#entries) if (!isWanted && now >= endsAt) this.#entries.delete(key);
+  }
+
+  /** Returns false if there is no room. */
+  #take(key: string, one: Wanted, settings: SilenceSettings, now: number): boolean {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) {
+      if (this.#entries.size >= MAX_ENTRIES) return false;
+      this.#entries.set(key, { ...one, settings, dueAt: now, endsAt: now + LASTS_MS });
+    } else if (one.isWanted && (!entry.isWanted || entry.settings !== settings)) {
+      Object.assign(entry, { isWanted: true, settings, dueAt: now });
+    }
+    return true;
+  }
+}
+
+function keyOf({ silence }: Pick<Wanted, 'silence'>): string {
+  return JSON.stringify(silence.matchers);
+}
