@@ -129,8 +129,8 @@ describe('the notes warn of', () => {
 
   it.each([
     [
-      'NetworkPolicies that let nobody read metrics',
-      'let nobody read metrics',
+      'NetworkPolicies that let no peer read metrics',
+      'let no peer read metrics',
       [policies],
       [[], [policies, metricsFrom]],
     ],

@@ -200,7 +200,7 @@ function stuckNotices({ stuckNodes, lost, conditions }: WholePlan): Notice[] {
   return names.map((name) => {
     const isLost = lost.some((one) => one.name === name);
     const summary = isLost ? `${name} did not return from its reboot` : `${name} is stuck in its update`;
-    const message = `${found.get(name)?.progressing.message ?? summary}. Look at its host; its update slot is taken until it is healed or retried`;
+    const message = `${found.get(name)?.progressing.message ?? summary}. Look at its host; it holds its update slot until its update continues, its Node is deleted, or spec.rollout.resume is set to a later time`;
     return notice({
       event: 'Stuck',
       severity: 'error',

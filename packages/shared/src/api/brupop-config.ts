@@ -111,7 +111,7 @@ const statusSchema = object({
   ),
   conditions: conditions(
     'The state of the fleet. Ready: the configuration is in use. Reconciling and Stalled, as kstatus reads them: a change of the spec is being applied, and a user is needed. Paused: a user has paused updates. Frozen: no update ' +
-      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. WindowOpen: the maintenance windows allow updates ' +
+      'starts, because a watch is stale or the configuration is invalid, or none to a version that too many nodes failed with. Held: no update to a version starts for a while, because workloads fail on nodes that run it. Connected: most nodes renew their Leases; while they do not, no update starts. WindowOpen: the maintenance windows allow updates ' +
       'to start. Progressing: nodes are updating. Degraded: something needs a user. PendingChanges: the next change of the spec will also bring defaults of this release. CertificateReady: agents can trust the certificate of the API servers; absent if users provide it. DependentsAvailable: no dependent is scaled to 0; absent without dependents. ' +
       'RecoveryReady: the recovery that spec.recovery asks for works; absent without it. NotificationsReady: all receivers of spec.notifications accept notifications; absent without any. SilencesReady: Alertmanager takes the silences of spec.silences; absent without it. The reasons of one node are on its BottlerocketShadow.',
   ),
