@@ -205,6 +205,16 @@ describe('with the operator', () => {
       expect((await brupop('update-now', 'asked')).stderr).toContain('it runs 1.21.0, and is offered no other');
     });
 
+    it('retries the version that its group pins, as it is not to run that of the fleet', async () => {
+      const spec = { nodeSelector: {}, versions: { pin: '1.21.3' } };
+      const group = { kind: 'BottlerocketNodeGroup', metadata: { name: 'web' }, spec };
+      await cluster.api.create(GROUPS, { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', ...group });
+      await set('asked', { status: { group: 'web' } });
+      expect((await brupop('retry', 'asked')).stdout).toContain('asked retries 1.21.3');
+      expect(await annotationsOf('asked')).toEqual({ 'brupop.bottlerocket.aws/retry': '1.21.3' });
+      await cluster.api.delete(`${GROUPS}/web`);
+    });
+
     it('is asked to abort its update, before the reboot only', async () => {
       const none = 'error: node asked: expected an update that is under way, found none\n';
       expect((await brupop('abort', 'asked')).stderr).toBe(none);

@@ -21,6 +21,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
 import { CONFIG_PATH, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
 import { checkRequest, skewText } from '../cluster/skew.ts';
+import { nodeRow } from '../render/node.ts';
 import { pauseText } from '../render/pause.ts';
 import { type Context, say, warnOf } from './context.ts';
 
@@ -104,9 +105,12 @@ export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await readFleet(context.client);
   checkRequest(fleet.config, 'retry');
   const shadow = shadowOf(fleet, node);
-  const version = fleet.config?.spec.versions?.pin ?? shadow.status?.target_version;
+  const groups = await readGroups(context.client);
+  const own = groups.find(({ metadata }) => metadata.name === nodeRow(shadow).group);
+  const pin = own?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
+  const version = pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
-  const pauses = pauseText({ ...fleet, groups: await readGroups(context.client) }, shadow);
+  const pauses = pauseText({ ...fleet, groups }, shadow);
   await request(context, shadow, { [RETRY_ANNOTATION]: version });
   say(
     context,

@@ -157,6 +157,25 @@ function screen(width: number) {
   return { width, hasColors: false };
 }
 
+it('what stops the fleet is shown once: a frozen version has a line of its own', () => {
+  const condition = (type: string, status: 'True' | 'False', reason: string, message: string) => ({
+    ...{ type, status, reason, message, lastTransitionTime: '2026-11-28T11:31:00Z' },
+  });
+  const conditions = [
+    condition('Connected', 'False', 'Disconnected', 'most nodes are silent'),
+    condition('Frozen', 'True', 'WatchStale', 'the watch of nodes is stale'),
+    condition('Held', 'False', 'NotHeld', 'no version is held'),
+  ];
+  const shown = (changed: typeof conditions): string[] => {
+    const stopped = { ...config, status: { ...config.status, conditions: changed } };
+    return statusLines({ config: stopped, shadows }, { now, screen: screen(120) });
+  };
+  expect(shown(conditions)).toEqual(
+    expect.arrayContaining(['Not connected: most nodes are silent', 'Frozen: the watch of nodes is stale']),
+  );
+  expect(shown([condition('Frozen', 'True', 'FailureBudgetExceeded', 'x')])).toEqual(shown([]));
+});
+
 const cases = Object.keys(outputs).flatMap((name) =>
   [80, 120].map((width) => [name as keyof typeof outputs, width] as const),
 );

@@ -107,10 +107,13 @@ function frozen(now: number, { frozenVersions = [] }: BrupopConfigStatus = {}): 
   );
 }
 
+/** Versions that are frozen have lines of their own. */
 function conditionsOf({ conditions = [] }: BrupopConfigStatus = {}): string[] {
-  return conditions
-    .filter(({ type, status }) => (type === 'Held' || type === 'Degraded') && status === 'True')
-    .map(({ type, message }) => `${type}: ${message}`);
+  return conditions.flatMap(({ type, status, reason, message }) => {
+    if (type === 'Connected') return status === 'False' ? [`Not connected: ${message}`] : [];
+    const isShown = type === 'Held' || type === 'Degraded' || (type === 'Frozen' && reason !== 'FailureBudgetExceeded');
+    return isShown && status === 'True' ? [`${type}: ${message}`] : [];
+  });
 }
 
 const NARROW = ['NODE', 'PHASE', 'REASON', 'VERSION', 'WAITING FOR'];

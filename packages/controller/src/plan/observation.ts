@@ -12,15 +12,9 @@
  *
  * The record of the node has its suspects. A workload of a trusted namespace counts as a failure of its node
  * (`facts/failed-nodes.ts`). When a workload fails on two nodes, or on one node to which the drain of another has moved
- * it, the version is held:
- *
- *     not held     fewer than two nodes are concerned
- *     held         no node starts an update to the version, and no staged one is drained
- *     over         an hour after the first hold of the version, or when a user has set `rollout.resume` since, whatever
- *                  fails later: so anyone who may create pods can delay a version by an hour, and freeze none
+ * it, the version is held (`facts/holds.ts`).
  */
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { PlacedPod } from '../cluster/all-pods.ts';
@@ -31,7 +25,7 @@ import { isUnderWay } from '../cluster/state.ts';
 import { isPrevious } from './facts/attempts.ts';
 import { isAccepted } from './facts/deadlines.ts';
 import type { Drains } from './facts/drainability.ts';
-import { recorded } from './facts/failed-nodes.ts';
+import { type HeldVersion, holdsOf } from './facts/holds.ts';
 import { Moment } from './facts/moment.ts';
 import { byPrecedence } from './facts/precedence.ts';
 import {
@@ -50,8 +44,6 @@ import type { Workloads } from './facts/workloads.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { Blocked, Candidate, GateInput } from './gates/reasons.ts';
 
-/** For how long a version is held. */
-const HOLD_MS = 3_600_000;
 /** Nodes of a version whose pods are listed before others start. */
 const FIRST_NODES = 10;
 /** While no more nodes run the version, others wait for slow workloads as well. */
@@ -76,16 +68,6 @@ interface Observed {
   readonly suspects: readonly Suspect[] | undefined;
   /** When a pod that is not Ready yet counts, epoch milliseconds. */
   readonly nextAt: number;
-}
-
-export interface HeldVersion {
-  readonly version: string;
-  /** When it was held first, and until when it may be held, epoch milliseconds. */
-  readonly since: number;
-  readonly until: number;
-  readonly isOver: boolean;
-  /** Why it is held now; empty: it is not. */
-  readonly suspects: readonly SuspectNode[];
 }
 
 /** The suspects of a node have changed. */
@@ -383,36 +365,4 @@ function dueAt({ pair, since, listedAt, suspects, nextAt }: Observed, now: numbe
 function recheckMs({ suspects = [] }: NodePair['shadow']['record'], last: number): number {
   const since = Math.min(last, ...suspects.map(({ at }) => parseTime(at) ?? last));
   return Math.min(MAX_RECHECK_MS, Math.max(RECHECK_MS, (last - since) / 6));
-}
-
-function holdsOf(
-  all: readonly SuspectNode[],
-  pairs: readonly NodePair[],
-  { config, policy }: Known,
-  now: Moment,
-): HeldVersion[] {
-  // A time in the future is of a clock that was wrong.
-  const known = recorded(config?.status?.heldVersions).filter(({ since }) => since <= now.ms + CLOCK_TOLERANCE_MS);
-  const kept = known.filter(({ version }) => pairs.some(({ shadow }) => hasVersion(shadow, version)));
-  const versions = new Map([...kept, ...all].map(({ version }) => [releaseOf(version), version]));
-  return [...versions.values()].flatMap((version) => {
-    const before = known.find((one) => sameVersion(one.version, version))?.since;
-    const since = before ?? now.ms;
-    const until = since + HOLD_MS;
-    const isOver = now.reached(until) || isAccepted(since, policy, now);
-    const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version)));
-    return suspects.length === 0 && before === undefined ? [] : [{ version, since, until, isOver, suspects }];
-  });
-}
-
-function hasVersion({ status }: NodePair['shadow'], version: string): boolean {
-  return sameVersion(status?.current_version, version) || sameVersion(status?.target_version, version);
-}
-
-/** Those of workloads that fail on two nodes, or after a drain has moved them from another one. */
-function onTwoNodes(all: readonly SuspectNode[]): SuspectNode[] {
-  return [...Map.groupBy(all, ({ workload }) => workload).values()].flatMap((ofOne) => {
-    const nodes = new Set(ofOne.flatMap(({ node, from = node }) => [node, from]));
-    return nodes.size > 1 ? ofOne : [];
-  });
 }

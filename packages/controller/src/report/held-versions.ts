@@ -1,7 +1,7 @@
 /** What users read of a version that is held because workloads fail on nodes that run it. */
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
-import type { HeldVersion } from '../plan/observation.ts';
+import type { HeldVersion } from '../plan/facts/holds.ts';
 
 const MAX_NAMED = 5;
 

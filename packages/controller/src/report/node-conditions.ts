@@ -50,7 +50,14 @@ function nodeCondition(
   const health = healthOf(progressing, neverConnected === true);
   const waits = waitEvent(managedNode, progressing, { isStalled: health === 'Stalled', now });
   const event = deadline ?? keptEvent(managedNode, progressing, now) ?? waits;
-  return { shadow, node, ...withSuspects(progressing, suspectsOf(managedNode, new Moment(now), fleet)), health, event, group: group?.name ?? '' };
+  return {
+    shadow,
+    node,
+    ...withSuspects(progressing, suspectsOf(managedNode, new Moment(now), fleet)),
+    health,
+    event,
+    group: group?.name ?? '',
+  };
 }
 
 function withSuspects(

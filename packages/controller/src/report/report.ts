@@ -5,7 +5,7 @@ import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
-import type { HeldVersion } from '../plan/observation.ts';
+import type { HeldVersion } from '../plan/facts/holds.ts';
 import type { FailedNode, FrozenVersion } from '../plan/facts/failed-nodes.ts';
 import type { CheckWork, LookUps } from '../plan/look-ups.ts';
 import type { Plan } from '../plan/plan.ts';
