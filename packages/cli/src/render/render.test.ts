@@ -158,9 +158,9 @@ function screen(width: number) {
 }
 
 it('what stops the fleet is shown once: a frozen version has a line of its own', () => {
-  const condition = (type: string, status: 'True' | 'False', reason: string, message: string) => ({
-    ...{ type, status, reason, message, lastTransitionTime: '2026-11-28T11:31:00Z' },
-  });
+  const condition = (type: string, status: 'True' | 'False', reason: string, message: string) => {
+    return { type, status, reason, message, lastTransitionTime: '2026-11-28T11:31:00Z' };
+  };
   const conditions = [
     condition('Connected', 'False', 'Disconnected', 'most nodes are silent'),
     condition('Frozen', 'True', 'WatchStale', 'the watch of nodes is stale'),
