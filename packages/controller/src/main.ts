@@ -49,22 +49,21 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const certificate = (): CertificateStatus => issuer && (issuer.report ?? 'unknown');
   const common = { ...writes, clock, log, metrics, onReport };
   const dependents = createDependents(config, { ...common, cluster });
-  const shown = (): DependentsStatus => dependents.report;
   const events = createEvents(config.podName, common);
   const recovery = new Recovery({ ...config, ...common, upkeep: cluster.upkeep, events });
   const servers = { ...config, ...common, secrets: config.notificationSecrets };
-  const [notifier, silencer] = [new Notifier(servers), new Silencer(servers)];
-  const shownToo = { notifications: () => notifier.report, silences: () => silencer.report };
-  const others = { recovery: () => recovery.report, ...shownToo, notifier, silencer };
-  const reports = { certificate, dependents: shown, ...others };
-  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, ...reports });
+  const notifier = new Notifier(servers);
+  const silencer = new Silencer(servers);
+  const besides = { dependents, recovery, notifier, silencer };
+  const shown = { certificate, ...reportsOf(besides), notifier, silencer };
+  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, ...shown });
   const live = (): string | undefined => controller.stalled();
   const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
   const lead = async (): Promise<void> => {
     await cluster.waitSynced(signal);
     await election.run(signal, async (leading) => {
-      const besides = [issuer?.run(leading), dependents.run(leading), recovery.run(leading), notifier.run(leading)];
-      await Promise.all([controller.run(leading), ...besides, silencer.run(leading)]);
+      const all = [controller, issuer, ...Object.values(besides)];
+      await Promise.all(all.map(async (one) => await one?.run(leading)));
     });
   };
   try {
@@ -75,6 +74,23 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   } finally {
     await client.close();
   }
+}
+
+interface Reporting {
+  readonly dependents: { readonly report: DependentsStatus };
+  readonly recovery: Recovery;
+  readonly notifier: Notifier;
+  readonly silencer: Silencer;
+}
+
+/** What works beside the plan says in the status how it is. */
+function reportsOf({ dependents, recovery, notifier, silencer }: Reporting) {
+  return {
+    dependents: () => dependents.report,
+    recovery: () => recovery.report,
+    notifications: () => notifier.report,
+    silences: () => silencer.report,
+  };
 }
 
 /** The Job that runs before the operator is uninstalled. */

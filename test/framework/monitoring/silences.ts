@@ -1,7 +1,7 @@
 /** Silences as Alertmanager 0.28 keeps them, for a {@link Webhook} that answers as it does. */
 import { randomUUID } from 'node:crypto';
 import { rfc3339Milli } from '../../../packages/shared/src/runtime/clock.ts';
-import type { Behavior, ReceivedRequest } from './webhook.ts';
+import { type Behavior, type ReceivedRequest, Webhook } from './webhook.ts';
 
 export interface StoredSilence {
   readonly id: string;
@@ -95,6 +95,21 @@ export class SilenceStore {
   #isExpired({ endsAt }: StoredSilence): boolean {
     return Date.parse(endsAt) <= this.#now();
   }
+}
+
+/**
+ * Starts a server that keeps silences; `stop` of the server ends it.
+ * @param now - of Alertmanager, epoch milliseconds
+ * @param certificate - it serves HTTPS with it
+ */
+export async function startAlertmanager(
+  now: () => number,
+  certificate?: Parameters<typeof Webhook.start>[0],
+): Promise<{ server: Webhook; store: SilenceStore }> {
+  const server = await Webhook.start(certificate);
+  const store = new SilenceStore(now);
+  server.behavior = store.behavior;
+  return { server, store };
 }
 
 function isMatched({ matchers }: StoredSilence, filter: string): boolean {

@@ -22,8 +22,8 @@ import { configure, CONFIG_PATH, HEALTHY_AT_ONCE, readBrupopConfig } from '../..
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
 import { eventually } from '../../framework/eventually.ts';
-import { SilenceStore } from '../../framework/monitoring/silences.ts';
-import { BEHAVIORS, Webhook } from '../../framework/monitoring/webhook.ts';
+import { type SilenceStore, startAlertmanager } from '../../framework/monitoring/silences.ts';
+import { BEHAVIORS, type Webhook } from '../../framework/monitoring/webhook.ts';
 
 jest.setTimeout(120_000);
 
@@ -44,9 +44,7 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  server = await Webhook.start(certificate);
-  store = new SilenceStore(() => Date.now());
-  server.behavior = store.behavior;
+  ({ server, store } = await startAlertmanager(() => Date.now(), certificate));
   const stringData = { address: server.address, token: 'hidden', 'ca.crt': certificate.caCert };
   await cluster.api.create(SECRETS, { metadata: { name: SECRET }, stringData });
   await createMember(cluster, 'member');

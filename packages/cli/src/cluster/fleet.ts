@@ -49,6 +49,14 @@ export async function readGroups(client: Client): Promise<readonly BottlerocketN
   return (await readList(client, { path, slim: readNodeGroup })).items;
 }
 
+/** The group of a node, as its shadow reports it. */
+export function groupOf<T extends Pick<BottlerocketNodeGroup, 'metadata'>>(
+  groups: readonly T[],
+  { status }: BottlerocketShadow,
+): T | undefined {
+  return groups.find(({ metadata }) => metadata.name === status?.group);
+}
+
 function fleetOf(configs: readonly BrupopConfig[], shadows: readonly BottlerocketShadow[]): Fleet {
   const byName = shadows.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   return { config: configs.find(({ metadata }) => metadata.name === CONFIG_NAME), shadows: byName };

@@ -2,7 +2,7 @@
  * Whether this plugin and the operator of the cluster work together, by the release that the leader of the controllers
  * writes to the status of the BrupopConfig. The rule is that of agents and API servers (`shared/api/release.ts`):
  *
- *     no BrupopConfig, or none that a controller has seen    unknown: nothing is said, but a request may be ignored
+ *     no BrupopConfig, or none that a controller has seen    unknown: there is no warning, but a request may be ignored
  *     no release in the status                               too old: it is from before the first one that reports
  *     another major version, or more than one minor one      too old or too new
  *     otherwise                                              they work together

@@ -19,9 +19,8 @@ import { corePath, crPath } from '@brupop/shared/kube/paths';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
-import { CONFIG_PATH, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
+import { CONFIG_PATH, groupOf, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
 import { checkRequest, skewText } from '../cluster/skew.ts';
-import { nodeRow } from '../render/node.ts';
 import { pauseText } from '../render/pause.ts';
 import { type Context, say, warnOf } from './context.ts';
 
@@ -106,8 +105,7 @@ export async function retry(context: Context, node: string): Promise<void> {
   checkRequest(fleet.config, 'retry');
   const shadow = shadowOf(fleet, node);
   const groups = await readGroups(context.client);
-  const own = groups.find(({ metadata }) => metadata.name === nodeRow(shadow).group);
-  const pin = own?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
+  const pin = groupOf(groups, shadow)?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
   const version = pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
   const pauses = pauseText({ ...fleet, groups }, shadow);

@@ -2,6 +2,7 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { shorten } from '@brupop/shared/runtime/errors';
+import { groupOf } from '../cluster/fleet.ts';
 import { nodeRow } from './node.ts';
 
 /** Characters. */
@@ -20,10 +21,9 @@ export interface Pausing {
 /** A sentence, after a space: what pauses the node, and how to end it; empty: nothing does. */
 export function pauseText({ config, groups }: Pausing, shadow: BottlerocketShadow): string {
   const { node, group } = nodeRow(shadow);
-  const own = groups.find(({ metadata }) => metadata.name === group);
   const pauses = [
     ...pauseOf(config?.spec, 'the fleet', 'kubectl brupop resume'),
-    ...pauseOf(own?.spec, `the group ${group}`, `kubectl brupop resume --group ${group}`),
+    ...pauseOf(groupOf(groups, shadow)?.spec, `the group ${group}`, `kubectl brupop resume --group ${group}`),
   ];
   if (pauses.length === 0) return '';
   const found = pauses.map(({ what }) => what).join(', and ');

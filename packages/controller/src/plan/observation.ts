@@ -279,10 +279,17 @@ function isSame(known: SuspectsChange['suspects'], found: SuspectsChange['suspec
 /** Undefined: the node is not observed, or not any more. */
 function observedOf(pair: NodePair, known: Known, before: ReadyBefore, now: number): Observed | undefined {
   const { updated } = pair.shadow;
-  if (updated === undefined || !isObserved(pair.policy) || now < updated.at || !runsIt(pair, updated.version))
+  if (updated === undefined || !mayBeObserved(pair, updated.at, known, now) || !runsIt(pair, updated.version))
     return undefined;
   const one = seenOf(pair, updated, known, before, now);
   return isDuringObservation(one, known.policy, now) ? one : undefined;
+}
+
+/** False, at once, for the many nodes whose update ended a while ago, and of which nothing is known that might still count. */
+function mayBeObserved({ name, shadow, policy }: NodePair, since: number, { observed }: Known, now: number): boolean {
+  if (!isObserved(policy) || now < since) return false;
+  const isEarly = now < since + Math.max(policy.health.watchForMs, RECHECK_MS) + GRACE_MS;
+  return isEarly || shadow.record.suspects !== undefined || observed.has(name);
 }
 
 function seenOf(
@@ -298,21 +305,15 @@ function seenOf(
   const last = listedAt.at(-1);
   if (found === undefined || last === undefined)
     return { pair, version, since, listedAt, suspects: undefined, nextAt: Infinity };
-  const { suspects, nextAt } = suspectsAmong(
-    { ...listedOn(pair, since), version, pods: found.pods, listedAt: last },
-    before,
-  );
-  return { pair, version, since, listedAt, suspects: firstOf(suspects, pair, ownNamespace), nextAt };
-}
-
-/** Those that may freeze a version come first, and what is recorded is not displaced by what fails later. */
-function firstOf(suspects: readonly Suspect[], { policy, shadow }: NodePair, ownNamespace: string): Suspect[] {
-  const known = new Set(shadow.record.suspects?.map(({ workload }) => workload));
+  const listed = listedOn(pair, since);
+  const { suspects, nextAt } = suspectsAmong({ ...listed, version, pods: found.pods, listedAt: last }, before);
   const rankOf = (workload: string): number => {
-    if (isTrusted(workload, policy, ownNamespace)) return 0;
-    return known.has(workload) ? 1 : 2;
+    if (isTrusted(workload, pair.policy, ownNamespace)) return 0;
+    return listed.known.has(workload) ? 1 : 2;
   };
-  return byPrecedence(suspects, ({ workload }) => workload, rankOf).slice(0, MAX_SUSPECTS);
+  // Those that may freeze a version come first, and what is recorded is not displaced by what fails later.
+  const kept = byPrecedence(suspects, ({ workload }) => workload, rankOf).slice(0, MAX_SUSPECTS);
+  return { pair, version, since, listedAt, suspects: kept, nextAt };
 }
 
 function listedOn(pair: NodePair, since: number) {

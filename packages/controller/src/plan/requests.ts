@@ -15,7 +15,7 @@
  *     its value, a time      it ends a day after that time; a time that is still to come is replaced by the present one
  *     another value          a user has set the annotation again: replaced
  *
- * What is recorded goes with the annotation, whoever removes it.
+ * What is recorded goes with the annotation, also when a user removes that.
  */
 import { ABORT_ANNOTATION, ABORT_VALUE, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeRecord } from '@brupop/shared/api/record';

@@ -1,7 +1,7 @@
 /** Silences in an Alertmanager on loopback, which keeps them as the real one does. */
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { SilenceStore } from '../../../../test/framework/monitoring/silences.ts';
-import { BEHAVIORS, Webhook } from '../../../../test/framework/monitoring/webhook.ts';
+import { SilenceStore, startAlertmanager } from '../../../../test/framework/monitoring/silences.ts';
+import { BEHAVIORS, type Webhook } from '../../../../test/framework/monitoring/webhook.ts';
 import { eventually } from '../../../../test/framework/eventually.ts';
 import type { DeliveryError } from '../notify/target.ts';
 import { MINUTE, NOW } from '../testing/objects.ts';
@@ -19,10 +19,8 @@ let clock: FakeClock;
 let store: SilenceStore;
 
 beforeEach(async () => {
-  server = await Webhook.start();
   clock = new FakeClock(NOW);
-  store = new SilenceStore(() => clock.now());
-  server.behavior = store.behavior;
+  ({ server, store } = await startAlertmanager(() => clock.now()));
 });
 
 afterEach(async () => {

@@ -1,8 +1,8 @@
 /** Silences of a leader, and of the next one, in an Alertmanager on loopback. */
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { eventually } from '../../../../test/framework/eventually.ts';
-import { SilenceStore } from '../../../../test/framework/monitoring/silences.ts';
-import { BEHAVIORS, Webhook } from '../../../../test/framework/monitoring/webhook.ts';
+import { type SilenceStore, startAlertmanager } from '../../../../test/framework/monitoring/silences.ts';
+import { BEHAVIORS, type Webhook } from '../../../../test/framework/monitoring/webhook.ts';
 import { MINUTE, NOW } from '../testing/objects.ts';
 import { aRebootingNode } from '../testing/silences.ts';
 import { SilencingLeader } from '../testing/silencing-leader.ts';
@@ -14,10 +14,8 @@ let store: SilenceStore;
 const leaders: SilencingLeader[] = [];
 
 beforeEach(async () => {
-  server = await Webhook.start();
   clock = new FakeClock(NOW);
-  store = new SilenceStore(() => clock.now());
-  server.behavior = store.behavior;
+  ({ server, store } = await startAlertmanager(() => clock.now()));
 });
 
 afterEach(async () => {
@@ -237,9 +235,7 @@ test('what cannot be ended is tried until it has ended by itself', async () => {
 
 describe('other settings', () => {
   it('set what is away again at once', async () => {
-    const other = await Webhook.start();
-    const others = new SilenceStore(() => clock.now());
-    other.behavior = others.behavior;
+    const { server: other, store: others } = await startAlertmanager(() => clock.now());
     const leader = start();
     leader.observe([away], settings());
     await until('a');

@@ -36,7 +36,7 @@ const matcher = fields({
 
 const LABELS: { name: string }[] = [{ name: 'node' }];
 
-const silences = group(
+export const silences = group(
   'Silences in Alertmanager for nodes that are away because of the reboot of an update, so that alerts about them page no one. Without ' +
     'addresses and a Secret there are none. Updates never wait for a silence, and an Alertmanager that does not work stops none.',
   {
@@ -75,5 +75,4 @@ const silences = group(
   },
 );
 
-export const SILENCES = { silences };
 export type SilenceSettings = Infer<typeof silences>;

@@ -13,7 +13,7 @@ import { notifications } from './config-notifications.ts';
 import { recovery } from './config-recovery.ts';
 import { QUORUM_RULES, quorums } from './config-quorums.ts';
 import { SAFETY } from './config-safety.ts';
-import { SILENCES } from './config-silences.ts';
+import { silences } from './config-silences.ts';
 import { labelSelector } from './label-selector.ts';
 import { flag, type Infer, isFields, oneOf, whole } from './schema.ts';
 import {
@@ -173,7 +173,7 @@ const SPEC = {
   ...SAFETY,
   recovery,
   notifications,
-  ...SILENCES,
+  silences,
   quorums,
   nodeSelector: field(
     labelSelector,
