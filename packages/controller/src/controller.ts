@@ -1,8 +1,8 @@
 /**
  * The loop of the leader: snapshot, plan, apply. Changes in the watch caches, the times that a plan
  * names and writes to be retried wake it; one reconcile answers all of them. Specs are written first,
- * so that no other write delays an update. Conditions are written, and pods are listed, in the background: neither those of
- * many nodes nor one that is slow delays the next plan.
+ * so that no other write delays an update. Conditions and Nodes are written, and pods are listed, in the background: neither
+ * those of many nodes nor one that is slow delays the next plan.
  */
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CONTROLLER } from '@brupop/shared/api/names';
@@ -12,16 +12,18 @@ import { retryDelayMs } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { RetriedProblem } from '@brupop/shared/runtime/log';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { Loop } from '@brupop/shared/runtime/loop';
 import { ConfigWriter } from './apply/brupop-config.ts';
 import { ConditionQueue } from './apply/conditions.ts';
 import { CheckJobs } from './apply/jobs.ts';
 import { NodeGroupWriter } from './apply/node-groups.ts';
 import { NodeMetadataWriter } from './apply/node-metadata.ts';
-import { cleanUp, writeTaints } from './apply/nodes.ts';
-import { LossReporter, writeOutOfService } from './apply/lost-nodes.ts';
+import { cleanupWrite, taintWrite } from './apply/nodes.ts';
+import { LossReporter, outOfServiceWrite } from './apply/lost-nodes.ts';
+import { type NodeWrite, WriteQueue } from './apply/queue.ts';
 import { writeRecords } from './apply/records.ts';
-import { createKey, createShadows, specKey, writeSpecs } from './apply/shadows.ts';
+import { createKey, createWrite, specKey, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import type { ShadowView } from './cluster/shadow.ts';
@@ -43,6 +45,7 @@ interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'ev
 
 interface StatusWriters {
   readonly conditions: ConditionQueue;
+  readonly nodes: WriteQueue<NodeWrite>;
   readonly config: ConfigWriter;
   readonly groups: NodeGroupWriter;
   readonly metadata: NodeMetadataWriter;
@@ -55,6 +58,8 @@ const GAP_OF_PLANS = 3;
 const MAX_GAP_MS = 500;
 /** Longer than any single request may take. */
 const HANG_LIMIT_MS = 120_000;
+/** Writes of Nodes, and of what goes with them. */
+const NODES_AT_ONCE = 10;
 /** Of the first lists. */
 const CATCH_UP_RETRY = { baseMs: 250, capMs: 30_000 };
 
@@ -107,6 +112,7 @@ export class Controller {
     const jobs = new CheckJobs(context, cluster.checks);
     const writers = {
       conditions: new ConditionQueue(context, () => this.wake()),
+      nodes: new WriteQueue<NodeWrite>({ ...context, parallel: NODES_AT_ONCE, write: (one) => this.#writeNode(one) }),
       config: new ConfigWriter(context, config),
       groups: new NodeGroupWriter(context),
       metadata: new NodeMetadataWriter(context, cluster.metadataNotes),
@@ -130,7 +136,7 @@ export class Controller {
       this.#planned = undefined;
       showLeader(metrics, false);
       unsubscribe();
-      await writers.conditions.idle();
+      await Promise.all([writers.conditions.idle(), writers.nodes.idle()]);
       cluster.lookups.retain(new Set(), new Set());
       cluster.checks.clear();
       cluster.allPods.clear();
@@ -176,25 +182,48 @@ export class Controller {
     cluster.checks.look(next.checks, signal);
     cluster.allPods.look(next.allPods, signal);
     cluster.members.look(next.members, signal);
-    const moreShadows = await createShadows(context, next.newNodes);
-    await cleanUp(context, next.cleanups);
     this.#losses.report(context, next.lost);
-    await writeOutOfService(context, next.outOfService);
-    const moreTaints = await writeTaints(context, next.taints);
-    const metadataInMs = await writers.metadata.write(next.metadata.changes);
+    const metadataInMs = await this.#writeNodes(context, writers, next);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
     writers.conditions.offer(conditionsAfter(next, unwritten));
-    const written = isWritten(next, unwritten) && !moreTaints;
+    const written = isWritten(next, unwritten) && !writers.nodes.left.some(({ isOfConfig }) => isOfConfig === true);
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
     this.#options.notifier?.observe(next, writers.groups.withWritten(writers.config.withWritten(seen)));
     this.#options.silencer?.observe(next, snapshot);
     cluster.lookups.retain(next.needsPodsOf, next.observes);
     cluster.lookups.look(next.lookUps, signal);
-    const again = moreShadows || moreTaints || next.moreSpecs;
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
     const statusInMs = [configInMs, groupsInMs, metadataInMs, finalizersInMs];
-    return soonest([again ? 0 : undefined, ...statusInMs, planInMs, sweepInMs, writer.nextTryMs()]);
+    return soonest([next.moreSpecs ? 0 : undefined, ...statusInMs, planInMs, sweepInMs, writer.nextTryMs()]);
+  }
+
+  /** Returns after how many milliseconds there is more to write, or undefined. */
+  async #writeNodes(
+    context: ApplyContext,
+    { nodes, metadata }: StatusWriters,
+    { cleanups, outOfService, newNodes, taints, metadata: { changes } }: WholePlan,
+  ): Promise<number | undefined> {
+    const { writes, inMs } = metadata.due(changes);
+    nodes.offer([
+      ...cleanups.map((one) => cleanupWrite(context, one)),
+      ...outOfService.map((one) => outOfServiceWrite(context, one)),
+      ...newNodes.map((one) => createWrite(context, one)),
+      ...taints.map((one) => taintWrite(context, one)),
+      ...writes.filter(({ evicts }) => !evicts),
+    ]);
+    const evicting = writes.filter(({ evicts }) => evicts);
+    await forEachOf(evicting, ({ write }) => write());
+    return evicting.length > 0 ? 0 : inMs;
+  }
+
+  /** The watch, or what is noted of the write, may change the next plan. */
+  async #writeNode({ write }: NodeWrite): Promise<void> {
+    try {
+      await write();
+    } finally {
+      this.wake();
+    }
   }
 
   #wholePlan(snapshot: Snapshot): WholePlan {

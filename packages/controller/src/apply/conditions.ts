@@ -1,11 +1,4 @@
-/**
- * Writes the conditions of nodes beside the reconciles, so that neither specs nor plans wait for the conditions of a large
- * fleet, or for one that is slow to write. Of each node the newest condition is written:
- *
- *     wanted      the latest plan has it, and the shadow does not show it; a later plan replaces or withdraws it
- *     in flight   one for each node; what a later plan wants follows it
- *     failed      the key backs off (`writer.ts`), and the controller wakes to find out when it is tried again
- */
+/** Writes the conditions of nodes, each only if the shadow does not show it already. */
 import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_VERSION } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import { isShown } from '../cluster/assume-cache.ts';
@@ -13,6 +6,7 @@ import { healthCondition, nodeOf, PROGRESSING, type ShadowView, SUSPECT } from '
 import { isUnderWay } from '../cluster/state.ts';
 import { transitionTime } from '../plan/condition.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
+import { WriteQueue, type Wish } from './queue.ts';
 import { record, shadowPath } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
 
@@ -22,81 +16,58 @@ import type { ApplyContext } from './writer.ts';
  */
 const PARALLEL = 2;
 
+interface WantedCondition extends Wish {
+  readonly change: NodeCondition;
+}
+
 export class ConditionQueue {
   readonly #context: ApplyContext;
   readonly #onFailure: () => void;
-  /** By the UID of the shadow; those that need a user first, then the longest wanted. */
-  #wanted = new Map<string, NodeCondition>();
-  readonly #inFlight = new Map<string, NodeCondition>();
-  readonly #workers = new Set<Promise<void>>();
+  readonly #queue: WriteQueue<WantedCondition>;
 
   /** @param onFailure - called after a write that failed */
   constructor(context: ApplyContext, onFailure: () => void) {
     this.#context = context;
     this.#onFailure = onFailure;
+    this.#queue = new WriteQueue({ ...context, parallel: PARALLEL, write: ({ change }) => this.#write(change) });
   }
 
-  /** Replaces what is left to be written. */
+  /** Replaces what is left to be written. Those that need a user go first. */
   offer(conditions: readonly NodeCondition[]): void {
-    const due = new Map(
-      conditions.filter((one) => this.#isDue(one)).map((one) => [one.shadow.metadata.uid, one] as const),
+    const due = conditions.filter((one) => this.#isDue(one));
+    this.#queue.offer(
+      due.map((change) => ({
+        key: conditionKey(change.shadow),
+        object: change.shadow.metadata.uid,
+        priority: isUrgent(change) ? 0 : 1,
+        change,
+      })),
     );
-    const earlier = [...this.#wanted].filter(([uid]) => due.has(uid));
-    const urgent = [...due].filter(([, one]) => isUrgent(one));
-    // The newest wish takes the place of the one before.
-    this.#wanted = new Map([...urgent, ...earlier, ...due]);
-    while (this.#workers.size < Math.min(PARALLEL, this.#wanted.size)) {
-      const worker = this.#work();
-      this.#workers.add(worker);
-      void worker.finally(() => this.#workers.delete(worker));
-    }
   }
 
   /** Resolves when nothing is left to be written, or the signal has aborted. */
   async idle(): Promise<void> {
-    while (this.#workers.size > 0) await Promise.all(this.#workers);
+    await this.#queue.idle();
   }
 
   /** The plan may be older than the latest write. */
   #isDue(change: NodeCondition): boolean {
-    const { writer, assumeCache } = this.#context;
     const { shadow } = change;
     const { uid } = shadow.metadata;
-    const flying = this.#inFlight.get(uid);
-    const shown = flying === undefined ? (assumeCache.shown(uid) ?? shadow) : shownBy(flying);
-    return !isShown(shown, shownBy(change)) && writer.canWrite(conditionKey(shadow));
-  }
-
-  async #work(): Promise<void> {
-    for (let next = this.#take(); next !== undefined; next = this.#take()) await this.#write(next);
-  }
-
-  #take(): NodeCondition | undefined {
-    if (this.#context.signal.aborted) return undefined;
-    for (const [uid, change] of this.#wanted) {
-      if (this.#inFlight.has(uid)) continue;
-      this.#wanted.delete(uid);
-      // The write before has failed meanwhile.
-      if (!this.#context.writer.canWrite(conditionKey(change.shadow))) continue;
-      this.#inFlight.set(uid, change);
-      return change;
-    }
-    return undefined;
+    const flying = this.#queue.inFlight(uid)?.change;
+    const shown = flying === undefined ? (this.#context.assumeCache.shown(uid) ?? shadow) : shownBy(flying);
+    return !isShown(shown, shownBy(change));
   }
 
   async #write(change: NodeCondition): Promise<void> {
     const { writer, logOf } = this.#context;
     const { shadow } = change;
     const send = () => writeCondition(this.#context, change);
+    let isWritten = false;
     try {
-      if (await writer.attempt('condition', conditionKey(shadow), send, logOf(nodeOf(shadow)))) return;
-      this.#onFailure();
-    } catch {
-      // The Lease is lost, or the process ends: the reconcile says so.
-      this.#wanted.clear();
-      this.#onFailure();
+      isWritten = await writer.attempt('condition', conditionKey(shadow), send, logOf(nodeOf(shadow)));
     } finally {
-      this.#inFlight.delete(shadow.metadata.uid);
+      if (!isWritten) this.#onFailure();
     }
   }
 }

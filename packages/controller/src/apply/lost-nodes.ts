@@ -10,7 +10,7 @@ import type { NodeLog } from '@brupop/shared/runtime/log';
 import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
 import { type LostNode, mayTaint, type OutOfServiceChange } from '../upkeep/lost-nodes.ts';
 import type { Taint, TaintedNode } from './nodes.ts';
-import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { type NodeWrite, PRIORITY } from './queue.ts';
 import type { ApplyContext } from './writer.ts';
 
 interface ReportContext {
@@ -31,13 +31,12 @@ export class LossReporter {
   }
 }
 
-export async function writeOutOfService(context: ApplyContext, changes: readonly OutOfServiceChange[]): Promise<void> {
-  const { writer } = context;
-  await forEachOf(changes, async (change) => {
-    const key = `out-of-service/${change.node.metadata.uid}`;
-    const log = context.logOf(change.node.metadata.name);
-    await writer.once(key, () => writer.attempt('node_out_of_service', key, () => write(context, change), log));
-  });
+export function outOfServiceWrite(context: ApplyContext, change: OutOfServiceChange): NodeWrite {
+  const { writer, logOf } = context;
+  const { name: object, uid } = change.node.metadata;
+  const key = `out-of-service/${uid}`;
+  const attempt = () => writer.attempt('node_out_of_service', key, () => write(context, change), logOf(object));
+  return { key, object, priority: PRIORITY.outOfService, write: () => writer.once(key, attempt) };
 }
 
 const TAINT: Taint = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };

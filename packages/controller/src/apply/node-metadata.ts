@@ -19,11 +19,9 @@ import {
 import type { MetadataNotes } from '../cluster/metadata-notes.ts';
 import { decideMetadata, type MetadataWrite } from '../upkeep/metadata-writes.ts';
 import type { MetadataChange } from '../upkeep/node-metadata.ts';
-import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { type NodeWrite, PRIORITY } from './queue.ts';
 import { type ApplyContext, UselessWrite } from './writer.ts';
 
-/** Nodes per reconcile, so that specs never wait long for those of a large fleet. */
-const MAX_NODES = 50;
 /** A Node that moves from one group to another needs three writes. */
 const MAX_WRITES = 6;
 const REPEATED = { baseMs: 1_000, capMs: 600_000 };
@@ -46,6 +44,11 @@ interface Written {
   readonly nextAt: number;
 }
 
+interface MetadataNodeWrite extends NodeWrite {
+  /** It holds an update slot, so the next plan has to see it. */
+  readonly evicts: boolean;
+}
+
 export class NodeMetadataWriter {
   readonly #context: ApplyContext;
   readonly #notes: MetadataNotes;
@@ -57,24 +60,26 @@ export class NodeMetadataWriter {
     this.#notes = notes;
   }
 
-  /** Returns after how many milliseconds there is more to write, or undefined. */
-  async write(changes: readonly MetadataChange[]): Promise<number | undefined> {
-    const { writer, clock } = this.#context;
-    const now = clock.monotonic();
+  /** Returns what is due, and after how many milliseconds there is more to write. */
+  due(changes: readonly MetadataChange[]): { readonly writes: readonly MetadataNodeWrite[]; readonly inMs?: number } {
+    const now = this.#context.clock.monotonic();
     for (const [uid, { at }] of this.#written) if (now - at > KEPT_MS) this.#written.delete(uid);
     const waits = changes.map((change) => this.#waitMs(change, now));
     const due = changes.filter((change, index) => waits[index] === 0 && this.#canWrite(change));
-    let isNews = due.length > MAX_NODES;
-    const tried = due.slice(0, MAX_NODES);
-    await forEachOf(tried, async (change) => {
-      await writer.once(keyOf(change), async () => {
-        if (await this.#writeNode(change)) isNews = true;
-      });
-    });
-    this.#backOffRejected(tried);
     const later = waits.filter((ms) => ms > 0);
-    if (isNews) return 0;
-    return later.length === 0 ? undefined : Math.min(...later);
+    return {
+      writes: due.map((change) => this.#writeOf(change)),
+      ...(later.length > 0 && { inMs: Math.min(...later) }),
+    };
+  }
+
+  #writeOf(change: MetadataChange): MetadataNodeWrite {
+    const { writer } = this.#context;
+    const key = keyOf(change);
+    const write = async (): Promise<void> => {
+      if (this.#canWrite(change)) await writer.once(key, () => this.#writeNode(change));
+    };
+    return { key, object: change.node.metadata.name, priority: PRIORITY.metadata, evicts: change.evicts, write };
   }
 
   #canWrite(change: MetadataChange): boolean {
@@ -84,12 +89,11 @@ export class NodeMetadataWriter {
   }
 
   /** What admission denies for every Node of a group is not tried for each of them. */
-  #backOffRejected(tried: readonly MetadataChange[]): void {
+  #backOffGroup(change: MetadataChange): void {
     const { writer } = this.#context;
-    for (const [key, changes] of Map.groupBy(tried, groupKeyOf)) {
-      const notes = changes.map(({ node }) => this.#notes.view.get(node.metadata.uid));
-      if (notes.every((note) => note?.rejection !== undefined)) writer.backOff(key);
-    }
+    const key = groupKeyOf(change);
+    // Others of it may have been in flight.
+    if (!change.isOnOthers && writer.canWrite(key)) writer.backOff(key);
   }
 
   #waitMs({ node, wanted }: MetadataChange, now: number): number {
@@ -97,8 +101,7 @@ export class NodeMetadataWriter {
     return written?.what === textOf(wanted) ? Math.max(0, written.nextAt - now) : 0;
   }
 
-  /** Returns whether the conditions of groups have something new to tell. */
-  async #writeNode(change: MetadataChange): Promise<boolean> {
+  async #writeNode(change: MetadataChange): Promise<void> {
     const { client, clock, logOf, writer, signal } = this.#context;
     const { name, uid } = change.node.metadata;
     const log = logOf(name);
@@ -120,14 +123,12 @@ export class NodeMetadataWriter {
     const isWritten = await writer.attempt('node_metadata', key, send, log);
     const rejection = isWritten ? undefined : writer.latestRejection(key);
     // What could not be read or written for a passing reason is tried again.
-    if (!isWritten && rejection === undefined) return false;
+    if (!isWritten && rejection === undefined) return;
+    if (rejection !== undefined) this.#backOffGroup(change);
     const isChangedBack = (this.#written.get(uid)?.count ?? 0) >= CHANGED_BACK_AFTER;
     const isNews = this.#notes.note(uid, { conflicts, rejection, isChangedBack }, clock.now());
-    if (isNews) {
-      for (const { manager, key: field } of conflicts)
-        log.warn('another field manager owns node metadata of a group', { key: field, manager });
-    }
-    return isNews;
+    for (const { manager, key: field } of isNews ? conflicts : [])
+      log.warn('another field manager owns node metadata of a group', { key: field, manager });
   }
 
   async #send(live: LiveNode, write: MetadataWrite): Promise<LiveNode> {

@@ -17,19 +17,15 @@ import type { Cleanup } from '../upkeep/cleanup.ts';
 import { orphanedAnnotations } from '../plan/facts/deadlines.ts';
 import type { TaintChange } from '../plan/plan.ts';
 import { keepHistory } from './kept-history.ts';
+import { type NodeWrite, PRIORITY } from './queue.ts';
 import { deleteShadow } from './shadows.ts';
-import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { ApplyContext } from './writer.ts';
 
-/** Taints per reconcile, so that specs never wait long for the taints of a large fleet. */
-const MAX_TAINTS = 50;
-
-export async function cleanUp(context: ApplyContext, cleanups: readonly Cleanup[]): Promise<void> {
-  const { writer } = context;
-  await forEachOf(cleanups, async (cleanup) => {
-    const key = `cleanup/${cleanup.managedNode.name}`;
-    await writer.once(key, () => cleanUpNode(context, cleanup, key));
-  });
+export function cleanupWrite(context: ApplyContext, cleanup: Cleanup): NodeWrite {
+  const { name: object } = cleanup.managedNode;
+  const key = `cleanup/${object}`;
+  const write = () => context.writer.once(key, () => cleanUpNode(context, cleanup, key));
+  return { key, object, priority: PRIORITY.cleanup, write };
 }
 
 async function cleanUpNode(context: ApplyContext, cleanup: Cleanup, key: string): Promise<void> {
@@ -150,20 +146,13 @@ export function prunePatch(node: NodeView): object {
   return { metadata: { uid, resourceVersion, annotations } };
 }
 
-/** Returns whether there are more to write. */
-export async function writeTaints(context: ApplyContext, changes: readonly TaintChange[]): Promise<boolean> {
-  const { writer } = context;
-  const due = changes.filter(({ node }) => writer.canWrite(taintKey(node)));
-  await forEachOf(due.slice(0, MAX_TAINTS), async (change) => {
-    const key = taintKey(change.node);
-    const log = context.logOf(change.node.metadata.name);
-    await writer.once(key, () => writer.attempt('node_taint', key, () => writeTaint(context, change), log));
-  });
-  return due.length > MAX_TAINTS;
-}
-
-function taintKey({ metadata }: NodeView): string {
-  return `taint/${metadata.uid}`;
+export function taintWrite(context: ApplyContext, change: TaintChange): NodeWrite {
+  const { writer, logOf } = context;
+  const { name: object, uid } = change.node.metadata;
+  const key = `taint/${uid}`;
+  const attempt = () => writer.attempt('node_taint', key, () => writeTaint(context, change), logOf(object));
+  const write = () => writer.once(key, attempt);
+  return { key, object, priority: PRIORITY.taint, isOfConfig: true, write };
 }
 
 export interface Taint {

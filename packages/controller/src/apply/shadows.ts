@@ -21,13 +21,12 @@ import type { NodeCondition } from '../report/node-conditions.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { keptHistory } from './kept-history.ts';
+import { type NodeWrite, PRIORITY } from './queue.ts';
 import { lineOf } from './spec-lines.ts';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type ApplyContext, UselessWrite } from './writer.ts';
 
-/** Shadows created per reconcile, so that writes of specs do not wait long in a large fleet. */
-const MAX_CREATED = 50;
 /** A CustomResourceDefinition of an earlier release, or a webhook, dropped the field. */
 const SETTINGS_PRUNED = 'spec.settings is not kept; install the CustomResourceDefinition of this release';
 
@@ -35,16 +34,12 @@ export function specKey(uid: string): string {
   return `spec/${uid}`;
 }
 
-/** Returns true if there are more shadows to create. */
-export async function createShadows(context: ApplyContext, nodes: readonly NodeView[]): Promise<boolean> {
-  const { writer } = context;
-  const due = nodes.filter(({ metadata: { name } }) => writer.canWrite(createKey(name)));
-  await forEachOf(due.slice(0, MAX_CREATED), async (node) => {
-    const key = createKey(node.metadata.name);
-    const log = context.logOf(node.metadata.name);
-    await writer.create('shadow_create', key, () => createShadow(context, node), log);
-  });
-  return due.length > MAX_CREATED;
+export function createWrite(context: ApplyContext, node: NodeView): NodeWrite {
+  const { writer, logOf } = context;
+  const { name: object } = node.metadata;
+  const key = createKey(object);
+  const write = () => writer.create('shadow_create', key, () => createShadow(context, node), logOf(object));
+  return { key, object, priority: PRIORITY.create, write };
 }
 
 /** @param node - the node's name, which neither the path nor the errors of a creation contain */

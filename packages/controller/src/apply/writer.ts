@@ -71,6 +71,17 @@ type WriteKind =
   | 'shadow_create'
   | 'shadow_delete';
 
+/** They are written beside the reconcile (`queue.ts`), and say nothing of its progress. */
+const BESIDE: ReadonlySet<WriteKind> = new Set([
+  'condition',
+  'node_restore',
+  'node_taint',
+  'node_out_of_service',
+  'node_metadata',
+  'shadow_create',
+  'shadow_delete',
+]);
+
 interface Retry {
   /** Of the write that failed; absent while the key waits for something else, such as the watch. */
   readonly kind?: WriteKind | undefined;
@@ -227,8 +238,7 @@ export class Writer {
       this.#failed(kind, key, error, log);
       return false;
     } finally {
-      // Conditions are written beside the reconcile, and say nothing of its progress.
-      if (kind !== 'condition') this.#endedAt = clock.monotonic();
+      if (!BESIDE.has(kind)) this.#endedAt = clock.monotonic();
     }
     metrics.writes.inc({ kind, result: 'ok' });
     this.#retries.delete(key);

@@ -1,0 +1,110 @@
+/**
+ * Writes beside the reconciles, so that neither specs nor plans wait for the objects of a large fleet, or for one that is slow
+ * to write. Of each key the newest wish is written:
+ *
+ *     wanted      the latest plan has it; a later plan replaces or withdraws it
+ *     in flight   one for each object; what a later plan wants of it follows it
+ *     failed      the key backs off (`writer.ts`), and the controller wakes to find out when it is tried again
+ *
+ * What counts towards a limit is never written here: a plan does not see what is in flight, and would grant it twice.
+ */
+import type { Writer } from './writer.ts';
+
+export interface Wish {
+  /** What is written of which object, as `writer.ts` has it. */
+  readonly key: string;
+  /** Of one object, one write is in flight at a time. */
+  readonly object: string;
+  /** Those with a smaller number go first; of the same number, the longest wanted. */
+  readonly priority: number;
+}
+
+/** Of what is written of Nodes: what frees a node first. */
+export const PRIORITY = { cleanup: 0, outOfService: 0, create: 1, taint: 2, metadata: 3 } as const;
+
+/** A write of a Node, or of what goes with it. */
+export interface NodeWrite extends Wish {
+  /** It follows from the configuration alone. */
+  readonly isOfConfig?: boolean;
+  readonly write: () => Promise<void>;
+}
+
+interface QueueOptions<T> {
+  readonly writer: Pick<Writer, 'canWrite'>;
+  readonly signal: AbortSignal;
+  /** Writes in flight at most. */
+  readonly parallel: number;
+  /** Wakes the controller if the next plan may differ. After what it throws nothing more is written. */
+  readonly write: (wish: T) => Promise<void>;
+}
+
+export class WriteQueue<T extends Wish> {
+  readonly #options: QueueOptions<T>;
+  /** By key, in the order in which they are written. */
+  #wanted = new Map<string, T>();
+  /** By object. */
+  readonly #inFlight = new Map<string, T>();
+  readonly #workers = new Set<Promise<void>>();
+
+  constructor(options: QueueOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Replaces what is left to be written. */
+  offer(wishes: readonly T[]): void {
+    const { writer, parallel } = this.#options;
+    const due = new Map(wishes.filter(({ key }) => writer.canWrite(key)).map((one) => [one.key, one] as const));
+    const earlier = [...this.#wanted].filter(([key]) => due.has(key));
+    // The newest wish takes the place of the one before.
+    const all = [...new Map([...earlier, ...due])];
+    this.#wanted = new Map(all.toSorted(([, a], [, b]) => a.priority - b.priority));
+    for (let idle = parallel - this.#workers.size; idle > 0 && this.#wanted.size > 0; idle -= 1) {
+      const worker = this.#work();
+      this.#workers.add(worker);
+      void worker.finally(() => this.#workers.delete(worker));
+    }
+  }
+
+  inFlight(object: string): T | undefined {
+    return this.#inFlight.get(object);
+  }
+
+  /** What is left to be written, or in flight. */
+  get left(): readonly T[] {
+    return [...this.#wanted.values(), ...this.#inFlight.values()];
+  }
+
+  /** Resolves when nothing is left to be written, or the signal has aborted. */
+  async idle(): Promise<void> {
+    while (this.#workers.size > 0) await Promise.all(this.#workers);
+  }
+
+  async #work(): Promise<void> {
+    for (let next = this.#take(); next !== undefined; next = this.#take()) await this.#write(next);
+  }
+
+  #take(): T | undefined {
+    const { writer, signal } = this.#options;
+    if (signal.aborted) return undefined;
+    for (const [key, wish] of this.#wanted) {
+      if (this.#inFlight.has(wish.object)) continue;
+      this.#wanted.delete(key);
+      // A write meanwhile may have failed.
+      if (!writer.canWrite(key)) continue;
+      this.#inFlight.set(wish.object, wish);
+      return wish;
+    }
+    return undefined;
+  }
+
+  async #write(wish: T): Promise<void> {
+    try {
+      await this.#options.write(wish);
+    } catch {
+      // The Lease is lost, or the process ends: the reconcile says so.
+      this.#wanted.clear();
+    } finally {
+      this.#inFlight.delete(wish.object);
+    }
+  }
+}
