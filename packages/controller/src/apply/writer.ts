@@ -74,6 +74,9 @@ type WriteKind =
 /** They are written beside the reconcile (`queue.ts`), and say nothing of its progress. */
 const BESIDE: ReadonlySet<WriteKind> = new Set([
   'condition',
+  'job_record',
+  'job_create',
+  'job_delete',
   'node_restore',
   'node_taint',
   'node_out_of_service',
