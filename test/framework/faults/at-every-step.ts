@@ -77,7 +77,7 @@ async function runCase(context: FleetContext, faults: readonly Fault[]): Promise
   );
   await heal(context);
   await release();
-  const recovery = await recover(context, { version, nodes: context.fleet.nodes.keys(), limitMs: RECOVERY_MS });
+  const recovery = await recover(context, { version, nodes: [...context.fleet.nodes.keys()], limitMs: RECOVERY_MS });
   const missed = faults.filter((_fault, index) => outcomes[index] === 'missed' && isRequired(faults[index]));
   if (missed.length > 0) throw new Error(`no victim was found for ${JSON.stringify(missed)}`);
   return recovery;

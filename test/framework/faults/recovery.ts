@@ -22,7 +22,7 @@ export interface Recovery {
 export interface Expected {
   readonly version: string;
   /** The nodes that must run it. */
-  readonly nodes: Iterable<string>;
+  readonly nodes: readonly string[];
   readonly limitMs: number;
 }
 
