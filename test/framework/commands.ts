@@ -26,7 +26,7 @@ export function commandsOf(page: string, heading: string): string {
 
 /** The single commands of a block, each with the lines that continue it and with the text that it is fed. */
 export function splitCommands(text: string): string[] {
-  const commands = text.matchAll(/^(?:[^\n]*<<'?EOF'?\n.*?^EOF|(?:[^\n]*\\\n)*[^\n]+)$/gmsu);
+  const commands = text.matchAll(/^(?:[^\n]*<<'?EOF'?\n.*?^EOF|(?:[^\n]*[\\|]\n)*[^\n]+)$/gmsu);
   return [...commands].map(([command]) => command);
 }
 
