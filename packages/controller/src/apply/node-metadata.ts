@@ -24,6 +24,8 @@ import { type ApplyContext, UselessWrite } from './writer.ts';
 
 /** A Node that moves from one group to another needs three writes. */
 const MAX_WRITES = 6;
+/** Policies may reject some Nodes of a group only. */
+const REJECTED_IN_A_ROW = 10;
 const REPEATED = { baseMs: 1_000, capMs: 600_000 };
 /** A Node that kept what was written for this long is not being changed back. */
 const KEPT_MS = 1_800_000;
@@ -54,6 +56,8 @@ export class NodeMetadataWriter {
   readonly #notes: MetadataNotes;
   /** By the UID of the Node. */
   readonly #written = new Map<string, Written>();
+  /** By {@link groupKeyOf}: how many Nodes in a row were rejected. */
+  readonly #rejected = new Map<string, number>();
 
   constructor(context: ApplyContext, notes: MetadataNotes) {
     this.#context = context;
@@ -89,11 +93,14 @@ export class NodeMetadataWriter {
   }
 
   /** What admission denies for every Node of a group is not tried for each of them. */
-  #backOffGroup(change: MetadataChange): void {
+  #countRejections(change: MetadataChange, isRejected: boolean): void {
     const { writer } = this.#context;
     const key = groupKeyOf(change);
-    // Others of it may have been in flight.
-    if (!change.isOnOthers && writer.canWrite(key)) writer.backOff(key);
+    const inARow = isRejected ? (this.#rejected.get(key) ?? 0) + 1 : 0;
+    if (inARow === 0) this.#rejected.delete(key);
+    else this.#rejected.set(key, inARow);
+    // The last of them were in flight together.
+    if (inARow >= REJECTED_IN_A_ROW && writer.canWrite(key)) writer.backOff(key);
   }
 
   #waitMs({ node, wanted }: MetadataChange, now: number): number {
@@ -124,7 +131,7 @@ export class NodeMetadataWriter {
     const rejection = isWritten ? undefined : writer.latestRejection(key);
     // What could not be read or written for a passing reason is tried again.
     if (!isWritten && rejection === undefined) return;
-    if (rejection !== undefined) this.#backOffGroup(change);
+    this.#countRejections(change, rejection !== undefined);
     const isChangedBack = (this.#written.get(uid)?.count ?? 0) >= CHANGED_BACK_AFTER;
     const isNews = this.#notes.note(uid, { conflicts, rejection, isChangedBack }, clock.now());
     for (const { manager, key: field } of isNews ? conflicts : [])

@@ -54,7 +54,9 @@ async function unmanage(
     key,
     async () => {
       await keepHistory(context, node, shadow);
-      await deleteShadow(context, shadow);
+      // An update may have started since, if the node is managed again.
+      const { uid, resourceVersion } = shadow.metadata;
+      await deleteShadow(context, shadow, { uid, resourceVersion });
       if (kept === undefined) return;
       context.events.record(kept);
       log.warn('a node that is not managed any more keeps settings', { code: kept.reason, message: kept.message });
@@ -67,7 +69,8 @@ async function unmanage(
 async function deleteOrphan(context: ApplyContext, name: string, shadow: ShadowView, key: string): Promise<void> {
   const remove = async (): Promise<void> => {
     const node = await getNode(context, name);
-    if (node === undefined || !isOwnedBy(shadow, node)) await deleteShadow(context, shadow);
+    if (node === undefined || !isOwnedBy(shadow, node))
+      await deleteShadow(context, shadow, { uid: shadow.metadata.uid });
   };
   await context.writer.attempt('shadow_delete', key, remove, context.logOf(name));
 }

@@ -6,9 +6,14 @@
  *     in flight   one for each object; what a later plan wants of it follows it
  *     failed      the key backs off (`writer.ts`), and the controller wakes to find out when it is tried again
  *
+ * Those of one priority take no more than half of what may be in flight while others are wanted, so that the ones that hang
+ * keep back none of another kind.
+ *
  * What counts towards a limit is never written here: a plan does not see what is in flight, and would grant it twice.
  */
-import type { Writer } from './writer.ts';
+import { messageOf } from '@brupop/shared/runtime/errors';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { NotLeading, type Writer } from './writer.ts';
 
 export interface Wish {
   /** What is written of which object, as `writer.ts` has it. */
@@ -30,11 +35,12 @@ export interface NodeWrite extends Wish {
 }
 
 interface QueueOptions<T> {
-  readonly writer: Pick<Writer, 'canWrite'>;
+  readonly writer: Pick<Writer, 'canWrite' | 'backOff'>;
+  readonly log: Logger;
   readonly signal: AbortSignal;
   /** Writes in flight at most. */
   readonly parallel: number;
-  /** Wakes the controller if the next plan may differ. After what it throws nothing more is written. */
+  /** Wakes the controller if the next plan may differ. After NotLeading nothing more is written. */
   readonly write: (wish: T) => Promise<void>;
 }
 
@@ -84,27 +90,43 @@ export class WriteQueue<T extends Wish> {
   }
 
   #take(): T | undefined {
-    const { writer, signal } = this.#options;
-    if (signal.aborted) return undefined;
+    if (this.#options.signal.aborted) return undefined;
+    const next = this.#next((wish) => this.#hasShare(wish)) ?? this.#next(() => true);
+    if (next === undefined) return undefined;
+    this.#wanted.delete(next.key);
+    this.#inFlight.set(next.object, next);
+    return next;
+  }
+
+  #next(isMeant: (wish: T) => boolean): T | undefined {
     for (const [key, wish] of this.#wanted) {
-      if (this.#inFlight.has(wish.object)) continue;
+      if (this.#inFlight.has(wish.object) || !isMeant(wish)) continue;
+      if (this.#options.writer.canWrite(key)) return wish;
+      // A write meanwhile has failed.
       this.#wanted.delete(key);
-      // A write meanwhile may have failed.
-      if (!writer.canWrite(key)) continue;
-      this.#inFlight.set(wish.object, wish);
-      return wish;
     }
     return undefined;
+  }
+
+  #hasShare({ priority }: T): boolean {
+    const same = [...this.#inFlight.values()].filter((one) => one.priority === priority);
+    return same.length < this.#options.parallel / 2;
   }
 
   async #write(wish: T): Promise<void> {
     try {
       await this.#options.write(wish);
-    } catch {
-      // The Lease is lost, or the process ends: the reconcile says so.
-      this.#wanted.clear();
+    } catch (error) {
+      this.#failed(wish, error);
     } finally {
       this.#inFlight.delete(wish.object);
     }
+  }
+  #failed({ key }: T, error: unknown): void {
+    const { writer, log, signal } = this.#options;
+    // The Lease is lost, or the process ends: the reconcile says so.
+    if (signal.aborted || error instanceof NotLeading) return this.#wanted.clear();
+    log.error('a write has failed in an unexpected way', { key, error: messageOf(error) });
+    writer.backOff(key);
   }
 }

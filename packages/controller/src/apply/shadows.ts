@@ -10,6 +10,7 @@ import {
   RETRY_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
+import type { ObjectMeta } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
 import { isConflict } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
@@ -173,9 +174,13 @@ export function annotationsOf({
   };
 }
 
-export async function deleteShadow({ client, logOf, signal }: ApplyContext, shadow: ShadowView): Promise<void> {
-  const { uid } = shadow.metadata;
-  await client.request({ method: 'DELETE', path: shadowPath(shadow), body: { preconditions: { uid } }, signal });
+/** @param preconditions - what of the shadow must be as it was planned from */
+export async function deleteShadow(
+  { client, logOf, signal }: ApplyContext,
+  shadow: ShadowView,
+  preconditions: Partial<Pick<ObjectMeta, 'uid' | 'resourceVersion'>>,
+): Promise<void> {
+  await client.request({ method: 'DELETE', path: shadowPath(shadow), body: { preconditions }, signal });
   logOf(nodeOf(shadow)).info('shadow deleted');
 }
 

@@ -71,20 +71,6 @@ type WriteKind =
   | 'shadow_create'
   | 'shadow_delete';
 
-/** They are written beside the reconcile (`queue.ts`), and say nothing of its progress. */
-const BESIDE: ReadonlySet<WriteKind> = new Set([
-  'condition',
-  'job_record',
-  'job_create',
-  'job_delete',
-  'node_restore',
-  'node_taint',
-  'node_out_of_service',
-  'node_metadata',
-  'shadow_create',
-  'shadow_delete',
-]);
-
 interface Retry {
   /** Of the write that failed; absent while the key waits for something else, such as the watch. */
   readonly kind?: WriteKind | undefined;
@@ -241,7 +227,8 @@ export class Writer {
       this.#failed(kind, key, error, log);
       return false;
     } finally {
-      if (!BESIDE.has(kind)) this.#endedAt = clock.monotonic();
+      // Conditions are written beside the reconcile, for long in a large fleet, and say nothing of its progress.
+      if (kind !== 'condition') this.#endedAt = clock.monotonic();
     }
     metrics.writes.inc({ kind, result: 'ok' });
     this.#retries.delete(key);
