@@ -177,7 +177,8 @@ async function printObservation(cluster: ControlPlane, fleet: Fleet): Promise<vo
   ];
   for (const { what, version, spec } of rollouts) {
     await fleet.configure(spec);
-    await sleep(SETTLE_MS);
+    // Nodes of the rollout before are compared until then.
+    await sleep(WATCH.ms);
     const recorder = new Recorder(fleet);
     const position = await auditPosition(cluster.auditLogPath);
     fleet.publish([OLD, NEW, version]);
