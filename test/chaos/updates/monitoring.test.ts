@@ -33,7 +33,12 @@ const WITHOUT_VALUES = [
 ];
 
 /** Metrics of what the fleet does not have. */
-const WITHOUT_SERIES = ['brupop_dependents', 'brupop_held_versions'];
+const WITHOUT_SERIES = [
+  'brupop_dependents',
+  'brupop_held_versions',
+  'brupop_notification_receiver_ready',
+  'brupop_controller_silences_ready',
+];
 
 let cluster: ControlPlane;
 let fleet: Fleet;
