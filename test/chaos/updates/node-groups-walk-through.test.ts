@@ -21,8 +21,8 @@ it('the documented commands update one pool, while the other one waits for it, a
       await fleet.configure({});
       const output = await runCommands(cluster, SHOW, 240_000);
       expect(output).toMatch(/^NAME +STATUS +PAUSED +FROZEN +DEGRADED +UP TO DATE +UPDATING +WAITING +FAILED/mu);
-      expect(output).toMatch(/^db +\S+ +True +False +0 +0 +2 +0$/mu);
-      expect(output).toMatch(/^web +\S+ +True +False +2 +0 +0 +0$/mu);
+      expect(output).toMatch(/^db +\S+ +False +False +False +0 +0 +2 +0$/mu);
+      expect(output).toMatch(/^web +\S+ +False +False +False +2 +0 +0 +0$/mu);
       for (const node of ['node-1', 'node-2']) expect(output).toMatch(new RegExp(`brs-${node} .* web `, 'u'));
       for (const node of ['node-3', 'node-4']) expect(output).toMatch(new RegExp(`brs-${node} .* db `, 'u'));
       // The node of the leading controller is the last.
