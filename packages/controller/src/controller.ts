@@ -109,7 +109,7 @@ export class Controller {
     const { assumeCache, logOf } = cluster;
     const writer = new Writer({ ...this.#options, signal });
     const context = { ...this.#options, signal, writer, events: this.#events, assumeCache, logOf };
-    const jobs = new CheckJobs(context, cluster.checks, () => this.wake());
+    const jobs = new CheckJobs(context, cluster.checks);
     const writers = {
       conditions: new ConditionQueue(context, () => this.wake()),
       nodes: new WriteQueue<NodeWrite>({ ...context, parallel: NODES_AT_ONCE, write: (one) => this.#writeNode(one) }),
@@ -136,7 +136,7 @@ export class Controller {
       this.#planned = undefined;
       showLeader(metrics, false);
       unsubscribe();
-      await Promise.all([writers.conditions.idle(), writers.nodes.idle(), jobs.idle()]);
+      await Promise.all([writers.conditions.idle(), writers.nodes.idle()]);
       cluster.lookups.retain(new Set(), new Set());
       cluster.checks.clear();
       cluster.allPods.clear();
@@ -178,7 +178,7 @@ export class Controller {
     this.#plannedForMs = clock.monotonic() - startedAt;
     const unwritten = await writeSpecs(context, next.specs);
     await writeRecords(context, next.records);
-    const sweepInMs = jobs.run(next.checks);
+    const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
     cluster.allPods.look(next.allPods, signal);
     cluster.members.look(next.members, signal);

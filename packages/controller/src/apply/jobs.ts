@@ -1,8 +1,8 @@
 /**
- * Creates the Jobs of checks and hooks beside the reconciles (`queue.ts`), and deletes those that are no longer needed. A
- * Job is recorded in its shadow first, with the resourceVersion of the plan, so that of several controllers only one gets
- * to create it, and none creates it again. A Job whose attempt is over is deleted, with its pods; one that failed stays for
- * its logs, until Kubernetes deletes it by its TTL.
+ * Creates the Jobs of checks and hooks, and deletes those that are no longer needed. A Job is recorded in
+ * its shadow first, with the resourceVersion of the plan, so that of several controllers only one gets to
+ * create it, and none creates it again. A Job whose attempt is over is deleted, with its pods; one that
+ * failed stays for its logs, until Kubernetes deletes it by its TTL.
  *
  *     at the start of a leadership, when the attempt of a known Job is over, and every SWEEP_MS
  *     while Jobs are known: all Jobs of checks are listed once, and those of no current attempt deleted
@@ -21,60 +21,38 @@ import type { JobRun } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 import { patchRecord } from './records.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { type Wish, WriteQueue } from './queue.ts';
 import type { ApplyContext } from './writer.ts';
 
 const SWEEP_MS = 600_000;
 /** With more of them in the namespace, none is deleted. */
 const MAX_JOBS = 50_000;
 const SWEEP_KEY = 'jobs/sweep';
-/** Nodes whose Jobs are recorded and created at the same time. */
-const PARALLEL = 10;
-
-interface WantedJobs extends Wish {
-  readonly work: NodeJobs;
-}
 
 export class CheckJobs {
   readonly #context: ApplyContext;
   readonly #lookups: CheckLookups;
-  readonly #wake: () => void;
-  readonly #queue: WriteQueue<WantedJobs>;
   /** Of the Jobs that may exist. */
   #attempts: ReadonlySet<string> = new Set();
-  /** Of the Jobs that the latest plan may still need. */
-  #needed: ReadonlySet<string> = new Set();
   /** On the monotonic clock. */
   #sweptAt = -Infinity;
-  #sweeping: Promise<void> | undefined;
 
-  /** @param wake - called when the next plan may differ */
-  constructor(context: ApplyContext, lookups: CheckLookups, wake: () => void) {
+  constructor(context: ApplyContext, lookups: CheckLookups) {
     this.#context = context;
     this.#lookups = lookups;
-    this.#wake = wake;
-    const write = ({ work }: WantedJobs) => this.#runNode(work).finally(wake);
-    this.#queue = new WriteQueue({ ...context, parallel: PARALLEL, write });
   }
 
   /** Returns after how many milliseconds the next sweep is due, or undefined. */
-  run({ nodes, attempts }: CheckWork): number | undefined {
-    this.#needed = attempts;
+  async run({ nodes, attempts }: CheckWork): Promise<number | undefined> {
     this.#lookups.retain(attempts);
     if (this.#lookups.config.namespace === '') return undefined;
-    this.#queue.offer(nodes.map((work) => ({ ...wishOf(work), work })));
-    return this.#sweepIfDue();
-  }
-
-  /** Resolves when nothing is left to be written, or the signal has aborted. */
-  async idle(): Promise<void> {
-    await Promise.all([this.#queue.idle(), this.#sweeping]);
+    await forEachOf(nodes, (node) => this.#runNode(node));
+    return await this.#sweepIfDue(attempts);
   }
 
   async #runNode(work: NodeJobs): Promise<void> {
     const { writer, events } = this.#context;
     const { shadow, node, records, event, start, create } = work;
-    const { key } = wishOf(work);
+    const key = `jobs/${shadow.metadata.uid}`;
     let due = create;
     if (records !== undefined && writer.canWrite(key)) {
       const log = this.#context.logOf(node.metadata.name);
@@ -99,9 +77,7 @@ export class CheckJobs {
     const log = this.#context.logOf(node.metadata.name);
     const { namespace } = this.#lookups.config;
     const key = `job/${run.jobName}`;
-    // The plan may be older than the latest attempt to create it.
-    const { state = 'Creating' } = this.#lookups.view.jobs.get(run.jobName) ?? {};
-    if (state !== 'Creating' || !writer.canWrite(key)) return;
+    if (!writer.canWrite(key)) return;
     let problem = '';
     let isRefused = false;
     const create = async (): Promise<void> => {
@@ -128,40 +104,31 @@ export class CheckJobs {
     else this.#lookups.creating(run, problem);
   }
 
-  #sweepIfDue(): number | undefined {
+  async #sweepIfDue(attempts: ReadonlySet<string>): Promise<number | undefined> {
     const { clock, writer } = this.#context;
     const nextMs = (): number | undefined =>
       this.#attempts.size === 0 ? undefined : Math.max(0, this.#sweptAt + SWEEP_MS - clock.monotonic());
     const isFirst = this.#sweptAt === -Infinity;
-    const isDue = isFirst || [...this.#attempts].some((one) => !this.#needed.has(one)) || nextMs() === 0;
-    if (!isDue || this.#sweeping !== undefined || !writer.canWrite(SWEEP_KEY)) return nextMs();
+    const isDue = isFirst || [...this.#attempts].some((one) => !attempts.has(one)) || nextMs() === 0;
+    if (!isDue || !writer.canWrite(SWEEP_KEY)) return nextMs();
     this.#sweptAt = clock.monotonic();
-    this.#sweeping = writer
-      .listed('the Jobs of checks', SWEEP_KEY, () => this.#sweep())
-      // The Lease is lost, or the process ends.
-      .catch(() => undefined)
-      .finally(() => {
-        this.#sweeping = undefined;
-        this.#wake();
-      });
+    await writer.listed('the Jobs of checks', SWEEP_KEY, async () => await this.#sweep(attempts));
     return nextMs();
   }
 
-  async #sweep(): Promise<void> {
+  async #sweep(attempts: ReadonlySet<string>): Promise<void> {
     const { client, signal } = this.#context;
-    const before = this.#attempts;
     const path = groupPath('batch/v1', 'jobs', { namespace: this.#lookups.config.namespace });
     const query = { labelSelector: CHECK_LABEL };
     const { items } = await readList(client, { path, query, signal, slim: ours, maxItems: MAX_JOBS });
     const left = new Set<string>();
     await forEachOf(items, async (job) => {
       const attempt = attemptOf(job.jobOf);
-      if (this.#needed.has(attempt) || !(await this.#isDeleted(job))) left.add(attempt);
+      if (attempts.has(attempt) || !(await this.#isDeleted(job))) left.add(attempt);
     });
-    const since = [...this.#attempts].filter((one) => !before.has(one));
-    this.#attempts = new Set([...left, ...since]);
+    this.#attempts = left;
     // A Job that cannot be deleted is tried again with the list.
-    if ([...left].some((one) => !this.#needed.has(one))) this.#context.writer.backOff(SWEEP_KEY);
+    if ([...left].some((one) => !attempts.has(one))) this.#context.writer.backOff(SWEEP_KEY);
   }
 
   /** True also for what is left to Kubernetes. */
@@ -184,10 +151,6 @@ export class CheckJobs {
     };
     return await writer.attempt('job_delete', key, remove, log);
   }
-}
-
-function wishOf({ shadow, node }: NodeJobs): Wish {
-  return { key: `jobs/${shadow.metadata.uid}`, object: node.metadata.name, priority: 0 };
 }
 
 function isAlreadyThere(error: unknown): boolean {
