@@ -43,7 +43,7 @@ interface ControllerOptions extends Omit<ApplyContext, 'signal' | 'writer' | 'ev
   readonly silencer?: Pick<Silencer, 'observe'>;
 }
 
-interface StatusWriters {
+interface Writers {
   readonly conditions: ConditionQueue;
   readonly nodes: WriteQueue<NodeWrite>;
   readonly config: ConfigWriter;
@@ -167,7 +167,7 @@ export class Controller {
   }
 
   /** Returns after how many milliseconds the next reconcile is due, or undefined. */
-  async #reconcile(context: ApplyContext, writers: StatusWriters, jobs: CheckJobs): Promise<number | undefined> {
+  async #reconcile(context: ApplyContext, writers: Writers, jobs: CheckJobs): Promise<number | undefined> {
     const { cluster, clock } = this.#options;
     const { writer, signal } = context;
     const failureOf = (name: string, shadow: ShadowView | undefined) => failuresOf(writer, name, shadow);
@@ -201,7 +201,7 @@ export class Controller {
   /** Returns after how many milliseconds there is more to write, or undefined. */
   async #writeNodes(
     context: ApplyContext,
-    { nodes, metadata }: StatusWriters,
+    { nodes, metadata }: Writers,
     { cleanups, outOfService, newNodes, taints, metadata: { changes } }: WholePlan,
   ): Promise<number | undefined> {
     const { writes, inMs } = metadata.due(changes);

@@ -1,16 +1,12 @@
 /** Which conditions are written while plans follow each other. */
-import { Registry } from 'prom-client';
-import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
-import { createLogger } from '@brupop/shared/runtime/log';
+import { KubeError } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { AssumeCache } from '../cluster/assume-cache.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { createMetrics } from '../metrics.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
+import { anApplyContext } from '../testing/apply-context.ts';
 import { aManagedNode, aSnapshot, NOW } from '../testing/objects.ts';
 import { wholePlan } from '../whole-plan.ts';
 import { ConditionQueue } from './conditions.ts';
-import { type ApplyContext, Writer } from './writer.ts';
 
 interface Body {
   readonly metadata: { readonly name: string };
@@ -20,9 +16,7 @@ interface Body {
 /** A queue whose writes end when the test lets them. */
 function setUp() {
   const clock = new FakeClock(NOW);
-  const log = createLogger({ write: () => undefined });
   const stop = new AbortController();
-  const options = { clock, log, metrics: createMetrics(new Registry()), signal: stop.signal, isLeading: () => true };
   /** What was sent, as `node message`. */
   const sent: string[] = [];
   const waiting: { end: () => void; fail: (error: Error) => void }[] = [];
@@ -30,18 +24,11 @@ function setUp() {
     sent.push(`${metadata.name} ${status.conditions[0]?.message}`);
     return await new Promise((end, fail) => waiting.push({ end: () => end({}), fail }));
   };
-  const context: ApplyContext = {
-    ...options,
-    writer: new Writer(options),
-    client: { apply } as unknown as KubeClient,
-    namespace: 'brupop',
-    agentNamespace: 'brupop',
-    events: { record: () => undefined } as unknown as ApplyContext['events'],
-    assumeCache: new AssumeCache(),
-    logOf: () => log,
-  };
   const seen = { failures: 0 };
-  const queue = new ConditionQueue(context, () => (seen.failures += 1));
+  const queue = new ConditionQueue(
+    anApplyContext({ clock, client: { apply }, signal: stop.signal }),
+    () => (seen.failures += 1),
+  );
   const next = async (how: (one: (typeof waiting)[number]) => void): Promise<void> => {
     const one = waiting.shift();
     if (one === undefined) throw new Error('expected a write in flight, found none');

@@ -1,37 +1,20 @@
 /** When the other Nodes of a group wait because some were rejected. */
-import { Registry } from 'prom-client';
-import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
-import { createLogger } from '@brupop/shared/runtime/log';
+import { KubeError } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { AssumeCache } from '../cluster/assume-cache.ts';
 import { MetadataNotes } from '../cluster/metadata-notes.ts';
-import { createMetrics } from '../metrics.ts';
+import { anApplyContext } from '../testing/apply-context.ts';
 import { aNode, NOW } from '../testing/objects.ts';
 import type { MetadataChange } from '../upkeep/node-metadata.ts';
 import { NodeMetadataWriter } from './node-metadata.ts';
-import { type ApplyContext, Writer } from './writer.ts';
 
 /** A writer of Nodes of which an admission policy rejects those whose names start with `no-`. */
 function setUp() {
   const clock = new FakeClock(NOW);
-  const log = createLogger({ write: () => undefined });
-  const { signal } = new AbortController();
-  const options = { clock, log, metrics: createMetrics(new Registry()), signal, isLeading: () => true };
   const request = async ({ path }: { path: string }): Promise<unknown> => {
     if (path.includes('/nodes/no-')) throw new KubeError(403, 'Forbidden', 'denied by a policy');
     return await Promise.resolve({ metadata: { name: 'other', uid: 'of another Node' } });
   };
-  const context: ApplyContext = {
-    ...options,
-    writer: new Writer(options),
-    client: { request } as unknown as KubeClient,
-    namespace: 'brupop',
-    agentNamespace: 'brupop',
-    events: { record: () => undefined } as unknown as ApplyContext['events'],
-    assumeCache: new AssumeCache(),
-    logOf: () => log,
-  };
-  const metadata = new NodeMetadataWriter(context, new MetadataNotes());
+  const metadata = new NodeMetadataWriter(anApplyContext({ clock, client: { request } }), new MetadataNotes());
   /** Writes one Node after the other. */
   const write = async (...names: string[]): Promise<void> => {
     for (const one of metadata.due(names.map(removal)).writes) await one.write();

@@ -44,10 +44,14 @@ interface QueueOptions<T> {
   readonly write: (wish: T) => Promise<void>;
 }
 
+const NONE: ReadonlySet<number> = new Set();
+
 export class WriteQueue<T extends Wish> {
   readonly #options: QueueOptions<T>;
   /** By key, in the order in which they are written. */
   #wanted = new Map<string, T>();
+  /** Wishes of more than one priority were wanted at the latest {@link offer}. */
+  #isMixed = false;
   /** By object. */
   readonly #inFlight = new Map<string, T>();
   readonly #workers = new Set<Promise<void>>();
@@ -62,8 +66,9 @@ export class WriteQueue<T extends Wish> {
     const due = new Map(wishes.filter(({ key }) => writer.canWrite(key)).map((one) => [one.key, one] as const));
     const earlier = [...this.#wanted].filter(([key]) => due.has(key));
     // The newest wish takes the place of the one before.
-    const all = [...new Map([...earlier, ...due])];
-    this.#wanted = new Map(all.toSorted(([, a], [, b]) => a.priority - b.priority));
+    const all = [...new Map([...earlier, ...due])].toSorted(([, a], [, b]) => a.priority - b.priority);
+    this.#wanted = new Map(all);
+    this.#isMixed = all[0]?.[1].priority !== all.at(-1)?.[1].priority;
     for (let idle = parallel - this.#workers.size; idle > 0 && this.#wanted.size > 0; idle -= 1) {
       const worker = this.#work();
       this.#workers.add(worker);
@@ -91,7 +96,9 @@ export class WriteQueue<T extends Wish> {
 
   #take(): T | undefined {
     if (this.#options.signal.aborted) return undefined;
-    const next = this.#next((wish) => this.#hasShare(wish)) ?? this.#next(() => true);
+    const full = this.#fullPriorities();
+    const others = full.size === 0 ? undefined : this.#next(({ priority }) => !full.has(priority));
+    const next = others ?? this.#next(() => true);
     if (next === undefined) return undefined;
     this.#wanted.delete(next.key);
     this.#inFlight.set(next.object, next);
@@ -108,9 +115,12 @@ export class WriteQueue<T extends Wish> {
     return undefined;
   }
 
-  #hasShare({ priority }: T): boolean {
-    const same = [...this.#inFlight.values()].filter((one) => one.priority === priority);
-    return same.length < this.#options.parallel / 2;
+  /** Those that have their share in flight, if several are wanted. */
+  #fullPriorities(): ReadonlySet<number> {
+    if (!this.#isMixed) return NONE;
+    const counts = Map.groupBy(this.#inFlight.values(), ({ priority }) => priority);
+    const full = [...counts].filter(([, { length }]) => length >= this.#options.parallel / 2);
+    return new Set(full.map(([priority]) => priority));
   }
 
   async #write(wish: T): Promise<void> {
@@ -122,6 +132,7 @@ export class WriteQueue<T extends Wish> {
       this.#inFlight.delete(wish.object);
     }
   }
+
   #failed({ key }: T, error: unknown): void {
     const { writer, log, signal } = this.#options;
     // The Lease is lost, or the process ends: the reconcile says so.

@@ -1,37 +1,24 @@
-import { Registry } from 'prom-client';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import type { EventSource } from '@brupop/shared/kube/events';
-import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { AssumeCache } from '../cluster/assume-cache.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
-import { createMetrics } from '../metrics.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
+import { anApplyContext } from '../testing/apply-context.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { ConditionQueue } from './conditions.ts';
 import { writeSpecs } from './shadows.ts';
-import { type ApplyContext, Writer } from './writer.ts';
 
 /** A controller whose writes succeed; `reconcile` returns the Events of one plan that is applied. */
 function setUp() {
   const clock = new FakeClock(NOW);
-  const assumeCache = new AssumeCache();
-  const log = createLogger({ write: () => undefined });
-  const { signal } = new AbortController();
-  const metrics = createMetrics(new Registry());
   const recorded: EventSource[] = [];
-  const options = { clock, log, metrics, signal, isLeading: () => true };
-  const context = {
-    ...options,
-    writer: new Writer(options),
-    client: { apply: async () => await Promise.resolve({}) } as unknown as KubeClient,
-    namespace: 'brupop',
-    agentNamespace: 'brupop',
-    events: { record: (event: EventSource) => recorded.push(event) } as unknown as ApplyContext['events'],
-    assumeCache,
-    logOf: () => log,
-  };
+  const context = anApplyContext({
+    clock,
+    client: { apply: async () => await Promise.resolve({}) },
+    record: (event) => recorded.push(event),
+  });
+  const { assumeCache } = context;
   const queue = new ConditionQueue(context, () => undefined);
   const spec = { state_transition_timestamp: null };
   const shadowWith = (status: object | null) => aShadow({ node: 'a', spec, status, creationTimestamp: ago(0) });
