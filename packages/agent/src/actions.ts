@@ -33,7 +33,7 @@ export type Action = { readonly reason: string } & (
   | /** Store settings on the host and have them applied, if the host still has `expected`. */ {
       readonly do: 'configure';
       readonly changes: Leaves;
-      /** Absent: they are put back, whatever the host has. */
+      /** Absent: the former values are set again, whatever the host has. */
       readonly expected?: Leaves;
       /** The former values. Absent: `changes` are those. */
       readonly undo?: Leaves;

@@ -149,8 +149,8 @@ it.each([
   await w.spec(STAGE);
   const blocked = { pod: 'a/b', reason: 'DisruptionBudget', message: 'needs 1' } as const;
   const held = { done: false, evicted: 0, remaining: 1, blockedBy: [blocked] };
-  const told = Array.from({ length }, (_, pass) => ('failure' in more || pass === 0 ? { ...held, ...more } : held));
-  w.api.drains = told;
+  const passes = Array.from({ length }, (_, pass) => ('failure' in more || pass === 0 ? { ...held, ...more } : held));
+  w.api.drains = passes;
   await w.spec(REBOOT, 10 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ operation: 'Drain', errorCode: 'DrainTimedOut' });
   expect(w.status?.lastOperation?.message).toContain('a/b');

@@ -68,7 +68,7 @@ export const LIMITS = {
   settingsApply: 1.5 * SECOND,
   /** After this time a new lock is in force on a slow host, too: the check for updates is repeated. */
   settingsLate: MINUTE,
-  /** Settings after which the apiserver is not heard from for this time are put back. */
+  /** Settings after which the apiserver is not heard from for this time are reverted. */
   settingsContact: 2 * MINUTE,
   /** Pause between two looks at an idle host. */
   lookAgain: 5 * MINUTE,

@@ -83,13 +83,13 @@ it('an alert fires for every reason that needs a user', () => {
     Held: 'brupop_held_versions',
     ConnectivityLost: 'brupop_connectivity_lost',
   };
-  const told = [
+  const reasons = [
     ...rules.flatMap(({ expr }) => reasonsIn(expr)),
     ...Object.entries(ofTheFleet).flatMap(([reason, metric]) =>
       rules.some(({ expr }) => expr.includes(metric)) ? [reason] : [],
     ),
   ];
-  expect(needed.filter((reason) => !told.includes(reason))).toEqual([]);
+  expect(needed.filter((reason) => !reasons.includes(reason))).toEqual([]);
 });
 
 it.each(rules.map((rule) => [rule.alert, rule] as const))('%s has a section of the runbook', (_alert, rule) => {

@@ -67,14 +67,14 @@ export class Authorities {
 /** Throws Error when the text has no certificate, or one that cannot be read. */
 function certificatesOf(text: string): X509Certificate[] {
   const blocks = text.match(BLOCK) ?? [];
-  const begun = text.split(BEGIN).length - 1;
-  if (begun === 0) throw new Error('expected PEM certificates, found none');
-  if (begun > blocks.length) throw new Error(`expected ${begun} PEM certificates, found the end of ${blocks.length}`);
+  const starts = text.split(BEGIN).length - 1;
+  if (starts === 0) throw new Error('expected PEM certificates, found none');
+  if (starts > blocks.length) throw new Error(`expected ${starts} PEM certificates, found the end of ${blocks.length}`);
   return blocks.map((block, index) => {
     try {
       return new X509Certificate(block);
     } catch (error) {
-      throw new Error(`certificate ${index + 1} of ${begun}`, { cause: error });
+      throw new Error(`certificate ${index + 1} of ${starts}`, { cause: error });
     }
   });
 }

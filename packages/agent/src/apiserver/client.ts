@@ -145,7 +145,7 @@ export class HttpApiserverClient implements ApiserverClient {
     } catch (error) {
       throw asApiError('GET shadow/stream', error);
     } finally {
-      if (!isOpen) hostCalls?.putBack(counts);
+      if (!isOpen) hostCalls?.restore(counts);
       cancel();
       sent?.destroy();
     }
@@ -157,7 +157,7 @@ export class HttpApiserverClient implements ApiserverClient {
     try {
       return await call(hostCallsHeader(counts));
     } catch (error) {
-      hostCalls?.putBack(counts);
+      hostCalls?.restore(counts);
       throw error;
     }
   }

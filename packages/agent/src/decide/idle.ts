@@ -17,7 +17,7 @@ import {
 } from './context.ts';
 import { isHostProblem } from '../state/tracker.ts';
 import { confirmedBefore, decidesOffer, hasUpdaterSettings } from './settings-view.ts';
-import { dueMs, putBack, refresh, settleSettings } from './stage.ts';
+import { dueMs, revertSettings, refresh, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
 const NO_UPDATE = 'no update is requested';
@@ -30,7 +30,7 @@ function idleHost(c: AnsweredContext): Action {
   const last = c.shadow.status?.lastOperation;
   // Recorded before a deactivation: a host that reboots right after it has not rolled back.
   if (last?.state === 'Processing' && last.operation !== 'Restore') return begin(c, 'Restore', last.version);
-  return undo(c) ?? putBack(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
+  return undo(c) ?? revertSettings(c) ?? settleSettings(c) ?? reportIdle(c) ?? checkForUpdates(c);
 }
 
 /**
@@ -130,13 +130,13 @@ function checkForUpdates(c: AnsweredContext): Action {
   const { tracker, seen } = c;
   if (c.update.kind === 'locked') return wait(seen, 'an update command is running on the host', nextLook(c));
   const settingsDueMs = c.settings.state === 'unsettled' ? dueMs(c) : Infinity;
-  if (awaitsSettings(c)) return wait(seen, "the host's settings are not in force yet", settingsDueMs);
+  if (waitsForSettings(c)) return wait(seen, "the host's settings are not in force yet", settingsDueMs);
   if (tracker.checkDueMs <= seen.nowMs) return refresh(c, 'the check is due');
   return wait(seen, NO_UPDATE, Math.min(tracker.checkDueMs, nextLook(c) ?? Infinity, settingsDueMs));
 }
 
 /** Settings that fail hold up no updates, unless they decide the offer. */
-function awaitsSettings({ settings, shadow }: AnsweredContext): boolean {
+function waitsForSettings({ settings, shadow }: AnsweredContext): boolean {
   if (settings.state !== 'unsettled') return false;
   return !settings.givenUp || (decidesOffer(shadow) && !hasUpdaterSettings(settings.plan));
 }

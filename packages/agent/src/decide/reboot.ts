@@ -16,7 +16,7 @@ import { describeStatus, isActivated, isHidden, isOffered, isStaged, type Update
 import type { SettingsPlan } from '../settings/plan.ts';
 import { LIMITS, SETTINGS_TRIES, stepLimit } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
-import { enforceSettings, putBack } from './stage.ts';
+import { enforceSettings, revertSettings } from './stage.ts';
 import {
   begin,
   cleanUp,
@@ -35,7 +35,7 @@ import {
 
 export function reboot(c: Context, version: string): Action {
   const isRunning = c.host === 'answered' && sameVersion(c.running, version);
-  if (isRunning && !awaitsReboot(c, version)) return arrived(c, version);
+  if (isRunning && !waitsForReboot(c, version)) return arrived(c, version);
   if (hasFailed(c)) return cleanUp(c);
   if (c.host === 'unreachable') return withoutHost(c, version);
   const step = stepInProgress(c, version);
@@ -72,12 +72,12 @@ function allowsReboot({ shadow: { spec } }: Context): boolean {
 }
 
 /** True until the host has booted in this attempt, while settings need that. */
-function awaitsReboot(c: AnsweredContext, version: string): boolean {
+function waitsForReboot(c: AnsweredContext, version: string): boolean {
   const { status, generation } = c.shadow;
   const isReached = status?.current_state === 'RebootedIntoUpdate' && status.observedGeneration === generation;
   if (!allowsReboot(c) || isReached || hasBooted(c, version) || c.settings.state === 'unmanaged') return false;
   const { plan } = c.settings;
-  return hasFailed(c) || plan === undefined || isLeft(plan) || plan.awaitsBoot.length > 0;
+  return hasFailed(c) || plan === undefined || isLeft(plan) || plan.waitsForBoot.length > 0;
 }
 
 /** The lock and the waves need no reboot. */
@@ -100,7 +100,7 @@ function withoutUpdate(c: AnsweredContext): Action | undefined {
 
 /** The pods are gone, whatever the settings disrupt. */
 function setForReboot(c: AnsweredContext): Action | undefined {
-  return putBack(c) ?? enforceSettings(c);
+  return revertSettings(c) ?? enforceSettings(c);
 }
 
 /** After what the host has taken. */
@@ -109,9 +109,9 @@ function requireSettings(c: AnsweredContext, version: string): Action | undefine
   const plan = settings.state === 'unmanaged' ? undefined : settings.plan;
   if (plan !== undefined && plan.changes.size + plan.unclassified.size === 0 && tracker.settings.applied)
     return undefined;
-  const { tries, notBefore, isPutBack, error = 'the host does not report them' } = tracker.settings;
+  const { tries, notBefore, isReverted, error = 'the host does not report them' } = tracker.settings;
   const againAt = Math.max(notBefore, seen.nowMs + LIMITS.pollFirst);
-  if (tries < SETTINGS_TRIES && !isPutBack) return wait(seen, `settings are set again: ${error}`, againAt);
+  if (tries < SETTINGS_TRIES && !isReverted) return wait(seen, `settings are set again: ${error}`, againAt);
   return failStep(c, version, 'SettingsFailed', error);
 }
 

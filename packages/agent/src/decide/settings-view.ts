@@ -51,10 +51,10 @@ export function viewSettings(facts: Facts): SettingsView {
   const { applied, classes } = tracker.settings;
   const plan =
     live === undefined ? undefined : planSettings(shadow, { live, classes, bootID: seen.bootID, isApplied: applied });
-  if (plan !== undefined && !tracker.settings.mustPutBack && isSettled(facts, plan)) return { state: 'settled', plan };
+  if (plan !== undefined && !tracker.settings.mustRevert && isSettled(facts, plan)) return { state: 'settled', plan };
   const { tries, since } = tracker.settings;
   const isLate = !isConfirmed(facts) && seen.nowMs - since > LIMITS.settings;
-  return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || isLate || tracker.settings.isPutBack };
+  return { state: 'unsettled', plan, givenUp: tries >= SETTINGS_TRIES || isLate || tracker.settings.isReverted };
 }
 
 function isSettled(facts: Facts, plan: SettingsPlan): boolean {
@@ -143,15 +143,15 @@ function isSet(facts: Facts, plan: SettingsPlan): boolean {
 
 /** While a retry of the updater's settings takes effect, the others are in force as they were. */
 function wasInForce(facts: Facts, plan: SettingsPlan): boolean {
-  const { applied, isPutBack } = facts.tracker.settings;
+  const { applied, isReverted } = facts.tracker.settings;
   const { lastApplied } = facts.shadow.status?.settings ?? {};
   const isSame = lastApplied !== undefined && lastApplied.hash === inForce(facts, plan).lastApplied?.hash;
-  return plan.changes.size === 0 && applied && !isPutBack && isSame;
+  return plan.changes.size === 0 && applied && !isReverted && isSame;
 }
 
 /** An offer that contradicts the lock says nothing about other settings. */
 function isApplied({ tracker: { settings }, seen }: Facts, plan: SettingsPlan | undefined): boolean {
-  return plan?.changes.size === 0 && settings.applied && settings.effectiveFrom <= seen.nowMs && !settings.isPutBack;
+  return plan?.changes.size === 0 && settings.applied && settings.effectiveFrom <= seen.nowMs && !settings.isReverted;
 }
 
 /** Without what has been applied in flight, whatever else cannot be set: a new process would set all of it again. */
@@ -172,8 +172,8 @@ function recordOf(settings: SettingsStatus | undefined): Pick<AgentStatus, 'sett
 
 /** What is claimed when all that may be set is in force. */
 function inForce({ shadow, seen }: Facts, plan: SettingsPlan): SettingsStatus {
-  const { kept, pending, awaitsBoot, conflicts, cannotUnset } = plan;
-  const others = new Set([...[...pending, ...awaitsBoot].map(({ key }) => key), ...conflicts]);
+  const { kept, pending, waitsForBoot, conflicts, cannotUnset } = plan;
+  const others = new Set([...[...pending, ...waitsForBoot].map(({ key }) => key), ...conflicts]);
   const set = requested(shadow).filter(([key]) => !others.has(key));
   const { lastApplied, inFlight } = shadow.status?.settings ?? {};
   const hash = hashOf(set);
@@ -183,7 +183,7 @@ function inForce({ shadow, seen }: Facts, plan: SettingsPlan): SettingsStatus {
   const isSame = (inFlight === undefined || isHeld) && lastApplied?.hash === hash;
   const applied = isSame ? lastApplied : { hash, time: rfc3339(seen.wallMs) };
   const isAny = set.length + kept.length > 0;
-  const lists = { records: kept, pending: [...pending, ...awaitsBoot].slice(0, MAX_LEAVES), conflicts, cannotUnset };
+  const lists = { records: kept, pending: [...pending, ...waitsForBoot].slice(0, MAX_LEAVES), conflicts, cannotUnset };
   return withoutEmpty({ lastApplied: isAny ? applied : undefined, inFlight: isHeld ? inFlight : undefined, ...lists });
 }
 

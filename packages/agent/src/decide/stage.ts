@@ -18,7 +18,7 @@ import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHos
 
 export function stage(c: Context, version: string): Action {
   if (hasFailed(c)) return cleanUp(c);
-  return c.host === 'unreachable' ? withoutHost(c, version) : (putBack(c) ?? stageHost(c, version));
+  return c.host === 'unreachable' ? withoutHost(c, version) : (revertSettings(c) ?? stageHost(c, version));
 }
 
 function stageHost(c: AnsweredContext, version: string): Action {
@@ -145,13 +145,13 @@ function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): 
  * Puts the former values back when the host has taken others than it was sent, or when the apiserver has
  * not been heard from since the change: the change may have cut the node off.
  */
-export function putBack(c: AnsweredContext): Action | undefined {
-  const { undo, changedAt, notBefore, mustPutBack, error } = c.tracker.settings;
+export function revertSettings(c: AnsweredContext): Action | undefined {
+  const { undo, changedAt, notBefore, mustRevert, error } = c.tracker.settings;
   const { nowMs, specAgeMs } = c.seen;
   const isCutOff = Math.min(specAgeMs, nowMs - changedAt) >= LIMITS.settingsContact;
-  if (notBefore > nowMs || !(mustPutBack || isCutOff)) return undefined;
-  const why = mustPutBack ? error : 'the apiserver was not heard from after a change of settings';
-  const changes = mustPutBack ? undo : withoutConflicts(c, undo);
+  if (notBefore > nowMs || !(mustRevert || isCutOff)) return undefined;
+  const why = mustRevert ? error : 'the apiserver was not heard from after a change of settings';
+  const changes = mustRevert ? undo : withoutConflicts(c, undo);
   if (changes.size === 0) return undefined;
   return { do: 'configure', changes, reason: `setting ${describeSettings(changes)} again: ${why}` };
 }

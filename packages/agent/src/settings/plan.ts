@@ -43,7 +43,7 @@ export interface SettingsPlan {
   readonly kept: readonly SettingRecord[];
   readonly pending: readonly PendingSetting[];
   /** What is stored and takes effect with the next boot. */
-  readonly awaitsBoot: readonly PendingSetting[];
+  readonly waitsForBoot: readonly PendingSetting[];
   readonly conflicts: readonly string[];
   readonly cannotUnset: readonly string[];
   /** Changes whose class is not known yet. */
@@ -113,7 +113,7 @@ export function planSettings({ spec, status }: AgentShadow, host: Host): Setting
     recorded: leaves(mayBeSet, ({ record, target }) => record && target),
     kept,
     pending: [...held].flatMap((key) => pendingOf(key, found.get(key))).slice(0, MAX_LEAVES),
-    awaitsBoot: kept.filter((one) => one.bootID === bootID).map(({ key }) => ({ key, ...STORED })),
+    waitsForBoot: kept.filter((one) => one.bootID === bootID).map(({ key }) => ({ key, ...STORED })),
     conflicts: problems('conflicts'),
     cannotUnset: problems('cannotUnset'),
     unclassified: new Map([

@@ -155,9 +155,9 @@ it('asks for the former value when the host reports another one than was stored,
   made.observe(seen({ settings: motd }));
   made.observe(seen({ settings: motd, nowMs: NOW + 60_000 }));
   const error = 'settings.motd: the host has accepted the value, but reports another one';
-  expect(made).toMatchObject({ mustPutBack: true, isPutBack: false, undo: UNDO, tries: 1, error });
-  made.putBack(NOW + 60_000, 'cut off');
-  expect(made).toMatchObject({ mustPutBack: false, isPutBack: true, notBefore: Infinity });
+  expect(made).toMatchObject({ mustRevert: true, isReverted: false, undo: UNDO, tries: 1, error });
+  made.revert(NOW + 60_000, 'cut off');
+  expect(made).toMatchObject({ mustRevert: false, isReverted: true, notBefore: Infinity });
   expect(made.error).toBe(`${error}, so the former values were set again`);
 });
 
@@ -165,7 +165,7 @@ it('does not try again for this spec when the host reports another value, and ha
   const made = tracker();
   made.changed(NOW, new Map([['settings.motd', '"longer"']]), new Map());
   made.observe(seen({ settings: { kind: 'read', keys: ['settings.motd'], settings: new Map() } }));
-  expect(made).toMatchObject({ mustPutBack: false, isPutBack: true, notBefore: Infinity });
+  expect(made).toMatchObject({ mustRevert: false, isReverted: true, notBefore: Infinity });
 });
 
 it('does not store anything again when only the class of a change could not be found', () => {
@@ -178,10 +178,10 @@ it('does not store anything again when only the class of a change could not be f
 it('puts back once for each spec', () => {
   const made = tracker();
   made.changed(NOW, CHANGES, UNDO);
-  made.putBack(NOW, 'why');
+  made.revert(NOW, 'why');
   made.refreshSucceeded(NOW + 60_000);
   const error = 'why, so the former values were set again';
-  expect(made).toMatchObject({ isPutBack: true, error, notBefore: Infinity, undo: new Map() });
+  expect(made).toMatchObject({ isReverted: true, error, notBefore: Infinity, undo: new Map() });
   made.begin(NOW, OTHER);
-  expect(made).toMatchObject({ isPutBack: false, error: undefined, notBefore: 0 });
+  expect(made).toMatchObject({ isReverted: false, error: undefined, notBefore: 0 });
 });

@@ -9,7 +9,7 @@
  * settings are stored again; a contradicted lock, or without a grant, only those of the updater, since the others may
  * restart services, and with a grant of Live none that restarts one. Failures count from the spec or the success before.
  * After a change the host must answer with the value that was stored, and the agent must hear from the apiserver again;
- * otherwise the former values are put back, once, and stay until other settings are requested. What is put back when a group
+ * otherwise the former values are set again, once, and kept until other settings are requested. What is reverted when a group
  * requests nothing any more are values of that group: nobody requests others then, so the host's own values are
  * restored again after a while, once the apiserver is heard from, but only a few times: they may be what cuts it off.
  *
@@ -34,8 +34,8 @@ export type SettingsTrackerView = Readonly<
     | 'error'
     | 'notBefore'
     | 'undo'
-    | 'mustPutBack'
-    | 'isPutBack'
+    | 'mustRevert'
+    | 'isReverted'
     | 'isOfferContradicted'
   >
 >;
@@ -43,7 +43,7 @@ export type SettingsTrackerView = Readonly<
 /** What follows it in a message is the error. */
 export const NOT_IN_FORCE = ': not in force: ';
 /** What a message ends with when the former values were set again. */
-const PUT_BACK = ', so the former values were set again';
+const REVERTED = ', so the former values were set again';
 /** How often the host's own values are restored again, in one process. */
 const MAX_RESTORES = 2;
 
@@ -61,13 +61,13 @@ export class SettingsTracker {
   /** Consecutive failures. */
   tries = 0;
   error: string | undefined;
-  /** The classes of changes of this spec, as the host told them. */
+  /** The classes of changes of this spec, as the host reported them. */
   classes: ReadonlyMap<string, Classified> = new Map();
   /** The former values of what was changed since the apiserver was last heard from. */
   undo: Leaves = new Map();
   /** The host reports another value than was stored. */
-  mustPutBack = false;
-  isPutBack = false;
+  mustRevert = false;
+  isReverted = false;
   /** The host has offered another version than it is locked to. */
   isOfferContradicted = false;
   /** What was stored and has not been read back yet. */
@@ -79,7 +79,7 @@ export class SettingsTracker {
   readonly #retry: Retry;
   readonly #restores: Retry;
   #restoresLeft = 0;
-  #putBackUntil = Infinity;
+  #revertedUntil = Infinity;
 
   constructor(random: () => number) {
     this.#retry = new Retry(PAUSES.settings, random);
@@ -87,7 +87,7 @@ export class SettingsTracker {
   }
 
   get notBefore(): number {
-    return this.isPutBack ? this.#putBackUntil : this.#retry.notBefore;
+    return this.isReverted ? this.#revertedUntil : this.#retry.notBefore;
   }
 
   isApplied(nowMs: number): boolean {
@@ -103,20 +103,20 @@ export class SettingsTracker {
 
   /** @param isHeard - the apiserver was heard from after the latest change */
   #hear(isHeard: boolean, nowMs: number): void {
-    if (isHeard && !this.mustPutBack) this.undo = new Map();
-    if (!this.isPutBack) return;
-    this.#putBackUntil = isHeard && this.#restoresLeft > 0 ? this.#restores.notBefore : Infinity;
-    if (nowMs < this.#putBackUntil) return;
+    if (isHeard && !this.mustRevert) this.undo = new Map();
+    if (!this.isReverted) return;
+    this.#revertedUntil = isHeard && this.#restoresLeft > 0 ? this.#restores.notBefore : Infinity;
+    if (nowMs < this.#revertedUntil) return;
     this.#restoresLeft -= 1;
-    this.isPutBack = false;
+    this.isReverted = false;
   }
 
   /** Learns from the status what an earlier process has left. */
   #resume(shadow: AgentShadow, bootID: string, nowMs: number): void {
     this.applied = wasApplied(shadow, bootID);
     const { inFlight, message } = shadow.status?.settings ?? {};
-    if (inFlight?.hash !== this.#requested || message?.endsWith(PUT_BACK) !== true) return;
-    this.#stays(nowMs);
+    if (inFlight?.hash !== this.#requested || message?.endsWith(REVERTED) !== true) return;
+    this.#afterRevert(nowMs);
     this.#restoresLeft = Math.min(this.#restoresLeft, 1);
     this.error = message.slice(message.indexOf(NOT_IN_FORCE) + NOT_IN_FORCE.length);
   }
@@ -136,8 +136,8 @@ export class SettingsTracker {
     this.#fail(nowMs, `${key}: the host has accepted the value, but reports another one`);
     if (UPDATER_SETTINGS.includes(key)) return;
     this.#restoresLeft = 0;
-    this.mustPutBack = this.undo.size > 0;
-    if (!this.mustPutBack) this.#stays(nowMs);
+    this.mustRevert = this.undo.size > 0;
+    if (!this.mustRevert) this.#afterRevert(nowMs);
   }
 
   /** Starts over for another generation of the spec: only later answers of the host count. */
@@ -149,12 +149,12 @@ export class SettingsTracker {
     this.classes = new Map();
     const leaves = spec.settings?.leaves ?? [];
     const requested = hashOf(leaves.map(({ key, value }) => [key, value]));
-    if (requested === this.#requested && (this.mustPutBack || this.isPutBack)) return;
+    if (requested === this.#requested && (this.mustRevert || this.isReverted)) return;
     this.#requested = requested;
     this.#restoresLeft = leaves.every(({ key }) => UPDATER_SETTINGS.includes(key)) ? MAX_RESTORES : 0;
     this.#restores.succeed();
-    this.mustPutBack = false;
-    this.isPutBack = false;
+    this.mustRevert = false;
+    this.isReverted = false;
     this.#reset();
   }
 
@@ -176,19 +176,19 @@ export class SettingsTracker {
   }
 
   /** The former values were stored, since the change has failed, or cut the agent off. */
-  putBack(nowMs: number, cutOff: string): void {
-    const why = this.mustPutBack ? this.error : cutOff;
+  revert(nowMs: number, cutOff: string): void {
+    const why = this.mustRevert ? this.error : cutOff;
     this.changed(nowMs, new Map(), new Map());
     this.undo = new Map();
-    this.mustPutBack = false;
-    this.#stays(nowMs);
-    this.error = `${why}${PUT_BACK}`;
+    this.mustRevert = false;
+    this.#afterRevert(nowMs);
+    this.error = `${why}${REVERTED}`;
   }
 
-  #stays(nowMs: number): void {
-    this.isPutBack = true;
+  #afterRevert(nowMs: number): void {
+    this.isReverted = true;
     this.#restores.fail(nowMs);
-    this.#putBackUntil = Infinity;
+    this.#revertedUntil = Infinity;
   }
 
   /** Nothing was stored. */
@@ -206,7 +206,7 @@ export class SettingsTracker {
   refreshSucceeded(startedMs: number): void {
     if (startedMs < this.effectiveFrom) return;
     this.refreshed = true;
-    if (this.applied && this.#isReadable && !this.isPutBack) this.#reset();
+    if (this.applied && this.#isReadable && !this.isReverted) this.#reset();
   }
 
   /** @param contradicts - the refresh has offered another version than the host is locked to */

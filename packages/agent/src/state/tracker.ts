@@ -194,7 +194,7 @@ export class Tracker {
 
   /** Earlier offers of the host do not count any more. */
   #configured({ changes, undo }: RemoteAction & { readonly do: 'configure' }, nowMs: number): void {
-    if (undo === undefined) this.settings.putBack(nowMs, CUT_OFF);
+    if (undo === undefined) this.settings.revert(nowMs, CUT_OFF);
     else this.settings.changed(nowMs, changes, undo);
     if (![...changes.keys()].some((key) => UPDATER_SETTINGS.includes(key))) return;
     this.#updateAttempt({ refreshed: false });

@@ -161,8 +161,8 @@ export class VolumeHandovers {
   /** Drops the handover of a pod that is not to be evicted any more. */
   async #dropExempt(pods: readonly DrainPod[]): Promise<void> {
     const { podUID = '', phase } = this.current ?? {};
-    const stays = this.#view.pods().some((pod) => pod.metadata.uid === podUID && !isTerminating(pod));
-    if (phase === 'Evicting' && stays && !has(pods, podUID)) await this.#record.saveHandover(undefined);
+    const isLeft = this.#view.pods().some((pod) => pod.metadata.uid === podUID && !isTerminating(pod));
+    if (phase === 'Evicting' && isLeft && !has(pods, podUID)) await this.#record.saveHandover(undefined);
   }
 
   /** True when the phase has changed. */

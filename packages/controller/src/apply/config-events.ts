@@ -1,6 +1,6 @@
 /**
- * What users are told when the status of the BrupopConfig has changed: Events on it, and lines in the
- * log. `brupop-config.ts` calls {@link recordChanges} after each write, so that each change is told once.
+ * What users see when the status of the BrupopConfig has changed: Events on it, and lines in the
+ * log. `brupop-config.ts` calls {@link recordChanges} after each write, so that each change is reported once.
  */
 import type { BrupopConfigStatus, FailedNodeStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
@@ -22,8 +22,8 @@ export const CONFIG_EVENT_REASONS = [
   'ProgressDeadlineExceeded',
 ] as const;
 /**
- * Conditions whose changes are told, by their reasons and whether it is a warning; the Events above tell of the others. A
- * rollout changes between two of them with each node, so each is told once an hour.
+ * Conditions whose changes are reported, by their reasons and whether it is a warning; the Events above report the others. A
+ * rollout changes between two of them with each node, so each is reported once an hour.
  */
 const TOLD: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   Ready: { InUse: false, InvalidConfiguration: true },

@@ -1,5 +1,5 @@
 /**
- * Tells of lost nodes, and writes the taint `node.kubernetes.io/out-of-service`. The taint has Kubernetes delete pods and
+ * Reports lost nodes, and writes the taint `node.kubernetes.io/out-of-service`. The taint has Kubernetes delete pods and
  * detach volumes, so it is decided once more on a live read, and written with the resourceVersion of that read.
  */
 import { OUT_OF_SERVICE_ANNOTATION, OUT_OF_SERVICE_TAINT, OUT_OF_SERVICE_VALUE } from '@brupop/shared/api/names';
@@ -18,16 +18,16 @@ interface ReportContext {
   readonly events: Pick<Events, 'record'>;
 }
 
-/** Remembers which losses it has told of, as long as they last. An Event that another process wrote is not repeated. */
+/** Remembers which losses it has reported, as long as they last. An Event that another process wrote is not repeated. */
 export class LossReporter {
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
 
   report({ logOf, events }: ReportContext, lost: readonly LostNode[]): void {
-    for (const { name, event } of lost.filter(({ event: { key } }) => !this.#told.has(key))) {
+    for (const { name, event } of lost.filter(({ event: { key } }) => !this.#reported.has(key))) {
       logOf(name).error('node lost: it did not return from the reboot of its update');
       events.record(event);
     }
-    this.#told = new Set(lost.map(({ event: { key } }) => key));
+    this.#reported = new Set(lost.map(({ event: { key } }) => key));
   }
 }
 

@@ -96,7 +96,7 @@ export class NodeGroupWriter {
       await writer.once(key, async () => {
         const isWritten = await writer.attempt('group_finalizer', key, () => this.#setFinalizer(object, change));
         const nodes = leftBehind.get(object);
-        if (isWritten && nodes !== undefined) this.#tellLeftBehind(object, nodes);
+        if (isWritten && nodes !== undefined) this.#reportLeftBehind(object, nodes);
       });
     });
     return due.length < finalizers.size ? waitMs : undefined;
@@ -111,7 +111,7 @@ export class NodeGroupWriter {
     await client.mergePatch(path, { metadata: { uid, resourceVersion, finalizers } }, { signal });
   }
 
-  #tellLeftBehind(object: BottlerocketNodeGroup, nodes: readonly string[]): void {
+  #reportLeftBehind(object: BottlerocketNodeGroup, nodes: readonly string[]): void {
     const { events, log } = this.#context;
     const { name, uid } = object.metadata;
     const message =

@@ -1,5 +1,5 @@
 /**
- * Writes what groups give to Nodes, and takes it back. Each Node is read first, and judged as it is then; each write carries
+ * Writes what groups give to Nodes, and takes it back. Each Node is read first, and decided on as it is then; each write carries
  * the resourceVersion of that read. A Node that another writer changes back is written less and less often.
  */
 import { GROUP_TAINTS_ANNOTATION } from '@brupop/shared/api/names';
@@ -118,7 +118,7 @@ export class NodeMetadataWriter {
     const send = async (): Promise<void> => {
       let live = await client.request<LiveNode>({ method: 'GET', path, signal });
       for (let count = 0; count < MAX_WRITES && live.metadata.uid === uid; count += 1) {
-        const next = judge(live, change);
+        const next = decideOn(live, change);
         ({ conflicts } = next);
         const [write] = next.writes;
         if (write === undefined) return;
@@ -191,7 +191,7 @@ function tooLarge(omitted: number): string {
 }
 
 /** Throws UselessWrite for a Node of which not all is read: an apply would remove the keys that are left out. */
-function judge({ metadata, spec }: LiveNode, { wanted, known }: MetadataChange): ReturnType<typeof decideMetadata> {
+function decideOn({ metadata, spec }: LiveNode, { wanted, known }: MetadataChange): ReturnType<typeof decideMetadata> {
   const { labels = {}, annotations = {}, managedFields = [] } = metadata;
   const { applied, omitted } = appliedKeys(managedFields);
   if (omitted > 0) throw new UselessWrite(tooLarge(omitted));

@@ -51,7 +51,7 @@ interface AllPodsOptions {
 
 /** For all pages. */
 const LIST_LIMIT_MS = 120_000;
-/** A cluster with more is not judged. */
+/** A cluster with more is not evaluated. */
 const MAX_PODS = 200_000;
 /** The next list starts this long after the end of one, longer with each that plans have asked for without a break, */
 const PAUSE_MS = 5_000;

@@ -44,7 +44,7 @@ export class ClusterProbe {
     this.#options = options;
   }
 
-  /** True if the loss has begun or ended since the former probe, or is about to. */
+  /** True if the loss has started or ended since the former probe, or is about to. */
   probe(now: ProbeTime): boolean {
     const { hasTargets, guard, nodes, policies, shadowOf } = this.#options;
     // One that the chart does not have is reported.

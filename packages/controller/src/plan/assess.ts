@@ -52,7 +52,7 @@ import { type Blocked, type Candidate, type Reason, specRejected } from './gates
 import { isUpdateRequested } from './requests.ts';
 import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
 import {
-  awaitsRestore,
+  waitsForRestore,
   grantable,
   isChanging,
   isComplete,
@@ -292,13 +292,13 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
 
 /** A restore needs no refresh, and the node holds its slot until then. */
 function problemOf({ settings }: TransitionInput, status: ShadowStatus): string | undefined {
-  return awaitsRestore(settings) ? undefined : status.settings?.message;
+  return waitsForRestore(settings) ? undefined : status.settings?.message;
 }
 
 /** A node that waits for a restore holds its slot, so an update to another version would wait for the node itself. */
 function nextVersion({ settings, policy }: TransitionInput, status: ShadowStatus): string {
   const { current_version: running, target_version: offered } = status;
-  return awaitsRestore(settings) ? running : wantedVersion(offered, policy.versions);
+  return waitsForRestore(settings) ? running : wantedVersion(offered, policy.versions);
 }
 
 /** With these it is not known what the host is offered. A host without in-place updates is left alone. */
@@ -330,7 +330,7 @@ function startOf(
   if (isChanging(settings)) return { progressing: waiting(CHANGING) };
   if (change !== undefined) return {};
   const isReboot = sameVersion(version, status.current_version);
-  const isRollback = pendingRollback(shadow, policy, now) !== undefined || (isReboot && awaitsRestore(settings));
+  const isRollback = pendingRollback(shadow, policy, now) !== undefined || (isReboot && waitsForRestore(settings));
   const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow, version, now);
   return { start: { status, version, isReboot, isRollback, isRequested } };
 }

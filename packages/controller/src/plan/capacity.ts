@@ -215,7 +215,7 @@ export class ControlPlane {
   readonly #nodes: readonly NodeView[];
   /** Names of those that hold an update slot, those that start in this plan included. */
   readonly #updating: Set<string>;
-  /** Names of those whose drain has begun, those that begin it in this plan included. */
+  /** Names of those whose drain has started, those that start it in this plan included. */
   readonly #drained: Set<string>;
 
   /**

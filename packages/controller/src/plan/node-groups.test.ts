@@ -246,10 +246,11 @@ describe('a group after another', () => {
 
 describe('an update', () => {
   it('records the group with which it begins', () => {
-    const begun = (node: ManagedNode): unknown => planOf([node], { groups: [aGroup('gpu')] }).specs[0]?.record.group;
-    expect(begun(inPool('a', 'gpu'))).toBe('gpu');
-    expect(begun(inPool('a', 'web', { record: { group: 'gpu' } }))).toBeUndefined();
-    expect(begun(inPool('a', 'web'))).toBeUndefined();
+    const groupAtStart = (node: ManagedNode): unknown =>
+      planOf([node], { groups: [aGroup('gpu')] }).specs[0]?.record.group;
+    expect(groupAtStart(inPool('a', 'gpu'))).toBe('gpu');
+    expect(groupAtStart(inPool('a', 'web', { record: { group: 'gpu' } }))).toBeUndefined();
+    expect(groupAtStart(inPool('a', 'web'))).toBeUndefined();
   });
 
   it('ends under the rules that it began with, also in another group', () => {

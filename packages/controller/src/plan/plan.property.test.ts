@@ -30,14 +30,14 @@ test('no node starts or is drained for a version that two nodes rolled back from
 test('nodes that go back keep to the limit, and go back once from a version', () => {
   let reverted = 0;
   const property = fc.property(unhealthyRelease, (events) => {
-    const told = tell(events);
-    expect(told.filter(({ before, made, after }) => startsOf(made) > 0 && underWay(after) > limitOf(before))).toEqual(
+    const steps = tell(events);
+    expect(steps.filter(({ before, made, after }) => startsOf(made) > 0 && underWay(after) > limitOf(before))).toEqual(
       [],
     );
-    const back = told.flatMap(({ made }) => made.specs.filter(({ outcome }) => outcome === 'Reverting'));
+    const back = steps.flatMap(({ made }) => made.specs.filter(({ outcome }) => outcome === 'Reverting'));
     const from = back.map(({ node, shadow }) => `${node.metadata.name} from ${shadow.spec.version}`);
     expect(from).toEqual([...new Set(from)]);
-    reverted += told.flatMap(({ made }) => made.specs.filter(({ outcome }) => outcome === 'Reverted')).length;
+    reverted += steps.flatMap(({ made }) => made.specs.filter(({ outcome }) => outcome === 'Reverted')).length;
   });
   fc.assert(property, { numRuns: 40, endOnFailure: true });
   expect(reverted).toBeGreaterThan(0);

@@ -5,7 +5,7 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  *
- * After the updates that start, hosts at rest may change their settings. Their agents have told what each change
+ * After the updates that start, hosts at rest may change their settings. Their agents have reported what each change
  * disrupts (`facts/settings.ts`). In each group, for the same settings:
  *
  *     until one node has proved them    one node at a time

@@ -136,8 +136,8 @@ const sets = fc
 test('no node with a member starts or is drained while too many others are away, nor succeeds while its own is', () => {
   const seen = { drained: 0, deferred: 0, succeeded: 0 };
   const property = fc.property(stories, sets, (events, set) => {
-    const told = tellWith(events, set).slice(set.from);
-    const wrong = told.flatMap((one) => {
+    const steps = tellWith(events, set).slice(set.from);
+    const wrong = steps.flatMap((one) => {
       const { gone, updating } = awayIn(one, set);
       const written = one.made.specs.filter((change) => isMember(change, set));
       const succeeding = written.filter((change) => succeeds(change) && isRecorded(change));
@@ -159,8 +159,8 @@ test('no node with a member starts or is drained while too many others are away,
 test('a node without a member starts whatever the others do', () => {
   let started = 0;
   const property = fc.property(story(40), (events) => {
-    const told = tellWith(events, { members: MEMBERS, tolerate: 0, from: 0, cordonsLate: false, crashes: [] });
-    started += told
+    const steps = tellWith(events, { members: MEMBERS, tolerate: 0, from: 0, cordonsLate: false, crashes: [] });
+    started += steps
       .flatMap(({ made }) => made.specs)
       .filter((one) => starts(one) && one.node.metadata.name === `node-${MEMBERS}`).length;
   });

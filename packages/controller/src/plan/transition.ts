@@ -221,7 +221,7 @@ const NOT_LET_GO: Blocked = {
 function configure(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
   const { state_transition_timestamp } = shadow.spec;
-  if (input.settings?.failure !== undefined) return putBack(input, input.settings.failure);
+  if (input.settings?.failure !== undefined) return restoreSettings(input, input.settings.failure);
   if (sameSettings(requestedOf(shadow), input.policy.settings))
     return isProved(input) ? { ...idle(input, 'Configured'), proves: true } : undefined;
   const configured = idle(input, 'Configured');
@@ -234,7 +234,7 @@ function configure(input: TransitionInput): Transition | undefined {
 }
 
 /** What was in force before the change is restored, once, by what the failed change was allowed to do. */
-function putBack({ shadow, policy, now, settings }: TransitionInput, message: string): Transition {
+function restoreSettings({ shadow, policy, now, settings }: TransitionInput, message: string): Transition {
   const spec = idleSpec(restored(policy, shadow), now, shadow.spec.settings?.allow);
   return {
     spec,
@@ -254,7 +254,7 @@ function unsetSettings(input: TransitionInput, problem: string): Transition | un
   const { shadow, policy, now } = input;
   const isTried = shadow.purpose === 'Settings' && ownSettings(requestedOf(shadow)).length > 0;
   const before = isRestored(input) ? policy : restored(policy, shadow);
-  return isTried ? { ...putBack(input, problem), spec: idleSpec(before, now) } : undefined;
+  return isTried ? { ...restoreSettings(input, problem), spec: idleSpec(before, now) } : undefined;
 }
 
 /** The transition that lets a host at rest set what disrupts as much as `allow`. */
@@ -298,8 +298,8 @@ function isFirstWithdrawal(shadow: ShadowView): boolean {
 
 function startDrain(input: TransitionInput): Transition | undefined {
   const { shadow, policy, now } = input;
-  const waits = staysStaged(input);
-  if (waits !== undefined) return waits === 'stays' ? undefined : waits;
+  const waits = whyStaged(input);
+  if (waits !== undefined) return waits === 'waits' ? undefined : waits;
   const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
   // What is unhealthy on the version that failed must not excuse the previous one.
   return { spec, outcome: 'Advanced', ...(shadow.purpose !== 'Rollback' && beforeDrainOf(input)) };
@@ -323,15 +323,15 @@ function succeed(input: TransitionInput): Transition | undefined {
 }
 
 /** Undefined: the node is drained. */
-function staysStaged(input: TransitionInput): Transition | 'stays' | undefined {
+function whyStaged(input: TransitionInput): Transition | 'waits' | undefined {
   const { blockedBy, drain } = input;
-  if (blockedBy !== undefined) return defer(input) ?? 'stays';
+  if (blockedBy !== undefined) return defer(input) ?? 'waits';
   const { blocked, jobs } = beforeDrain(input);
   if (blocked !== undefined)
-    return blocked.isUnknown === true ? 'stays' : { ...idle(input, 'Deferred'), because: blocked };
+    return blocked.isUnknown === true ? 'waits' : { ...idle(input, 'Deferred'), because: blocked };
   const runs = jobs.isStarted && !jobs.isDone;
-  if (!runs && !mayBeDrained(drain(), input.shadow)) return defer(input) ?? 'stays';
-  return jobs.isDone ? undefined : 'stays';
+  if (!runs && !mayBeDrained(drain(), input.shadow)) return defer(input) ?? 'waits';
+  return jobs.isDone ? undefined : 'waits';
 }
 
 function succeeded(input: TransitionInput): Transition {
@@ -345,16 +345,22 @@ function suspension({ shadow, policy: { deadlinesFrom = 0 } }: TransitionInput):
 }
 
 /** They pass by themselves; while the first two hold, other nodes cannot start either. */
-const STAYS: readonly Reason[] = ['WatchStale', 'ClockSkew', 'ConnectivityLost', 'WorkloadsNotReady', 'PodListFailed'];
+const PASSING: readonly Reason[] = [
+  'WatchStale',
+  'ClockSkew',
+  'ConnectivityLost',
+  'WorkloadsNotReady',
+  'PodListFailed',
+];
 
 /** Waits while pods or watches are unknown; otherwise the node releases its slot. */
 function defer(input: TransitionInput): Transition | undefined {
   const { shadow, policy, blockedBy, drain, now } = input;
-  const stays =
+  const isKept =
     blockedBy === undefined
       ? !isDrainBlocked(drain(), now.ms) || (drain().mayOpen && isTrying(shadow))
-      : (blockedBy.isUnknown === true || STAYS.includes(blockedBy.reason)) && !isOverdue(shadow, policy, now);
-  if (stays) return undefined;
+      : (blockedBy.isUnknown === true || PASSING.includes(blockedBy.reason)) && !isOverdue(shadow, policy, now);
+  if (isKept) return undefined;
   return { ...idle(input, 'Deferred'), ...suspension(input), ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 

@@ -49,7 +49,7 @@ function report(spec: object, parts: Case = {}): BrupopConfigStatus {
   return statusOf({ config, plan: made, before, isWritten, now: NOW, certificate, dependents });
 }
 
-function told(status: BrupopConfigStatus, type: string): string {
+function shown(status: BrupopConfigStatus, type: string): string {
   const found = status.conditions?.find((condition) => condition.type === type);
   return `${found?.status} ${found?.reason}: ${found?.message}`;
 }
@@ -79,75 +79,78 @@ const blackouts = [{ from: ago(MINUTE), to: ago(-60 * MINUTE), reason: 'sale' }]
 const bad = { concurrency: { maxUpdating: '0%' } };
 
 const conditions: Record<string, [string, string | RegExp]> = {
-  'a good configuration is in use': [told(report({}), 'Ready'), 'True InUse: The configuration is in use'],
+  'a good configuration is in use': [shown(report({}), 'Ready'), 'True InUse: The configuration is in use'],
   'a bad one is not, and says what to write': [
-    told(report(bad), 'Ready'),
+    shown(report(bad), 'Ready'),
     'False InvalidConfiguration: No update starts, and updating nodes follow the previous configuration: spec.concurrency.maxUpdating: expected a whole number from 1, such as 2, or a percentage from "1%" to "100%", found "0%"',
   ],
-  'a bad one freezes the fleet': [told(report(bad), 'Frozen'), /^True InvalidConfiguration: No update starts: spec/],
-  'a stale watch freezes the fleet': [told(report({}, { silentMs: 120_000 }), 'Frozen'), /^True WatchStale: .* nodes /],
-  'else it is not frozen': [told(report({}), 'Frozen'), /^False NotFrozen/],
+  'a bad one freezes the fleet': [shown(report(bad), 'Frozen'), /^True InvalidConfiguration: No update starts: spec/],
+  'a stale watch freezes the fleet': [
+    shown(report({}, { silentMs: 120_000 }), 'Frozen'),
+    /^True WatchStale: .* nodes /,
+  ],
+  'else it is not frozen': [shown(report({}), 'Frozen'), /^False NotFrozen/],
   'a bad one shows in the line of kubectl get': [
-    told(report(bad, { managedNodes: [upToDate] }), 'Progressing'),
+    shown(report(bad, { managedNodes: [upToDate] }), 'Progressing'),
     /^False InvalidConfiguration: 1 of 1 nodes are up to date, 0 updating, and no other update starts/,
   ],
-  'a pause says why': [told(report({ paused: true, pauseReason: 'sale' }), 'Paused'), 'True Paused: sale'],
-  'without a pause updates may start': [told(report({}), 'Paused'), 'False NotPaused: Updates may start'],
+  'a pause says why': [shown(report({ paused: true, pauseReason: 'sale' }), 'Paused'), 'True Paused: sale'],
+  'without a pause updates may start': [shown(report({}), 'Paused'), 'False NotPaused: Updates may start'],
   'without windows it is open': [
-    told(report({}), 'WindowOpen'),
+    shown(report({}), 'WindowOpen'),
     'True NoWindows: No windows are configured: updates may start at any time',
   ],
   'an open window says when it closes': [
-    told(report(window('0 7 * * *')), 'WindowOpen'),
+    shown(report(window('0 7 * * *')), 'WindowOpen'),
     'True InWindow: A maintenance window is open, until 2027-01-15T11:00:00Z',
   ],
   'a closed one says when it opens': [
-    told(report(window('0 9 * * *')), 'WindowOpen'),
+    shown(report(window('0 9 * * *')), 'WindowOpen'),
     'False OutsideWindows: No maintenance window is open; the next opens at 2027-01-15T09:00:00Z',
   ],
   'a blackout says why': [
-    told(report({ maintenance: { blackouts } }), 'WindowOpen'),
+    shown(report({ maintenance: { blackouts } }), 'WindowOpen'),
     'False Blackout: No update or drain starts during this blackout: sale; the next opens at 2027-01-15T09:00:00Z',
   ],
   'nodes that update are counted': [
-    told(report({}, { managedNodes: [updating, upToDate] }), 'Progressing'),
+    shown(report({}, { managedNodes: [updating, upToDate] }), 'Progressing'),
     'True Updating: 1 of 2 nodes are up to date, 1 updating; expected to be complete by 2027-01-15T08:30:00Z',
   ],
   'a fleet that is through says so': [
-    told(report({}, { managedNodes: [upToDate] }), 'Progressing'),
+    shown(report({}, { managedNodes: [upToDate] }), 'Progressing'),
     'False UpToDate: All nodes are up to date',
   ],
   'a fleet that waits says for what': [
-    told(report({ paused: true }, { managedNodes: [aManagedNode('a'), upToDate] }), 'Progressing'),
+    shown(report({ paused: true }, { managedNodes: [aManagedNode('a'), upToDate] }), 'Progressing'),
     'False Paused: 1 of 2 nodes are up to date; 1 waiting: Paused',
   ],
   'a failed node does not count as one that waits': [
-    told(report({}, { managedNodes: [failed, aManagedNode('b', { ready: false }), upToDate] }), 'Progressing'),
+    shown(report({}, { managedNodes: [failed, aManagedNode('b', { ready: false }), upToDate] }), 'Progressing'),
     /^False NodeNotReady: 1 of 3 nodes are up to date; 1 waiting: NodeNotReady, 1 failed/u,
   ],
   'a fleet in which all others failed says why': [
-    told(report({}, { managedNodes: [failed, upToDate] }), 'Progressing'),
+    shown(report({}, { managedNodes: [failed, upToDate] }), 'Progressing'),
     /^False \w+: 1 of 2 nodes are up to date; 1 failed: \w+/u,
   ],
   'an empty fleet says so': [
-    told(report({}, { managedNodes: [] }), 'Progressing'),
+    shown(report({}, { managedNodes: [] }), 'Progressing'),
     'False NoNodes: There is no node with the label of managed nodes',
   ],
   'a selector that selects nothing is named': [
-    told(report({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'Progressing'),
+    shown(report({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'Progressing'),
     'False NoNodes: There is no node with the label of managed nodes and that spec.nodeSelector selects',
   ],
-  'no node needs attention': [told(report({}), 'Degraded'), 'False AsExpected: No node needs attention'],
-  'a failure is told': [
-    told(report({}, { managedNodes: [failed] }), 'Degraded'),
+  'no node needs attention': [shown(report({}), 'Degraded'), 'False AsExpected: No node needs attention'],
+  'a failure is reported': [
+    shown(report({}, { managedNodes: [failed] }), 'Degraded'),
     /^True NodesFailed: .* on 1 node; retried/,
   ],
   'what no retry fixes needs attention': [
-    told(report({}, { managedNodes: [lost] }), 'Degraded'),
+    shown(report({}, { managedNodes: [lost] }), 'Degraded'),
     /^True NodesNeedAttention: Nodes need attention: 1 ManualRetryRequired;/,
   ],
   'a pinned version that hosts do not offer needs attention': [
-    told(
+    shown(
       report(
         { versions: { pin: '1.22.0' } },
         { managedNodes: [aManagedNode('a', {}, { spec: { settings: pinned({ versionLock: '1.22.0' }) } })] },
@@ -196,13 +199,13 @@ describe('what is in force', () => {
     const inForce = { generation: 2, spec: { paused: false, order: 'Name' } };
     const status = report({ paused: true }, { generation: 2, before: { inForce } });
     expect(status.inForce?.spec).toEqual({ paused: true, order: 'Name' });
-    expect(told(status, 'Paused')).toMatch(/^True/);
+    expect(shown(status, 'Paused')).toMatch(/^True/);
   });
 
   it('is recreated when it is what cannot be followed', () => {
     const inForce = { generation: 2, spec: { order: 'Zone' } };
     const status = report({}, { generation: 2, before: { inForce } });
-    expect(told(status, 'Ready')).toMatch(/^True/);
+    expect(shown(status, 'Ready')).toMatch(/^True/);
     expect(status.inForce?.spec).toEqual(DEFAULT_SPEC);
   });
 
@@ -313,7 +316,7 @@ describe('the condition CertificateReady', () => {
 
   it('says what the issuer reports, and the same until a new leader has looked', () => {
     const before = report({}, { certificate: valid });
-    expect(told(before, 'CertificateReady')).toBe('True Valid: Issued by CN=a');
+    expect(shown(before, 'CertificateReady')).toBe('True Valid: Issued by CN=a');
     expect(report({}, { before, certificate: 'unknown' })).toEqual(before);
   });
 

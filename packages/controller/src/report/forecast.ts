@@ -334,6 +334,6 @@ const STEADY_MS = 5 * MINUTE_MS;
 function steady(before: string | undefined, at: number | undefined, now: number): string | undefined {
   if (at === undefined) return undefined;
   const known = parseTime(before);
-  const stays = known !== undefined && known > now && Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5);
-  return stays ? before : rfc3339(Math.ceil(at / MINUTE_MS) * MINUTE_MS);
+  const isSteady = known !== undefined && known > now && Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5);
+  return isSteady ? before : rfc3339(Math.ceil(at / MINUTE_MS) * MINUTE_MS);
 }

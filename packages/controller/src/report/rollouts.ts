@@ -83,9 +83,11 @@ export function rolloutsOf(
   now: number,
 ): Pick<BrupopConfigStatus, 'rollouts'> {
   const known = readRollouts(before?.rollouts);
-  const begun = releases.filter(({ updating }) => updating > 0).filter((one) => !known.some((old) => isOf(old, one)));
+  const starting = releases
+    .filter(({ updating }) => updating > 0)
+    .filter((one) => !known.some((old) => isOf(old, one)));
   const all = withinLimit(
-    begun.map((one) => started(one, now)),
+    starting.map((one) => started(one, now)),
     known,
     releases,
   );
@@ -102,14 +104,14 @@ export function rolloutsOf(
 
 /** Those that have ended make room, the earliest first. While all are open, no other one begins: it would take their place. */
 function withinLimit(
-  begun: readonly RolloutStatus[],
+  starting: readonly RolloutStatus[],
   known: readonly RolloutStatus[],
   releases: readonly Release[],
 ): RolloutStatus[] {
   const isOpen = (one: RolloutStatus): boolean =>
     one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
   const room = MAX_ROLLOUTS - known.filter(isOpen).length;
-  const added = begun.slice(0, room);
+  const added = starting.slice(0, room);
   const ended = new Set(known.filter((one) => !isOpen(one)).slice(0, room - added.length));
   return [...added, ...known.filter((one) => isOpen(one) || ended.has(one))];
 }

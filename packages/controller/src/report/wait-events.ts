@@ -1,5 +1,5 @@
 /**
- * Events on shadows for reasons to wait. What all nodes wait for is told once, on the BrupopConfig; nodes take turns at the update
+ * Events on shadows for reasons to wait. What all nodes wait for has one Event, on the BrupopConfig; nodes take turns at the update
  * slots; and Events on the Node report a deadline and settings. The others begin and end with an Event on the shadow of the node, one an
  * hour for each, since a node may change between two of them. In a large fleet some are left out: see `isMinor`.
  */

@@ -1,4 +1,4 @@
-/** Objects for tests: healthy and at rest unless told otherwise. */
+/** Objects for tests: healthy and at rest unless a test says otherwise. */
 import { CORDONED_ANNOTATION, MANAGED_LABEL, MANAGED_LABEL_VALUE, shadowName } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { NodeRecord } from '@brupop/shared/api/record';

@@ -118,9 +118,9 @@ function snapshotOf({ fleet, isLost, isStale, action }: Story): Snapshot {
 
 test('only drained nodes that do not return from their reboot are ever tainted, and only while all is known', () => {
   let tainted = 0;
-  const property = fc.property(story, (told) => {
-    const { fleet, isLost, isStale, action } = told;
-    const names = plan(snapshotOf(told), NOW).outOfService.flatMap(({ node, wanted }) =>
+  const property = fc.property(story, (drawn) => {
+    const { fleet, isLost, isStale, action } = drawn;
+    const names = plan(snapshotOf(drawn), NOW).outOfService.flatMap(({ node, wanted }) =>
       wanted ? [node.metadata.name] : [],
     );
     tainted += names.length;
@@ -132,11 +132,11 @@ test('only drained nodes that do not return from their reboot are ever tainted, 
 });
 
 test('no taint is removed that the operator does not own, and none of its own stays on a node that is Ready', () => {
-  const property = fc.property(story, (told) => {
-    const made = plan(snapshotOf(told), NOW).outOfService.flatMap(({ node, wanted }) =>
+  const property = fc.property(story, (drawn) => {
+    const made = plan(snapshotOf(drawn), NOW).outOfService.flatMap(({ node, wanted }) =>
       wanted ? [] : [node.metadata.name],
     );
-    const ours = told.fleet.map(({ isOurs, ready }, index) => ({
+    const ours = drawn.fleet.map(({ isOurs, ready }, index) => ({
       name: `node-${index}`,
       isOurs,
       isReady: ready === 'True',

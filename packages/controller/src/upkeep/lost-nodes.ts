@@ -94,8 +94,8 @@ function outOfServiceChange(
   const isAsked = action === 'OutOfServiceTaint' && isManaged(node);
   const key = node.metadata.resourceVersion;
   if (outOfServiceByUs(node)) {
-    const stays = isAsked && isPair(managedNode) && isAway(managedNode);
-    return stays ? undefined : endOf(node, shadow);
+    const isKept = isAsked && isPair(managedNode) && isAway(managedNode);
+    return isKept ? undefined : endOf(node, shadow);
   }
   if (!isAsked || !isLost || !mayTaint(node)) return undefined;
   const message = `Set the taint ${OUT_OF_SERVICE_TAINT}: the node is lost, and spec.lostNode.action is ${action}`;
@@ -116,7 +116,7 @@ export function mayTaint(node: NodeView): boolean {
   return isDrained && node.isUnreachable && !node.hasOutOfServiceTaint && !outOfServiceByUs(node);
 }
 
-/** A Lease that is renewed again causes no plan, so a node that only waits for it is judged again after this time. */
+/** A Lease that is renewed again causes no plan, so a node that only waits for it is evaluated again after this time. */
 const LEASE_PERIOD_MS = 10_000;
 
 /** True from the reboot of a drained node until it is Ready, has booted, or its agent has a result. */

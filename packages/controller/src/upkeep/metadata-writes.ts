@@ -1,5 +1,5 @@
 /**
- * Which writes bring a Node what its group gives it, and take from it what groups no longer give. The same function judges a
+ * Which writes bring a Node what its group gives it, and take from it what groups no longer give. The same function evaluates a
  * Node in the cache, to find those with something to write, and a Node that was just read, to make the write: it carries the
  * resourceVersion of that read, so that what is found here still holds.
  *
@@ -60,7 +60,7 @@ export interface MetadataInput {
 }
 
 interface MetadataDecision {
-  /** In their order: the later ones are to be judged again after the first. */
+  /** In their order: the later ones are to be evaluated again after the first. */
   readonly writes: readonly MetadataWrite[];
   readonly conflicts: readonly Conflict[];
 }

@@ -41,9 +41,11 @@ function described(schema: Schema, path = ''): string[] {
 
 describe('the definition of BottlerocketShadow', () => {
   it('describes each reason and result of a drain', () => {
-    const told = (path: string): string => at(schemaOf('bottlerocketshadows'), path)?.description ?? '';
-    expect(BLOCK_REASONS.filter((one) => !told('.status.drain.blockedBy[].reason').includes(`${one}: `))).toEqual([]);
-    expect(DRAIN_RESULTS.filter((one) => !told('.status.drain.result').includes(`${one}: `))).toEqual([]);
+    const descriptionAt = (path: string): string => at(schemaOf('bottlerocketshadows'), path)?.description ?? '';
+    expect(
+      BLOCK_REASONS.filter((one) => !descriptionAt('.status.drain.blockedBy[].reason').includes(`${one}: `)),
+    ).toEqual([]);
+    expect(DRAIN_RESULTS.filter((one) => !descriptionAt('.status.drain.result').includes(`${one}: `))).toEqual([]);
   });
 
   it('names every error code in its description, with its recovery', () => {

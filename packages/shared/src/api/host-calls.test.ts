@@ -24,7 +24,7 @@ it('adds what could not be sent to what was counted meanwhile', () => {
   calls.record('GET /os', 'ok');
   const taken = calls.take();
   calls.record('GET /os', 'ok');
-  calls.putBack(taken);
+  calls.restore(taken);
   expect(read(calls)).toEqual([{ route: 'GET /os', outcome: 'ok', count: 2 }]);
 });
 

@@ -64,7 +64,7 @@ export class HostCalls {
   }
 
   /** Puts back what could not be sent. */
-  putBack(taken: ReadonlyMap<string, number>): void {
+  restore(taken: ReadonlyMap<string, number>): void {
     for (const [key, count] of taken) this.#add(key, count);
   }
 

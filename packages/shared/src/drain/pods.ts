@@ -279,14 +279,14 @@ export function podsToEvict(
   pods: readonly DrainPod[],
   { orphaned, needed, cordonedSince = Infinity }: DrainFilter,
 ): readonly DrainPod[] {
-  const stays = (pod: DrainPod): boolean =>
+  const isExempt = (pod: DrainPod): boolean =>
     pod.mirror ||
     pod.drainPolicy === 'skip' ||
     hasEnded(pod) ||
     needed?.has(pod.metadata.uid) === true ||
     cameBack(pod, cordonedSince) ||
     (pod.daemonSet !== undefined && !pod.finished && (pod.foreignDaemonSet === true || !orphaned.has(pod.daemonSet)));
-  const going = pods.filter((pod) => !stays(pod)).map((pod) => ({ pod, key: podKey(pod) }));
+  const going = pods.filter((pod) => !isExempt(pod)).map((pod) => ({ pod, key: podKey(pod) }));
   return going.toSorted((a, b) => (a.key < b.key ? -1 : 1)).map(({ pod }) => pod);
 }
 

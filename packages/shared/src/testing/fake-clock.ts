@@ -5,7 +5,7 @@ interface Timer {
   readonly fire: () => void;
 }
 
-/** A clock for tests that moves only when told to. */
+/** A clock for tests that moves only when a test moves it. */
 export class FakeClock implements Clock {
   #now: number;
   #monotonic = 0;

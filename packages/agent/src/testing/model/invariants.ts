@@ -174,7 +174,7 @@ export class Invariants {
 
   get #isOver(): boolean {
     const { host, controller } = this.#world;
-    return host.choice === undefined || controller.needsUser || controller.paused || this.userActions.wasPutBack;
+    return host.choice === undefined || controller.needsUser || controller.paused || this.userActions.wasReverted;
   }
 
   /** The log, for a failed test. */

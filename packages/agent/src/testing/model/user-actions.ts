@@ -9,7 +9,7 @@ import type { SimWorld } from './sim-world.ts';
 
 const MOTD = 'settings.motd';
 const OWN_MOTD = '"Welcome to Bottlerocket!"';
-/** Values that are put back may replace one that a user has set since the change. */
+/** Former values that are set again may replace one that a user has set since the change. */
 const PUT_BACK_MS = 15 * 60_000;
 /** Between a look at the settings and a change of them an answer may be on its way for 9 s. */
 const RACE_MS = 10_000;
@@ -118,7 +118,7 @@ export class UserActions {
     this.#requireSetting('ignoreWaves', stored.ignoreWaves === this.#expected('ignoreWaves'));
     this.#motdAtRest();
     this.#lockAtRest(settings?.hostLock);
-    if (settings !== undefined && !this.wasPutBack) this.#recordAtRest(settings);
+    if (settings !== undefined && !this.wasReverted) this.#recordAtRest(settings);
   }
 
   #recordAtRest({ message, hostLock: _lock, ...others }: SettingsStatus): void {
@@ -136,7 +136,7 @@ export class UserActions {
   }
 
   /** A change has cut the agent off, so the host has the former values until the next spec. */
-  get wasPutBack(): boolean {
+  get wasReverted(): boolean {
     return this.#world.cluster.shadow?.status?.settings?.message?.endsWith('the former values were set again') === true;
   }
 
@@ -149,7 +149,7 @@ export class UserActions {
     const value = host.valueOf(MOTD);
     if (host.appliedOf(MOTD) !== value)
       this.#invariants.wrong(`motd ${value} is stored, ${host.appliedOf(MOTD)} applied`);
-    if (this.wasPutBack) return;
+    if (this.wasReverted) return;
     const expected = cluster.motd !== null && !this.#isInConflict ? JSON.stringify(cluster.motd) : this.#motd;
     if (expected !== undefined && value !== expected) this.#invariants.wrong(`motd is ${value}, expected ${expected}`);
   }

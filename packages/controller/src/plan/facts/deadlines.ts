@@ -67,7 +67,7 @@ function drainingSince({ metadata, spec, status, times }: ShadowView, now: Momen
   return notAfter(times.drainSince, now);
 }
 
-/** Returns milliseconds. The limit that the spec told the agent takes precedence. */
+/** Returns milliseconds. The limit in the spec, which the agent has read, takes precedence. */
 export function limitMs({ state, timeoutSeconds }: ShadowSpec, policy: UpdatePolicy): number {
   const { monitoring, drainMs, timeouts } = policy;
   const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;

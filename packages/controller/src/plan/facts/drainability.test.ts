@@ -15,24 +15,24 @@ const view = (
   budgets: indexedBudgets([aBudget('web')]),
   ownNamespace: 'brupop',
 });
-const judge = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), NOW).of(node, POLICY);
+const drainableWith = (...of: Parameters<typeof view>): Drainable => new Drains(view(...of), NOW).of(node, POLICY);
 
 describe('a node', () => {
   it('whose pods were never seen may not be drained, and nobody says that it cannot be', () => {
-    const found = judge();
+    const found = drainableWith();
     expect([isDrainable(found), isDrainBlocked(found, NOW)]).toEqual([false, false]);
   });
 
   it('without a pod that is held may be drained while its pods were just seen', () => {
-    expect(isDrainable(judge([]))).toBe(true);
-    expect(isDrainable(judge([], NOW - 10_000))).toBe(true);
-    expect(isDrainable(judge([], NOW - 10_001))).toBe(false);
+    expect(isDrainable(drainableWith([]))).toBe(true);
+    expect(isDrainable(drainableWith([], NOW - 10_000))).toBe(true);
+    expect(isDrainable(drainableWith([], NOW - 10_001))).toBe(false);
   });
 
   it('is blocked by a pod that cannot be evicted, until the pods are listed again', () => {
-    expect(isDrainBlocked(judge([aPod('x')]), NOW)).toBe(true);
-    expect(isDrainBlocked(judge([aPod('x')], NOW - MINUTE), NOW)).toBe(true);
-    expect(isDrainBlocked(judge([aPod('x')], NOW - 2 * MINUTE), NOW)).toBe(false);
+    expect(isDrainBlocked(drainableWith([aPod('x')]), NOW)).toBe(true);
+    expect(isDrainBlocked(drainableWith([aPod('x')], NOW - MINUTE), NOW)).toBe(true);
+    expect(isDrainBlocked(drainableWith([aPod('x')], NOW - 2 * MINUTE), NOW)).toBe(false);
   });
 
   it('of another UID is another node', () => {

@@ -173,7 +173,7 @@ function unhealthyNow({ node, policy, drain }: Pick<MonitoringInput, 'node' | 'p
   return [...conditions, ...unready, ...failing];
 }
 
-/** Judges a node whose spec calls for MonitoringUpdate; of others it says nothing. While connectivity is lost, it has no end. */
+/** Evaluates a node whose spec calls for MonitoringUpdate; of others it says nothing. While connectivity is lost, it has no end. */
 export function monitoringOf(input: MonitoringInput): Monitoring {
   const { shadow, node, policy } = input;
   if (shadow.spec.state !== 'MonitoringUpdate') return {};

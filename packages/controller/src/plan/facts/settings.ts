@@ -62,7 +62,7 @@ export interface SettingsFacts {
   readonly cannotUnset: readonly string[];
   /** Why its agent does not change them. */
   readonly message: string | undefined;
-  /** Why a change has failed; only before it is put back. */
+  /** Why a change has failed; only before the former values are set again. */
   readonly failure?: string;
   /** The change is past its time limit. It continues, but no longer holds a slot or delays updates of the node. */
   readonly isLate?: true;
@@ -239,7 +239,7 @@ export function needsReboot(facts: SettingsFacts | undefined): facts is Settings
 }
 
 /** True while a reboot is to bring back what was before settings with which a reboot has failed. */
-export function awaitsRestore(facts: SettingsFacts | undefined): facts is SettingsFacts & { rebootFailedAt: number } {
+export function waitsForRestore(facts: SettingsFacts | undefined): facts is SettingsFacts & { rebootFailedAt: number } {
   return needsReboot(facts) && facts.rebootFailedAt !== undefined;
 }
 

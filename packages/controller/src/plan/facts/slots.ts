@@ -30,7 +30,7 @@ import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUnti
 import { failedCheckAt } from './failed-nodes.ts';
 import { pendingRollback, START_LIMIT_MS, startDeadline } from './attempts.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
-import { awaitsRestore, covers, isChanging, type SettingsFacts } from './settings.ts';
+import { waitsForRestore, covers, isChanging, type SettingsFacts } from './settings.ts';
 import type { Moment } from './moment.ts';
 
 export interface Slot {
@@ -63,7 +63,7 @@ function slotOfPair(pair: NodePair, now: Moment): Slot | undefined {
 
 /** A node whose kubelet or container runtime restarts may be unavailable for a moment. */
 export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | undefined): Slot | undefined {
-  if (awaitsRestore(facts)) return { deadline: facts.rebootFailedAt + START_LIMIT_MS, expires: false };
+  if (waitsForRestore(facts)) return { deadline: facts.rebootFailedAt + START_LIMIT_MS, expires: false };
   if (facts === undefined || !isChanging(facts) || !covers(shadow?.spec.settings?.allow, 'RestartsService'))
     return undefined;
   return { deadline: facts.changesAt ?? Infinity, expires: true };
@@ -92,7 +92,7 @@ function slotAfterReboot(pair: NodePair, now: Moment): Slot | undefined {
   if (isSettled(shadow)) return isOwned ? { deadline: since + STEP_LIMITS_MS.Reboot, expires: true } : undefined;
   if (isOwned) return { deadline: since + drainAndRebootMs(policy), expires: false };
   const deadline = Math.max(notRespondingAt(shadow, now), rebootUntil(pair, now) ?? 0);
-  return { deadline, expires: !awaitsAgent(shadow) };
+  return { deadline, expires: !waitsForAgent(shadow) };
 }
 
 /** Starts at a time that a kubelet cannot write: the creation or deletion of the shadow. */
@@ -121,7 +121,7 @@ function drainAndRebootMs(policy: UpdatePolicy): number {
  * agent without a report has not started any. Later steps leave annotations on the Node, which
  * `cleanup.ts` removes if the agent does not.
  */
-function awaitsAgent({ status }: ShadowView): boolean {
+function waitsForAgent({ status }: ShadowView): boolean {
   if (status === undefined) return false;
   const { current_state, lastOperation } = status;
   if (current_state === 'Idle' && lastOperation?.state !== 'Processing') return false;

@@ -160,7 +160,7 @@ export function isEvicted(pod: PlacedPod): boolean {
   return leaves(pod) && !pod.isTerminating;
 }
 
-/** True for a pod that a drain moves elsewhere, or has begun to. */
+/** True for a pod that a drain moves elsewhere, or has started to move. */
 export function leaves({ mirror, daemonSet, drainPolicy }: PlacedPod): boolean {
   return !mirror && daemonSet === undefined && drainPolicy !== 'skip';
 }

@@ -85,7 +85,7 @@ interface BeforeDrain {
   readonly jobs: JobProgress;
 }
 
-/** Judges a staged node that everything else allows to be drained. */
+/** Evaluates a staged node that everything else allows to be drained. */
 export function beforeDrain(input: CheckInput): BeforeDrain {
   const jobs = progressOf(jobsBefore(input), input);
   const { run, message = '' } = jobs.failed ?? {};

@@ -22,7 +22,7 @@ interface Case {
 }
 
 /** Why the only node of a fleet waits; undefined: it starts its update. */
-function told(spec: object, { node, shadow, status }: Case = {}): ProgressingCondition | undefined {
+function waitOf(spec: object, { node, shadow, status }: Case = {}): ProgressingCondition | undefined {
   const snapshot = aSnapshot([aManagedNode('a', node, shadow)], spec);
   const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
   const { specs, conditions } = plan({ ...snapshot, config }, NOW);
@@ -45,77 +45,80 @@ const failedTimes = (count: number): Case => ({
 });
 
 const cases: Record<string, [ProgressingCondition | undefined, string | undefined]> = {
-  'a window that is open for long enough lets nodes start': [told(window('0 7 * * *', '4h')), undefined],
+  'a window that is open for long enough lets nodes start': [waitOf(window('0 7 * * *', '4h')), undefined],
   'outside of windows nodes wait until the next': [
-    told(window('0 9 * * *', '4h')),
+    waitOf(window('0 9 * * *', '4h')),
     'OutsideMaintenanceWindow until 2027-01-15T09:00:00Z',
   ],
   'a window that closes too soon is not entered': [
-    told(window('0 7 * * *', '90m')),
+    waitOf(window('0 7 * * *', '90m')),
     'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
   ],
   'a window is entered when updates are expected to be fast enough': [
-    told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], updateEstimate: '1m' } }),
+    waitOf({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], updateEstimate: '1m' } }),
     undefined,
   ],
   'the margin is part of the time that an update needs': [
-    told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], margin: '30m' } }, took(60)),
+    waitOf({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '90m' }], margin: '30m' } }, took(60)),
     'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
   ],
   'a node that took long itself needs more time than others': [
-    told(window('0 7 * * *', '4h'), took(3 * 3_600)),
+    waitOf(window('0 7 * * *', '4h'), took(3 * 3_600)),
     'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
   ],
-  'windows that are all too short are said to be so': [told(window('0 7 * * *', '30m')), 'WindowTooShort'],
+  'windows that are all too short are said to be so': [waitOf(window('0 7 * * *', '30m')), 'WindowTooShort'],
   'windows follow the time zone': [
-    told({ maintenance: { timeZone: 'Asia/Kolkata', windows: [{ schedule: '0 13 * * *', duration: '2h' }] } }),
+    waitOf({ maintenance: { timeZone: 'Asia/Kolkata', windows: [{ schedule: '0 13 * * *', duration: '2h' }] } }),
     undefined,
   ],
   'weekdays restrict the schedule': [
-    told({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '4h', days: ['Sat'] }] } }),
+    waitOf({ maintenance: { windows: [{ schedule: '0 7 * * *', duration: '4h', days: ['Sat'] }] } }),
     'OutsideMaintenanceWindow until 2027-01-16T07:00:00Z',
   ],
   'a blackout keeps nodes waiting without windows': [
-    told({ maintenance: { blackouts: [blackout] } }),
+    waitOf({ maintenance: { blackouts: [blackout] } }),
     'Blackout until 2027-01-15T09:00:00Z',
   ],
   'a version that is old enough is started': [
-    told({ versions: { minimumAge: '1h' } }, offered(60 * MINUTE)),
+    waitOf({ versions: { minimumAge: '1h' } }, offered(60 * MINUTE)),
     undefined,
   ],
   'a version that is too young is waited for': [
-    told({ versions: { minimumAge: '2h' } }, offered(60 * MINUTE)),
+    waitOf({ versions: { minimumAge: '2h' } }, offered(60 * MINUTE)),
     'MinimumAgeNotReached until 2027-01-15T09:00:00Z',
   ],
   'a version that nobody has seen yet is new': [
-    told({ versions: { minimumAge: '2h' } }),
+    waitOf({ versions: { minimumAge: '2h' } }),
     'MinimumAgeNotReached until 2027-01-15T10:00:00Z',
   ],
   'nobody can tell how old a version is that was first seen in the future': [
-    told({ versions: { minimumAge: '2h' } }, offered(-600 * MINUTE)),
+    waitOf({ versions: { minimumAge: '2h' } }, offered(-600 * MINUTE)),
     'MinimumAgeNotReached',
   ],
-  'a node that is to be skipped waits': [told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'true' } } }), 'Skipped'],
+  'a node that is to be skipped waits': [
+    waitOf({}, { node: { annotations: { [SKIP_ANNOTATION]: 'true' } } }),
+    'Skipped',
+  ],
   'whatever the annotation says but false counts': [
-    told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'flase' } } }),
+    waitOf({}, { node: { annotations: { [SKIP_ANNOTATION]: 'flase' } } }),
     'Skipped',
   ],
   'a node that is not to be skipped starts': [
-    told({}, { node: { annotations: { [SKIP_ANNOTATION]: 'false' } } }),
+    waitOf({}, { node: { annotations: { [SKIP_ANNOTATION]: 'false' } } }),
     undefined,
   ],
-  'a node that is not selected waits': [told({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'NotSelected'],
+  'a node that is not selected waits': [waitOf({ nodeSelector: { matchLabels: { pool: 'web' } } }), 'NotSelected'],
   'a node that is selected starts': [
-    told({ nodeSelector: { matchLabels: { pool: 'web' } } }, { node: { labels: { pool: 'web' } } }),
+    waitOf({ nodeSelector: { matchLabels: { pool: 'web' } } }, { node: { labels: { pool: 'web' } } }),
     undefined,
   ],
-  'ten failures with one version are enough': [told({}, failedTimes(10)), 'ManualRetryRequired'],
+  'ten failures with one version are enough': [waitOf({}, failedTimes(10)), 'ManualRetryRequired'],
   'the configuration can limit the failures with one version': [
-    told({ retry: { attempts: 2 } }, failedTimes(2)),
+    waitOf({ retry: { attempts: 2 } }, failedTimes(2)),
     'ManualRetryRequired',
   ],
   'the waits between attempts are as the configuration says': [
-    told({ retry: { backoff: '2h', maxBackoff: '2h' } }, failedTimes(3)),
+    waitOf({ retry: { backoff: '2h', maxBackoff: '2h' } }, failedTimes(3)),
     `Backoff until ${ago(-60 * MINUTE)}`,
   ],
 };
@@ -149,11 +152,11 @@ test('the age of a version starts when a second node is offered it', () => {
 
 test('failures with another version do not count', () => {
   const record = { attempts: { version: '1.20.5', count: 10 } };
-  expect(told({}, { shadow: { ...failedTimes(10).shadow, record } })).toMatchObject({ reason: 'Backoff' });
+  expect(waitOf({}, { shadow: { ...failedTimes(10).shadow, record } })).toMatchObject({ reason: 'Backoff' });
 });
 
 test('the reason of a blackout is passed on', () => {
-  expect(told({ maintenance: { blackouts: [blackout] } })?.message).toBe(
+  expect(waitOf({ maintenance: { blackouts: [blackout] } })?.message).toBe(
     'No node starts an update during this blackout: sale; updates may start at 2027-01-15T09:00:00Z',
   );
 });

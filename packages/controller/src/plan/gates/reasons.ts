@@ -1,5 +1,5 @@
 /**
- * What a gate is: what it judges, and the reasons that it can give. The table says what follows from
+ * What a gate is: what it evaluates, and the reasons that it can give. The table says what follows from
  * each reason elsewhere: in the forecast, in the `waitingFor` column, in the taint of waiting nodes
  * and in the fleet's Degraded condition. A new reason needs a row here, and an entry in
  * `docs/runbook.md`.
