@@ -124,7 +124,8 @@ it.each(panels)('%s has values for %s', async (_uid, name, expr) => {
 it.each(readAlerts().groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => [alert, expr])))(
   'the metrics of %s exist',
   async (_alert, expr = '') => {
-    const scraped = (await prometheus.scraped()).join('\n');
+    // Pods that have just moved are targets for a moment.
+    const scraped = (await eventually(async () => await prometheus.scraped())).join('\n');
     for (const [metric] of expr.matchAll(/brupop_\w+/gu)) {
       const series = await prometheus.queryRange(metric, startedAt);
       expect([metric, series.length > 0]).toEqual([metric, !WITHOUT_SERIES.includes(metric)]);
