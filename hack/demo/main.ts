@@ -14,7 +14,7 @@ import { Fleet, fleetNodes } from '../../test/framework/fleet/fleet.ts';
 import { incidents } from '../../test/framework/fleet/incidents.ts';
 import type { FleetContext } from '../../test/framework/fleet/with-fleet.ts';
 import { createWorkloads } from '../../test/framework/fleet/workloads.ts';
-import { FleetPrometheus } from '../../test/framework/monitoring/fleet-prometheus.ts';
+import { FleetPrometheus, obtainPrometheus } from '../../test/framework/monitoring/fleet-prometheus.ts';
 import { servePage } from '../dashboards/page.ts';
 import { takePictures } from '../dashboards/pictures.ts';
 import { Rollout } from './rollout.ts';
@@ -145,6 +145,10 @@ function show(rollout: Rollout): () => void {
 }
 
 async function main(): Promise<void> {
+  if (dashboards) {
+    screen.say('Getting Prometheus; the first time, this takes minutes…');
+    await obtainPrometheus();
+  }
   const { cluster, fleet, namespace } = await start();
   await installCrds(cluster);
   screen.say('Creating a BrupopConfig with monitoring.healthyFor 0s, to be faster…');
@@ -171,7 +175,7 @@ async function main(): Promise<void> {
 }
 
 async function startDashboards(fleet: Fleet): Promise<string> {
-  screen.say('Getting and starting Prometheus on loopback; the first time, this takes minutes…');
+  screen.say('Starting Prometheus on loopback…');
   const prometheus = await FleetPrometheus.start(fleet);
   started.push(async () => await prometheus.stop());
   const page = await servePage(prometheus.url);

@@ -44,6 +44,11 @@ export interface Series {
   readonly values?: readonly (readonly [number, string])[];
 }
 
+/** Builds Prometheus unless it is in the cache: minutes, in which a fleet that runs already would update. */
+export async function obtainPrometheus() {
+  return await obtainPrograms({ wanted: monitoringPrograms, cacheFolder: monitoringCacheFolder() });
+}
+
 export class FleetPrometheus {
   readonly url: string;
   /** Of promtool, which belongs to it. */
@@ -59,7 +64,7 @@ export class FleetPrometheus {
   }
 
   static async start(fleet: Fleet): Promise<FleetPrometheus> {
-    const programs = await obtainPrograms({ wanted: monitoringPrograms, cacheFolder: monitoringCacheFolder() });
+    const programs = await obtainPrometheus();
     const folder = mkdtempSync(join(tmpdir(), 'brupop-monitoring-'));
     const watchdog = startWatchdog(folder);
     const [port = 0] = await freePorts(1);
