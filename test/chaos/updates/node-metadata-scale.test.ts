@@ -57,8 +57,8 @@ async function start(release?: Parameters<typeof startReplica>[3]): Promise<void
 async function writesSince(position: number): Promise<ReadonlyMap<string, number>> {
   const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
   const writes = requests.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb));
-  // One that another writer was faster than, or that took the API server too long, changes nothing.
-  return countRequests(writes.filter(({ resource, status }) => resource !== 'leases' && status < 300));
+  // A write that another writer was faster than changes nothing.
+  return countRequests(writes.filter(({ resource, status }) => resource !== 'leases' && status !== 409));
 }
 
 async function groupOf(): Promise<BottlerocketNodeGroup> {
