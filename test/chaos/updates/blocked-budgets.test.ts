@@ -117,13 +117,6 @@ function cordonsOf(fleet: Fleet): string[] {
   return cordons;
 }
 
-/** A node that has not reported yet is no candidate, and would leave its slot to the last one. */
-async function untilAllReported(fleet: Fleet): Promise<void> {
-  await eventually(() => {
-    expect(NAMES.map((name) => fleet.shadow(name)?.status?.target_version)).toEqual([NEW, NEW, NEW]);
-  });
-}
-
 const recordOf = (fleet: Fleet, name: string): NodeRecord => readRecord(fleet.shadow(name)?.metadata ?? {});
 const reasonOf = (fleet: Fleet): string | undefined => fleet.shadow(HELD)?.status?.conditions?.[0]?.reason;
 
@@ -135,7 +128,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       const cordons = cordonsOf(fleet);
       const actor = movePrimary(context);
       try {
-        await untilAllReported(fleet);
+        await fleet.untilAllAreOffered(NEW);
         await fleet.configure({});
         await fleet.untilAllRun(NEW);
       } finally {
@@ -169,7 +162,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
       const cordons = cordonsOf(fleet);
       const stop = openWithoutVolumes(context);
       try {
-        await untilAllReported(fleet);
+        await fleet.untilAllAreOffered(NEW);
         await fleet.configure({});
         await fleet.untilAllRun(NEW);
       } finally {
@@ -198,7 +191,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
     await withFleet({ nodes: fleetNodes(3), config: { paused: true, drain }, before }, async (context) => {
       const { fleet, cluster, namespace } = context;
       const cordons = cordonsOf(fleet);
-      await untilAllReported(fleet);
+      await fleet.untilAllAreOffered(NEW);
       await fleet.configure({ drain });
       await eventually(() => expect(cordons).toHaveLength(3), { limitMs: 180_000 });
       expect(cordons.at(-1)).toBe(HELD);
@@ -237,7 +230,7 @@ describe('a budget that allows no disruption while its pod is healthy', () => {
     await withFleet({ nodes: fleetNodes(3), config: { paused: true, drain }, before }, async (context) => {
       const { fleet, cluster, namespace } = context;
       const cordons = cordonsOf(fleet);
-      await untilAllReported(fleet);
+      await fleet.untilAllAreOffered(NEW);
       await fleet.configure({ drain });
       const isHeld = (): boolean =>
         fleet.shadow(HELD)?.status?.drain?.blockedBy?.some(({ reason }) => reason === 'DisruptionBudget') === true;

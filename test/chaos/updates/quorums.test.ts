@@ -65,9 +65,7 @@ it('three members go one at a time when all nodes may, the leader last, whatever
     async (context) => {
       const { fleet } = context;
       const away = awayOf(context, VOTERS);
-      // A node whose agent is the first to report waits for none that is not offered the version yet.
-      const offered = () => VOTERS.map((name) => fleet.shadow(name)?.status?.target_version);
-      await eventually(() => expect(offered()).toEqual([NEW, NEW, NEW]), { limitMs: 120_000 });
+      await fleet.untilAllAreOffered(NEW);
       await fleet.configure(config);
       await fleet.untilAllRun(NEW);
       expect(away.most).toBe(1);

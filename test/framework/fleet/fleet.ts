@@ -216,6 +216,19 @@ export class Fleet {
     this.publish(this.#published);
   }
 
+  /**
+   * Waits until the agent of every node has reported that its host is offered `version`. A node that has not is no candidate,
+   * and no other one waits for it.
+   */
+  async untilAllAreOffered(version: string): Promise<void> {
+    await eventually(() => {
+      for (const name of this.nodes.keys()) {
+        const offered = this.shadow(name)?.status?.target_version;
+        if (offered !== version) throw new Error(`${name}: expected an offer of ${version}, found ${offered}`);
+      }
+    });
+  }
+
   /** Waits until every node of the fleet runs `version` and its shadow is idle. */
   async untilAllRun(version: string, limitMs = ROLLOUT_LIMIT_MS): Promise<void> {
     await eventually(

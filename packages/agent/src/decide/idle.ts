@@ -17,7 +17,7 @@ import {
 } from './context.ts';
 import { isHostProblem } from '../state/tracker.ts';
 import { confirmedBefore, decidesOffer, hasUpdaterSettings } from './settings-view.ts';
-import { dueMs, revertSettings, refresh, settleSettings } from './stage.ts';
+import { dueMs, refresh, revertSettings, settleSettings } from './stage.ts';
 import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 
 const NO_UPDATE = 'no update is requested';

@@ -142,7 +142,7 @@ function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): 
 }
 
 /**
- * Puts the former values back when the host has taken others than it was sent, or when the apiserver has
+ * Sets the former values again when the host has taken others than it was sent, or when the apiserver has
  * not been heard from since the change: the change may have cut the node off.
  */
 export function revertSettings(c: AnsweredContext): Action | undefined {

@@ -25,7 +25,7 @@ export const CONFIG_EVENT_REASONS = [
  * Conditions whose changes are reported, by their reasons and whether it is a warning; the Events above report the others. A
  * rollout changes between two of them with each node, so each is reported once an hour.
  */
-const TOLD: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
+const REPORTED: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   Ready: { InUse: false, InvalidConfiguration: true },
   Paused: { Paused: false, NotPaused: false },
   Held: { WorkloadsFail: true, NotHeld: false },
@@ -42,7 +42,7 @@ const TOLD: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   },
   Degraded: { NodesFailed: true, NodesNeedAttention: true, AsExpected: false },
 };
-export const CONDITION_EVENT_REASONS = Object.values(TOLD).flatMap((reasons) => Object.keys(reasons));
+export const CONDITION_EVENT_REASONS = Object.values(REPORTED).flatMap((reasons) => Object.keys(reasons));
 /** A new configuration has them. */
 const AT_FIRST = new Set(['InUse', 'NotPaused', 'NotHeld', 'LeasesRenewed', 'NoWindows', 'AsExpected']);
 const HOUR_MS = 3_600_000;
@@ -171,7 +171,7 @@ const NONE = { reason: '', message: '' };
 
 function recordConditions({ events, clock }: Context, change: Change): void {
   const { uid, before, now } = change;
-  for (const [type, reasons] of Object.entries(TOLD)) {
+  for (const [type, reasons] of Object.entries(REPORTED)) {
     const { reason, message } = conditionOf(now, type) ?? NONE;
     const warning = reasons[reason];
     const isFirst = before?.conditions === undefined && AT_FIRST.has(reason);

@@ -63,7 +63,7 @@ const RETRY = { baseMs: 1_000, capMs: CHECK_MS };
 /** An installation takes three. */
 const MAX_STEPS = 10;
 /** In a row; until then nothing is reported. */
-const TOLD_FAILURES = 3;
+const REPORTED_FAILURES = 3;
 const WRITE_KINDS = { authorities: 'ca_secret', bundle: 'ca_config_map', serving: 'tls_secret' } as const;
 
 export class CertificateIssuer {
@@ -138,9 +138,9 @@ export class CertificateIssuer {
   #failed(error: unknown, retryInMs: number): number {
     const { log } = this.#options;
     this.#failures += 1;
-    const level = this.#failures < TOLD_FAILURES ? 'info' : 'warn';
+    const level = this.#failures < REPORTED_FAILURES ? 'info' : 'warn';
     log[level]('cannot check the certificate, retrying', { error: messageOf(error), retryInMs });
-    if (this.#failures >= TOLD_FAILURES)
+    if (this.#failures >= REPORTED_FAILURES)
       this.#setReport({ status: 'False', reason: 'RequestFailed', message: messageOf(error) });
     return retryInMs;
   }

@@ -12,7 +12,7 @@ import { isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded', 'SettingsKept'] as const;
 const [WAITING, ENDED, KEPT] = SHADOW_EVENT_REASONS;
 const HOUR_MS = 3_600_000;
-const NOT_TOLD: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'ChangingSettings', 'DeadlineExceeded']);
+const WITHOUT_EVENT: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'ChangingSettings', 'DeadlineExceeded']);
 
 export function waitEvent(
   { shadow }: NodePair,
@@ -54,5 +54,5 @@ export function keptEvent(
 function isReported(reason: Reason, isStalled: boolean): boolean {
   const { fleetWide = false, passes } = traitsOf(reason);
   if (reason === 'AgentNotConnected') return isStalled;
-  return !NOT_TOLD.has(reason) && !fleetWide && passes !== 'capacity';
+  return !WITHOUT_EVENT.has(reason) && !fleetWide && passes !== 'capacity';
 }

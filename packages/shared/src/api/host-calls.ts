@@ -63,7 +63,7 @@ export class HostCalls {
     return taken;
   }
 
-  /** Puts back what could not be sent. */
+  /** Adds what {@link take} returned and could not be sent. */
   restore(taken: ReadonlyMap<string, number>): void {
     for (const [key, count] of taken) this.#add(key, count);
   }

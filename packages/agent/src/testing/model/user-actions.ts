@@ -10,7 +10,7 @@ import type { SimWorld } from './sim-world.ts';
 const MOTD = 'settings.motd';
 const OWN_MOTD = '"Welcome to Bottlerocket!"';
 /** Former values that are set again may replace one that a user has set since the change. */
-const PUT_BACK_MS = 15 * 60_000;
+const REVERT_MS = 15 * 60_000;
 /** Between a look at the settings and a change of them an answer may be on its way for 9 s. */
 const RACE_MS = 10_000;
 
@@ -77,7 +77,7 @@ export class UserActions {
       ...(changes.has(IGNORE_WAVES) && { ignoreWaves }),
     };
     this.#userSettings = now - this.#setAt < RACE_MS ? {} : { ...this.#userSettings, ...ended };
-    if (now - this.#motdSetAt < PUT_BACK_MS && this.#world.host.valueOf(MOTD) === this.#motd) this.#motd = undefined;
+    if (now - this.#motdSetAt < REVERT_MS && this.#world.host.valueOf(MOTD) === this.#motd) this.#motd = undefined;
   }
 
   /** The record of earlier settings is lost: they cannot be restored. */

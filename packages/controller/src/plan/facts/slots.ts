@@ -30,7 +30,7 @@ import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUnti
 import { failedCheckAt } from './failed-nodes.ts';
 import { pendingRollback, START_LIMIT_MS, startDeadline } from './attempts.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
-import { waitsForRestore, covers, isChanging, type SettingsFacts } from './settings.ts';
+import { covers, isChanging, type SettingsFacts, waitsForRestore } from './settings.ts';
 import type { Moment } from './moment.ts';
 
 export interface Slot {
