@@ -42,7 +42,7 @@ import {
 } from './facts/suspects.ts';
 import type { Workloads } from './facts/workloads.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import type { Blocked, Candidate, GateInput } from './gates/reasons.ts';
+import type { Blocked, Candidate } from './gates/reasons.ts';
 
 /** Nodes of a version whose pods are listed before others start. */
 const FIRST_NODES = 10;
@@ -138,14 +138,15 @@ export class Observation {
     return this.#observed.flatMap((one) => this.#changeOf(one) ?? []);
   }
 
-  /** What gates ask. A reboot for settings does not change the version. */
-  gateInput({ version, isReboot }: Pick<Candidate, 'version' | 'isReboot'>): Pick<GateInput, 'held' | 'unobserved'> {
-    if (isReboot) return { held: undefined, unobserved: () => undefined };
-    return { held: this.#held.get(releaseOf(version)), unobserved: () => this.#unknownOf(releaseOf(version)) };
+  /** Why the version is held. A reboot for settings does not change the version. */
+  heldFor({ version, isReboot }: Pick<Candidate, 'version' | 'isReboot'>): Blocked | undefined {
+    return isReboot || this.#held.size === 0 ? undefined : this.#held.get(releaseOf(version));
   }
 
   /** Why it is not known yet whether workloads fail on the first nodes that run the version. Asks for what is missing. */
-  #unknownOf(release: string): Blocked | undefined {
+  unknownFor({ version, isReboot }: Pick<Candidate, 'version' | 'isReboot'>): Blocked | undefined {
+    if (isReboot) return undefined;
+    const release = releaseOf(version);
     if (!this.#unknown.has(release)) this.#unknown.set(release, this.#whyUnknown(release));
     return this.#unknown.get(release);
   }

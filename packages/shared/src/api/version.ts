@@ -30,9 +30,18 @@ export function sameVersion(a: string | null | undefined, b: string | null | und
   return a != null && b != null && (a === b || releaseOf(a) === releaseOf(b));
 }
 
+/** A fleet has few versions, and plans compare those of all nodes; an agent may report any number of texts. */
+const MAX_KNOWN = 100;
+const known = new Map<string, string>();
+
 /** Returns the version without a leading `v` and build metadata; any other text is returned as it is. */
 export function releaseOf(text: string): string {
-  return VERSION.exec(text)?.groups?.['release'] ?? text;
+  const found = known.get(text);
+  if (found !== undefined) return found;
+  const release = VERSION.exec(text)?.groups?.['release'] ?? text;
+  if (known.size >= MAX_KNOWN) known.clear();
+  known.set(text, release);
+  return release;
 }
 
 /**
