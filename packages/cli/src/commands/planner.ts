@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
 import { gatesOf, type Plan, plan } from '@brupop/controller/plan/plan';
 import { Kept } from '@brupop/controller/plan/facts/moment';
@@ -74,7 +75,8 @@ async function planned(client: Client, given: Objects, now: number): Promise<Pla
   for (let round = 1; ; round += 1) {
     const snapshot = snapshotOf(objects, now);
     const made = plan(snapshot, now, { facts: new Kept(), assessments: new Kept() });
-    const unknown = lookUpsOf(made, [], snapshot).lookUps.filter(({ metadata }) => !objects.pods.has(metadata.name));
+    const { lookUps } = lookUpsOf(made, [], snapshot);
+    const unknown = lookUps.filter(({ metadata }) => !objects.pods.has(metadata.name)).slice(0, LISTS_AT_ONCE);
     if (unknown.length === 0 || round === MAX_ROUNDS) return { plan: made, objects };
     const found = await Promise.all(
       unknown.map(async (node) => [node.metadata.name, await readPods(client, node, now)] as const),

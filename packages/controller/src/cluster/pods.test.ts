@@ -2,7 +2,7 @@
 import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { aNode } from '../testing/objects.ts';
-import { PodLookups } from './pods.ts';
+import { LISTS_AT_ONCE, PodLookups } from './pods.ts';
 
 const CLAIMS = Array.from({ length: 200 }, (_, i) => ({
   name: `v${i}`,
@@ -88,4 +88,35 @@ it('says that the pods are too large only as long as they are the cause', async 
     },
   });
   expect(await knownOf(lookups, 'a')).toMatchObject([{ isTooLarge: false, problem: 'no response' }]);
+});
+
+it('lists some nodes at a time, one after the other, and none that a later plan does not ask for', async () => {
+  const names = Array.from({ length: 3 * LISTS_AT_ONCE }, (_, i) => `n${i}`);
+  const ends = new Map<string, () => void>();
+  const asked: string[] = [];
+  const request = async ({ query = {} }: KubeRequest): Promise<unknown> => {
+    const node = String(query['fieldSelector']).replace('spec.nodeName=', '');
+    asked.push(node);
+    await new Promise<void>((resolve) => ends.set(node, resolve));
+    return { items: [], metadata: { resourceVersion: '1' } };
+  };
+  const client = { request } as unknown as KubeClient;
+  const lookups = new PodLookups({ client, clock: new FakeClock(), logOf: (() => console) as never });
+  const end = async (node: string): Promise<void> => {
+    const answered = new Promise<void>((resolve) => lookups.onAnswer(resolve));
+    ends.get(node)?.();
+    await answered;
+  };
+  const { signal } = new AbortController();
+  lookups.look(
+    names.map((name) => aNode({ name })),
+    signal,
+  );
+  expect(asked).toEqual(names.slice(0, LISTS_AT_ONCE));
+  await end('n7');
+  expect(asked.slice(LISTS_AT_ONCE)).toEqual([`n${LISTS_AT_ONCE}`]);
+  lookups.look([aNode({ name: 'n0' }), aNode({ name: 'late' })], signal);
+  await end('n8');
+  await end('n9');
+  expect(asked.slice(LISTS_AT_ONCE + 1)).toEqual(['late']);
 });

@@ -1,7 +1,8 @@
 /**
  * The pods on the nodes that may start or drain next. Pods are not watched: a plan names the nodes
- * whose pods it needs (`lookUps`), they are listed in the background, and the next snapshots have them until a plan no longer
- * uses them ({@link PodLookups.retain}). `known` has the error of a list that failed, which is retried with a backoff. Of a node that is observed after its
+ * whose pods it needs (`lookUps`), they are listed in the background, some at a time and in that order, and the next snapshots
+ * have them until a plan no longer uses them ({@link PodLookups.retain}). The nodes that a later plan names take the place of
+ * those that are left: no node waits for a plan of its own. `known` has the error of a list that failed, which is retried with a backoff. Of a node that is observed after its
  * update, only the pods that are not Ready are kept, since there may be many such nodes.
  */
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -26,6 +27,8 @@ interface PodLookupsOptions {
   readonly maxChars?: number;
 }
 
+/** Nodes whose pods are listed at the same time. Each node that updates needs two lists. */
+export const LISTS_AT_ONCE = 30;
 /** For all pages of one node. */
 const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
@@ -39,6 +42,8 @@ const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefine
 export class PodLookups {
   readonly #options: PodLookupsOptions;
   readonly #listeners = new Set<() => void>();
+  /** Those that are left of the latest plan, by name. */
+  #wanted = new Map<string, NodeView>();
   /** The names of the nodes whose pods are being listed. */
   readonly #busy = new Set<string>();
   readonly #known = new Map<string, PodsOfNode>();
@@ -67,15 +72,26 @@ export class PodLookups {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Lists the pods of these nodes in the background, but for those whose list is under way, until `signal` aborts. */
+  /**
+   * Lists the pods of these nodes in the background, but for those whose list is under way, until `signal` aborts. Those that
+   * are left of an earlier call are not listed.
+   */
   look(nodes: readonly NodeView[], signal: AbortSignal): void {
-    for (const node of nodes) {
-      const { name } = node.metadata;
-      if (this.#busy.has(name)) continue;
+    const others = nodes.filter(({ metadata: { name } }) => !this.#busy.has(name));
+    this.#wanted = new Map(others.map((node) => [node.metadata.name, node]));
+    this.#listNext(signal);
+  }
+
+  #listNext(signal: AbortSignal): void {
+    for (const [name, node] of this.#wanted) {
+      if (signal.aborted || this.#busy.size >= LISTS_AT_ONCE) return;
+      this.#wanted.delete(name);
       this.#busy.add(name);
       void this.#listPods(node, signal).finally(() => {
         this.#busy.delete(name);
-        if (!signal.aborted) for (const listener of this.#listeners) listener();
+        if (signal.aborted) return;
+        this.#listNext(signal);
+        for (const listener of this.#listeners) listener();
       });
     }
   }

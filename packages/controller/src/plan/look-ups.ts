@@ -12,7 +12,6 @@ import type { Probe } from '../cluster/probes.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import type { Decision } from './assess.ts';
-import { MAX_LOOK_UPS } from './facts/drainability.ts';
 import type { FleetState } from './fleet.ts';
 import type { QuorumCount } from './facts/quorums.ts';
 import {
@@ -64,7 +63,7 @@ export function lookUpsOf(
   const used = workloads.isDue ? 'list' : 'keep';
   const unused = workloads.isKept ? 'keep' : 'forget';
   return {
-    lookUps: due.slice(0, MAX_LOOK_UPS),
+    lookUps: due,
     needsPodsOf: drains.requested,
     observes: observation.names,
     allPods: workloads.isRequested ? used : unused,

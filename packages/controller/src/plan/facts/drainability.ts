@@ -63,8 +63,6 @@ export interface PodHealth {
   readonly needs: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Nodes whose pods are listed after one plan. Each node that updates needs two lists. */
-export const MAX_LOOK_UPS = 30;
 /** When more lists fail than this, it is not because of the nodes. */
 export const MAX_FAILING_LISTS = 10;
 /** A drain may start on a list of this age. */
