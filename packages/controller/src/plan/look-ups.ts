@@ -46,6 +46,12 @@ export interface LookUps {
   readonly quorums: readonly QuorumCount[];
 }
 
+/**
+ * Nodes whose pods are listed for one plan. No more can start with the next one, whose specs are written before anything else
+ * is seen, such as a pause.
+ */
+const MAX_LOOK_UPS = 100;
+
 /** @param others - nodes that something beside the plan asks for */
 export function lookUpsOf(
   { decisions, fleetState }: Decided,
@@ -63,7 +69,7 @@ export function lookUpsOf(
   const used = workloads.isDue ? 'list' : 'keep';
   const unused = workloads.isKept ? 'keep' : 'forget';
   return {
-    lookUps: due,
+    lookUps: due.slice(0, MAX_LOOK_UPS),
     needsPodsOf: drains.requested,
     observes: observation.names,
     allPods: workloads.isRequested ? used : unused,
