@@ -176,7 +176,7 @@ export class Controller {
     const snapshot = writers.groups.withWritten(writers.config.withWritten(seen));
     const next = this.#wholePlan(snapshot);
     this.#plannedForMs = clock.monotonic() - startedAt;
-    const unwritten = await writeSpecs(context, next.specs);
+    const { unwritten, hasMore } = await writeSpecs(context, next.specs);
     await writeRecords(context, next.records);
     const sweepInMs = await jobs.run(next.checks);
     cluster.checks.look(next.checks, signal);
@@ -195,7 +195,7 @@ export class Controller {
     cluster.lookups.look(next.lookUps, signal);
     const planInMs = next.wakeAt === undefined ? undefined : Math.max(0, next.wakeAt - clock.now());
     const statusInMs = [configInMs, groupsInMs, metadataInMs, finalizersInMs];
-    return soonest([next.moreSpecs ? 0 : undefined, ...statusInMs, planInMs, sweepInMs, writer.nextTryMs()]);
+    return soonest([hasMore ? 0 : undefined, ...statusInMs, planInMs, sweepInMs, writer.nextTryMs()]);
   }
 
   /** Returns after how many milliseconds there is more to write, or undefined. */
@@ -272,9 +272,9 @@ function conditionsAfter({ specs, conditions }: WholePlan, unwritten: ReadonlySe
 }
 
 /** True when all that follows from the configuration alone is written. */
-function isWritten({ moreSpecs, specs }: WholePlan, unwritten: ReadonlySet<string>): boolean {
+function isWritten({ specs }: WholePlan, unwritten: ReadonlySet<string>): boolean {
   const ofConfig = specs.filter(({ outcome }) => ['Configured', 'Interrupted', 'Superseded'].includes(outcome));
-  return !moreSpecs && !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
+  return !ofConfig.some(({ shadow }) => unwritten.has(shadow.metadata.uid));
 }
 
 /**

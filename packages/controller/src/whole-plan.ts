@@ -27,7 +27,7 @@ export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts(
   const checks = checkWork(decided);
   const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.cleanups);
   const report = reportOf(decided, upkeep, snapshot);
-  const { specs, moreSpecs, taints, records } = decided;
+  const { specs, taints, records } = decided;
   const times = [
     ...timesOf(decided, snapshot),
     ...upkeepTimes,
@@ -36,7 +36,6 @@ export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts(
   ];
   return {
     specs,
-    moreSpecs,
     taints,
     records,
     checks,

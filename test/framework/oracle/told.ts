@@ -80,7 +80,7 @@ function byName<T>(entries: readonly (readonly [string, T])[]): Record<string, T
 
 /** Not the annotations, in which a planner may remember what it likes. */
 export function toldOf(made: Plan): Told {
-  const { counts, stale, stuckNodes, orphanedNodes, uncreated, needsPodsOf, allPods, wakeAt, moreSpecs } = made;
+  const { counts, stale, stuckNodes, orphanedNodes, uncreated, needsPodsOf, allPods, wakeAt } = made;
   return {
     specs: byName(
       made.specs.map(({ node, spec, outcome, event }) => [
@@ -124,7 +124,6 @@ export function toldOf(made: Plan): Told {
     orphanedNodes,
     allPods,
     wakeAt,
-    moreSpecs,
   };
 }
 

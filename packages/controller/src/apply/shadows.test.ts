@@ -63,3 +63,30 @@ test('a conflict shows a start whose response was lost, although the watch does 
   await writeSpecs({ ...context, client: client as unknown as KubeClient }, specs);
   expect(context.assumeCache.view(shadow, NOW).spec.state).toBe('StagedAndPerformedUpdate');
 });
+
+test('specs are sent for two seconds: next steps, then starts, then settings; the next plan has what is left', async () => {
+  const { clock, context } = setUp();
+  const outcomes = ['Configured', 'Started', 'Advanced'] as const;
+  const managedNodes = Array.from({ length: 3 * 30 }, (_, i) => aManagedNode(`n${i}`));
+  const changes = managedNodes.flatMap((one, i) =>
+    plan(aSnapshot([one]), NOW).specs.map((change) => ({
+      ...change,
+      shadow: { ...change.shadow, metadata: { ...change.shadow.metadata, uid: String(i) } },
+      outcome: outcomes[i % 3] ?? 'Advanced',
+    })),
+  );
+  const sent: string[] = [];
+  const mergePatch = async (_: string, { metadata: { uid } }: { metadata: { uid: string } }): Promise<unknown> => {
+    const change = changes[Number(uid)];
+    sent.push(change?.outcome ?? '');
+    await clock.sleep(1_200);
+    return { ...change?.shadow, spec: change?.spec };
+  };
+  const writing = writeSpecs({ ...context, client: { mergePatch } as unknown as KubeClient }, changes);
+  for (let i = 0; i < 20; i += 1) await clock.advance(500);
+  const { unwritten, hasMore } = await writing;
+  expect([unwritten.size, hasMore]).toEqual([3 * 10, true]);
+  expect(sent).toEqual(
+    ['Advanced', 'Started', 'Configured'].flatMap((outcome) => Array.from({ length: 20 }, () => outcome)),
+  );
+});

@@ -70,18 +70,39 @@ async function createShadow(context: ApplyContext, node: NodeView): Promise<void
   logOf(name).info('shadow created');
 }
 
-/** Returns the UIDs of the shadows whose specs were not written. */
-export async function writeSpecs(context: ApplyContext, changes: readonly SpecChange[]): Promise<ReadonlySet<string>> {
-  const { writer } = context;
+/** Kinds that come after all others, in this order. */
+const LATER: readonly SpecChange['outcome'][] = ['Started', 'Configured'];
+/** Milliseconds in which specs of one kind are sent, so that the next plan, which sees a pause, follows soon. */
+const KIND_LIMIT_MS = 2_000;
+
+export interface SpecsResult {
+  /** The UIDs of the shadows whose specs were not written. */
+  readonly unwritten: ReadonlySet<string>;
+  /** The time was over before all had been sent: the next plan continues with them. */
+  readonly hasMore: boolean;
+}
+
+/** Writes the next steps of updates first, then starts, then other settings. None of these takes the time of another. */
+export async function writeSpecs(context: ApplyContext, changes: readonly SpecChange[]): Promise<SpecsResult> {
+  const { writer, clock } = context;
   const unwritten = new Set(changes.map(({ shadow }) => shadow.metadata.uid));
-  await forEachOf(changes, async (change) => {
-    const { uid } = change.shadow.metadata;
-    const key = specKey(uid);
-    if (!writer.canWrite(key)) return;
-    const log = context.logOf(change.node.metadata.name);
-    if (await writer.attempt('spec', key, () => writeSpec(context, change), log)) unwritten.delete(uid);
-  });
-  return unwritten;
+  const kinds = Map.groupBy(changes, ({ outcome }) => LATER.indexOf(outcome));
+  let hasMore = false;
+  for (const [, ofKind] of [...kinds].toSorted(([a], [b]) => a - b)) {
+    const until = clock.monotonic() + KIND_LIMIT_MS;
+    await forEachOf(ofKind, async (change) => {
+      const { uid } = change.shadow.metadata;
+      const key = specKey(uid);
+      if (!writer.canWrite(key)) return;
+      if (clock.monotonic() >= until) {
+        hasMore = true;
+        return;
+      }
+      const log = context.logOf(change.node.metadata.name);
+      if (await writer.attempt('spec', key, () => writeSpec(context, change), log)) unwritten.delete(uid);
+    });
+  }
+  return { unwritten, hasMore };
 }
 
 async function writeSpec(context: ApplyContext, change: SpecChange): Promise<void> {

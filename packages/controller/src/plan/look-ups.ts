@@ -46,10 +46,7 @@ export interface LookUps {
   readonly quorums: readonly QuorumCount[];
 }
 
-/**
- * Nodes whose pods are listed for one plan. No more can start with the next one, whose specs are written before anything else
- * is seen, such as a pause.
- */
+/** Nodes whose pods are listed for one plan. A reconcile writes the specs of few more, and a list is of no use after some seconds. */
 const MAX_LOOK_UPS = 100;
 
 /** @param others - nodes that something beside the plan asks for */

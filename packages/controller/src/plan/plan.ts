@@ -48,7 +48,8 @@ export interface TaintChange {
   readonly startup: boolean;
 }
 
-export interface Plan extends Specs {
+export interface Plan {
+  readonly specs: readonly SpecChange[];
   readonly fleetState: FleetState;
   readonly decisions: readonly Decision[];
   /** The candidates in their order; undefined: it starts. */
@@ -57,12 +58,6 @@ export interface Plan extends Specs {
   readonly grants: Grants;
   readonly taints: readonly TaintChange[];
   readonly records: readonly RecordChange[];
-}
-
-interface Specs {
-  readonly specs: readonly SpecChange[];
-  /** More hosts get other settings than `specs` contains: the next plan continues with them. */
-  readonly moreSpecs: boolean;
 }
 
 type Grant = 'Live' | 'RestartsService';
@@ -93,7 +88,7 @@ export function plan(snapshot: Snapshot, now: number, kept: KeptOfPlan): Plan {
     decisions,
     admitted,
     grants,
-    ...specsOf(decisions),
+    specs: decisions.flatMap(specChanges),
     taints: decisions.flatMap(taintChanges),
     records: recordChanges(decisions, fleetState),
   };
@@ -327,16 +322,6 @@ function taintChanges(decision: Decision): TaintChange[] {
 function isWaiting({ phase, candidate, blocked }: Decision): boolean {
   const isTainted = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
   return phase === 'updating' || (phase === 'waiting' && candidate !== undefined && isTainted);
-}
-
-/** Hosts that get other settings in one plan, so that updates do not wait for a large fleet. */
-const MAX_CONFIGURED = 100;
-
-function specsOf(decisions: readonly Decision[]): Specs {
-  const all = decisions.flatMap(specChanges);
-  const configured = all.filter(({ outcome }) => outcome === 'Configured');
-  const others = all.filter(({ outcome }) => outcome !== 'Configured');
-  return { specs: [...others, ...configured.slice(0, MAX_CONFIGURED)], moreSpecs: configured.length > MAX_CONFIGURED };
 }
 
 function specChanges({ managedNode, change }: Decision): SpecChange[] {
