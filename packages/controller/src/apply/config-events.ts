@@ -7,7 +7,7 @@ import type { Condition } from '@brupop/shared/api/meta';
 import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { ObjectReference } from '@brupop/shared/kube/events';
 import { countFailure } from '../metrics.ts';
-import { describeFrozen } from '../report/freezes.ts';
+import { describeFrozen } from '../report/stopped-versions.ts';
 import type { WholePlan } from '../whole-plan.ts';
 import type { ApplyContext } from './writer.ts';
 

@@ -21,8 +21,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { versionsOf } from '../plan/facts/versions.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { CONDITIONS, GROUP_CONDITIONS } from '../report/config-conditions.ts';
-import { describeFrozen } from '../report/freezes.ts';
-import { describeHeld } from '../report/held-versions.ts';
+import { describeFrozen, describeHeld } from '../report/stopped-versions.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import type { WholePlan } from '../report/report.ts';
 

@@ -39,7 +39,8 @@ import {
   waiting,
   whyNotInForce,
 } from './condition.ts';
-import { estimateFor, expectedMs, failures, pendingRollback } from './facts/attempts.ts';
+import { failures, pendingRollback } from './facts/attempts.ts';
+import { estimateFor, expectedMs } from './facts/estimates.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';

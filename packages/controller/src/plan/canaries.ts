@@ -27,7 +27,7 @@ import { type NodeGroup, objectOf } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { isOverdue } from './facts/deadlines.ts';
-import { type Checks, probesOf, problemIn } from './facts/evaluations.ts';
+import { type Checks, probesOf, problemIn } from './facts/query-checks.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { isPrevious } from './facts/attempts.ts';

@@ -8,12 +8,14 @@ import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources 
 import { isUnderWay, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
-import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './capacity.ts';
-import { currentRollback, type Estimate, estimateOf, rollbackPolicy } from './facts/attempts.ts';
+import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './concurrency.ts';
+import { currentRollback, rollbackPolicy } from './facts/attempts.ts';
+import { type Estimate, estimateOf } from './facts/estimates.ts';
 import { stateSince } from './facts/deadlines.ts';
 import { type Drainable, Drains } from './facts/drainability.ts';
-import { Checks } from './facts/evaluations.ts';
-import { type FailedNode, failedNodes, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
+import { Checks } from './facts/query-checks.ts';
+import { type FailedNode, failedNodes } from './facts/failed-nodes.ts';
+import { type FrozenVersion, frozenVersions } from './facts/freezes.ts';
 import { monitoringOf } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import {

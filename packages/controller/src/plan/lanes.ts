@@ -15,8 +15,9 @@ import type { Lane, NodeGroup } from '../policy/node-groups.ts';
 import { Canaries, type CompletedCanary } from './canaries.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { isAccepted } from './facts/deadlines.ts';
-import type { Checks } from './facts/evaluations.ts';
-import { type FailedNode, type FrozenVersion, frozenVersions } from './facts/failed-nodes.ts';
+import type { Checks } from './facts/query-checks.ts';
+import type { FailedNode } from './facts/failed-nodes.ts';
+import { type FrozenVersion, frozenVersions } from './facts/freezes.ts';
 import { Moment } from './facts/moment.ts';
 import { versionsOf } from './facts/versions.ts';
 

@@ -12,7 +12,7 @@
  *
  * The record of the node has its suspects. A workload of a trusted namespace counts as a failure of its node
  * (`facts/failed-nodes.ts`). When a workload fails on two nodes, or on one node to which the drain of another has moved
- * it, the version is held (`facts/holds.ts`).
+ * it, the version is held (`facts/freezes.ts`).
  */
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -25,7 +25,7 @@ import { isUnderWay } from '../cluster/state.ts';
 import { isPrevious } from './facts/attempts.ts';
 import { isAccepted } from './facts/deadlines.ts';
 import type { Drains } from './facts/drainability.ts';
-import { type HeldVersion, holdsOf } from './facts/holds.ts';
+import { type HeldVersion, holdsOf } from './facts/freezes.ts';
 import { Moment } from './facts/moment.ts';
 import { byPrecedence } from './facts/precedence.ts';
 import {

@@ -19,11 +19,10 @@
  * lost, or with a mistake in the configuration or the group. What needs a reboot is a candidate, as an update is.
  */
 import type { Allowed } from '@brupop/shared/api/shadow';
-import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
-import { estimateFor, expectedMs } from './facts/attempts.ts';
+import { estimateFor, expectedMs } from './facts/estimates.ts';
 import { MAX_FAILING_LISTS } from './facts/drainability.ts';
 import { problemBefore } from './facts/health.ts';
 import { allowedAtReboot } from './facts/settings.ts';
@@ -32,21 +31,15 @@ import { inOrder } from './order.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { answersAtStart, whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';
-import { type Blocked, type Candidate, firstOf, type GateInput, specRejected, traitsOf } from './gates/reasons.ts';
+import { type Blocked, type Candidate, firstOf, type GateInput, specRejected } from './gates/reasons.ts';
 import { withRequest } from './requests.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
 import { type RecordChange, recordChanges } from './record-changes.ts';
+import { type TaintChange, taintChanges } from './taints.ts';
 import { grant, startSpec } from './transition.ts';
 import type { Kept } from './facts/moment.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped, writable } from './gates/node.ts';
-
-/** Which taints the Node is to have. */
-export interface TaintChange {
-  readonly node: NodeView;
-  readonly waiting: boolean;
-  readonly startup: boolean;
-}
 
 export interface Plan {
   readonly specs: readonly SpecChange[];
@@ -305,23 +298,6 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
 
 function needsPodsFor({ lookUp }: Blocked): Pick<Decision, 'lookUp'> {
   return lookUp === undefined ? {} : { lookUp };
-}
-
-function taintChanges(decision: Decision): TaintChange[] {
-  const { managedNode, isStarting = false } = decision;
-  const { node } = managedNode;
-  const { drain } = managedNode.policy;
-  if (node === undefined) return [];
-  const waiting = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
-  const startup = drain.startupTaint && isManaged(node) && isStarting;
-  const isSame = node.hasWaitingTaint === waiting && node.hasStartupTaint === startup;
-  return isSame ? [] : [{ node, waiting, startup }];
-}
-
-/** True for nodes that wait or are updating; not for failed ones, nor for new ones without a report. */
-function isWaiting({ phase, candidate, blocked }: Decision): boolean {
-  const isTainted = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
-  return phase === 'updating' || (phase === 'waiting' && candidate !== undefined && isTainted);
 }
 
 function specChanges({ managedNode, change }: Decision): SpecChange[] {

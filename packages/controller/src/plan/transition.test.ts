@@ -21,7 +21,7 @@ import {
 } from '../testing/objects.ts';
 import { stateOf } from '../cluster/state.ts';
 import type { Drainable } from './facts/drainability.ts';
-import { Checks } from './facts/evaluations.ts';
+import { Checks } from './facts/query-checks.ts';
 import { Quorums } from './facts/quorums.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './gates/reasons.ts';

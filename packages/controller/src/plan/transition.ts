@@ -32,7 +32,7 @@ import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
 import { isOutdated, isRollbackWanted, previousVersion, rollbackPolicy, withdrawn } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
-import type { Checks } from './facts/evaluations.ts';
+import type { Checks } from './facts/query-checks.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
 import { beforeDrainOf, monitoringOf } from './facts/health.ts';
 import {

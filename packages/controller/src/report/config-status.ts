@@ -26,7 +26,7 @@ import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from '../plan/condition.ts';
 import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
 import { CONDITIONS } from './config-conditions.ts';
-import { describeFrozen } from './freezes.ts';
+import { describeFrozen } from './stopped-versions.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';

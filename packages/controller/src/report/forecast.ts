@@ -20,7 +20,7 @@ import type { CalendarState } from '../policy/calendar.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import type { Decision } from '../plan/assess.ts';
-import { estimateFor, expectedMs } from '../plan/facts/attempts.ts';
+import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';

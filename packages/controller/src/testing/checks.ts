@@ -2,7 +2,7 @@
 import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
 import { keyOf, type Probe } from '../cluster/probes.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { probesNamed, templatesOf } from '../plan/facts/evaluations.ts';
+import { probesNamed, templatesOf } from '../plan/facts/query-checks.ts';
 import { NO_CHECKS_KNOWN } from './objects.ts';
 
 export const PASSED: Pick<Evaluation, 'passed' | 'found'> = { passed: true, found: 'all is well' };

@@ -4,8 +4,7 @@
  *
  * It counts the attempts that failed or were cancelled, in total and with one version; a success removes both counts.
  * The agent also counts its failures (`status.crash_count`), but may report anything, so its count can only increase
- * the result. The duration of an update is measured from its start to its success. If an update did not fit into its
- * window, the time until it was deferred is recorded.
+ * the result.
  *
  * A node goes back to its previous version when it was not healthy in time after its update (`spec.rollout.rollback:
  * Automatic`). The host API has no route for that, so it is another update: the version lock of the host names the
@@ -22,8 +21,7 @@
  */
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import type { Rollback, ShadowView } from '../../cluster/shadow.ts';
-import type { ManagedNode } from '../../cluster/snapshot.ts';
-import { type MaintenanceSettings, settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
+import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { hasReached } from '../../cluster/state.ts';
 import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './settings.ts';
@@ -55,57 +53,6 @@ export function isOutdated({ status }: ShadowView): boolean {
 /** How many attempts with `version` failed or were cancelled since the latest success. */
 export function attempts({ record }: ShadowView, version: string): number {
   return sameVersion(record.attempts?.version, version) ? (record.attempts?.count ?? 0) : 0;
-}
-
-/** With fewer measured nodes, two unusual or false measurements, as long or as short as they like, would apply to all. */
-const MIN_MEASURED = 5;
-const IGNORED_SLOWEST = 2;
-
-export interface Estimate {
-  /**
-   * 90th percentile of the nodes' latest updates, or the slowest but two, if that is less. Undefined: fewer than
-   * five were measured.
-   */
-  readonly measuredMs: number | undefined;
-  readonly usualMs: number;
-  readonly marginMs: number;
-}
-
-export function estimateOf(managedNodes: readonly ManagedNode[], maintenance: MaintenanceSettings): Estimate {
-  const measured = managedNodes
-    .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
-    .toSorted((a, b) => a - b);
-  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
-  const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
-  return estimateFor({ measuredMs }, maintenance);
-}
-
-/** The same measurements, with what another policy says where there are none. */
-export function estimateFor(
-  { measuredMs }: Pick<Estimate, 'measuredMs'>,
-  { updateEstimateMs, marginMs }: Pick<MaintenanceSettings, 'updateEstimateMs' | 'marginMs'>,
-): Estimate {
-  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
-}
-
-/**
- * How long the update of this node is expected to take, milliseconds: at least as long as usual, as
- * its own latest one, and as it took until it was deferred.
- */
-export function expectedMs(shadow: ShadowView, { usualMs }: Pick<Estimate, 'usualMs'>): number {
-  const deferredMs = durationMs(shadow.record.deferredAfterSeconds) ?? 0;
-  return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
-}
-
-function lastUpdateMs(shadow: ShadowView): number | undefined {
-  return durationMs(shadow.record.updateSeconds);
-}
-
-/** A longer duration was measured by a clock that jumped. */
-const LONGEST_MS = 24 * 60 * 60_000;
-
-function durationMs(seconds: number | undefined): number | undefined {
-  return seconds === undefined ? undefined : Math.min(seconds * 1000, LONGEST_MS);
 }
 
 /** How long the host may take to offer the previous version, until the node counts as stuck. */

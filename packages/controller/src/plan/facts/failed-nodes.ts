@@ -1,39 +1,33 @@
 /**
- * Which nodes failed with a version, and which versions are frozen because too many did. A failure is
- * one that the version may have caused: the node booted another version, or was not back and healthy in
- * time after its reboot. One between the drain and the reboot counts too, since each node would be drained
- * in vain. Failures before the drain concern the network, a disk or a disruption budget.
+ * Which nodes failed with a version. A failure is one that the version may have caused: the node booted another version, or
+ * was not back and healthy in time after its reboot. One between the drain and the reboot counts too, since each node would
+ * be drained in vain. Failures before the drain concern the network, a disk or a disruption budget.
  *
  *     the agent or a check reports it, or the deadline passes   the node counts, in this plan already
- *     its attempt ends                                 the annotation `failed-version` on its shadow records it
- *     it succeeds                                      it no longer counts
- *     its Node or shadow is deleted, or unmanaged      the status of the BrupopConfig keeps it, until all run the version
+ *     its attempt ends                                          `failed` in the record of the node has it
+ *     it succeeds                                               it no longer counts
+ *     its Node or shadow is deleted, or unmanaged               the status of the BrupopConfig keeps it, until all run the
+ *                                                               version
  *
- * An agent's word is not enough: the API server has recorded that the node was drained, and its Node shows
- * another boot ID, where the code says that it booted. While the health of a node after its update is not
- * known, it does not count.
- *
- * A version is frozen when more nodes count than `rollout.failureBudget` allows, and remains so if they
- * recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held
- * only if a node that did not fail, and more nodes than may conspire, know of the frozen one.
+ * An agent's word is not enough: the API server has recorded that the node was drained, and its Node shows another boot ID,
+ * where the code says that it booted. While the health of a node after its update is not known, it does not count.
  */
-import type { FrozenVersionStatus } from '@brupop/shared/api/brupop-config';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
-import { isLater, releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { groupAtStart, type ShadowView } from '../../cluster/shadow.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
-import { isAtOrBeyond, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
+import { isAtOrBeyond, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
 import { isTrusted, suspectsOf } from './suspects.ts';
 import type { VersionCount } from './versions.ts';
 import { answers } from '../../cluster/state.ts';
-import { Moment } from './moment.ts';
+import type { Moment } from './moment.ts';
 
 /**
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
@@ -59,22 +53,6 @@ export interface FailedNode {
   /** Of a node of a group that has a budget of its own. */
   readonly group?: string;
 }
-
-export interface FrozenVersion {
-  readonly version: string;
-  /**
-   * Older versions are held as well: at least {@link WITNESSES} nodes know of it, one of which did not fail. Otherwise
-   * it may exist only by the word of the nodes that failed, or that failed and then claimed to have succeeded.
-   */
-  readonly holdsOlder: boolean;
-  /** Epoch milliseconds. */
-  readonly since: number;
-  /** Whose nodes it is frozen for; undefined: for all. */
-  readonly group?: string;
-}
-
-/** Two nodes may conspire to name a version that does not exist. */
-const WITNESSES = 3;
 
 const CODES: readonly (string | undefined)[] = [
   'RolledBack',
@@ -146,10 +124,16 @@ export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string 
   return reason === 'CheckFailed' ? witnessed(reason, shadow, node) : missedDeadline(shadow, node);
 }
 
+/** The nodes that the configuration or a group selects, and their versions. */
+export interface SelectedNodes {
+  readonly selected: readonly ManagedNode[];
+  readonly versions: readonly VersionCount[];
+}
+
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
   { managedNodes, policy, config, checks: view, ownNamespace, groups }: Snapshot,
-  { selected, versions, isHealthUnknown, now }: Pick<FleetFacts, 'selected' | 'versions'> & AskedOfNode,
+  { selected, versions, isHealthUnknown, now }: SelectedNodes & AskedOfNode,
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
   const input = { view, isHealthUnknown, ownNamespace, fleet: policy, now };
@@ -219,7 +203,7 @@ function runsEverywhere({ version }: Pick<FailedNode, 'version'>, selected: read
 }
 
 /** True when all nodes run and are offered later versions, and none is pinned to the version. */
-function isLeftBehind(
+export function isLeftBehind(
   { version }: Pick<FailedNode, 'version'>,
   versions: readonly VersionCount[],
   selected: readonly ManagedNode[],
@@ -228,7 +212,7 @@ function isLeftBehind(
   return !selected.some(({ policy }) => sameVersion(policy.versions.pin, version));
 }
 
-/** A shadow without its Node tells until it is deleted. */
+/** A shadow without its Node counts until it is deleted. */
 function failureOf(
   managedNode: ManagedNode,
   known: readonly FailedNode[],
@@ -336,57 +320,4 @@ export function recorded<T extends { readonly since: string }>(
     const time = parseTime(since);
     return time === undefined ? [] : [{ ...one, since: time }];
   });
-}
-
-/** Of the fleet, or of a group. */
-interface FleetFacts extends Pick<Snapshot, 'managedNodes' | 'policy'> {
-  /** What was last reported as frozen. */
-  readonly before: readonly FrozenVersionStatus[] | undefined;
-  readonly versions: readonly VersionCount[];
-  /** The nodes that the configuration selects. */
-  readonly selected: readonly ManagedNode[];
-  readonly now: number;
-}
-
-/** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
-export function frozenVersions(
-  failed: readonly FailedNode[],
-  { managedNodes, policy, before: reported, versions, selected, now }: FleetFacts,
-): FrozenVersion[] {
-  const moment = new Moment(now);
-  const before = recorded(reported).filter(({ since }) => !isAccepted(since, policy, moment));
-  const budget = nodesAtOnce(policy.rollout.failureBudget, selected.length);
-  const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
-  const frozen = [...releases.values()].flatMap((version) => {
-    const known = before.find((one) => sameVersion(one.version, version));
-    if (known !== undefined) return isLeftBehind(known, versions, selected) ? [] : [known];
-    const count = failed.filter((one) => sameVersion(one.version, version)).length;
-    return selected.length > 0 && count > budget ? [{ version, since: now }] : [];
-  });
-  const enough = Math.min(WITNESSES, managedNodes.length);
-  return frozen.map(({ version, since }) => {
-    const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
-    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version));
-    return { version, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
-  });
-}
-
-function hasSeen({ shadow }: ManagedNode, version: string): boolean {
-  const { current_version: running, target_version: offered } = shadow?.status ?? {};
-  return sameVersion(running, version) || sameVersion(offered, version);
-}
-
-/** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
-export function budgetLeft(
-  failed: readonly FailedNode[],
-  frozen: readonly FrozenVersion[],
-  { rollout }: Pick<UpdatePolicy, 'rollout'>,
-  managed: number,
-): ReadonlyMap<string, number> {
-  const budget = nodesAtOnce(rollout.failureBudget, managed);
-  const byRelease = Map.groupBy(failed, ({ version }) => releaseOf(version));
-  const left = new Map([...byRelease].map(([release, nodes]) => [release, Math.max(0, budget - nodes.length)]));
-  // Its nodes may have recovered since.
-  for (const { version } of frozen) left.set(releaseOf(version), 0);
-  return left;
 }

@@ -25,7 +25,7 @@ import type { NodePair } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable, PodHealth } from './drainability.ts';
-import { type Checks, probesOf, problemIn } from './evaluations.ts';
+import { type Checks, probesOf, problemIn } from './query-checks.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
 import { byPrecedence } from './precedence.ts';
 import type { Quorums } from './quorums.ts';

@@ -19,7 +19,7 @@ import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import type { Workloads } from '../facts/workloads.ts';
-import { type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/evaluations.ts';
+import { type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/query-checks.ts';
 import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
 import { type AskedNode, atRisk, recordedMembers } from '../facts/quorum-members.ts';
 import type { Moment } from '../facts/moment.ts';

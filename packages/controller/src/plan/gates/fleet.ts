@@ -9,7 +9,7 @@ import { groupAtStart } from '../../cluster/shadow.ts';
 import type { CalendarState } from '../../policy/calendar.ts';
 import { type NodeGroup, objectOf } from '../../policy/node-groups.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
-import type { FrozenVersion } from '../facts/failed-nodes.ts';
+import type { FrozenVersion } from '../facts/freezes.ts';
 import type { Blocked, Gate, GateInput, Reason } from './reasons.ts';
 
 export const paused = ({ policy, group }: Pick<GateInput, 'policy' | 'group'>): Blocked | undefined => {

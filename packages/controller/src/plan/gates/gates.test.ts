@@ -18,7 +18,7 @@ import {
   OLD,
   type ShadowParts,
 } from '../../testing/objects.ts';
-import { Checks } from '../facts/evaluations.ts';
+import { Checks } from '../facts/query-checks.ts';
 import type { Drainable } from '../facts/drainability.ts';
 import { Quorums } from '../facts/quorums.ts';
 import { Workloads } from '../facts/workloads.ts';

@@ -1,6 +1,9 @@
-/** The conditions Paused and Frozen of a group, and what is said of a frozen version. */
+/** What users read of a version that is frozen or held, and of a group whose updates are paused or frozen. */
 import { sameVersion } from '@brupop/shared/api/version';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
+import type { HeldVersion } from '../plan/facts/freezes.ts';
+import type { SuspectNode } from '../plan/facts/suspects.ts';
 import { describeFreeze, describePause } from '../plan/gates/fleet.ts';
 import { objectOf } from '../policy/node-groups.ts';
 import type { GroupRollout } from './rollout.ts';
@@ -34,13 +37,13 @@ export function groupFrozen({
   return { status: 'True', reason, message: `In ${objectOf(group.name)}: ${describeFrozen(own.version, failed)}` };
 }
 
-const MAX_NAMED_FAILED = 5;
+const MAX_NAMED = 5;
 
 /** Names at most five of the nodes that are still failed. */
 export function describeFrozen(version: string, failed: readonly FailedNode[]): string {
   const nodes = failed.filter((one) => sameVersion(one.version, version));
   const list = nodes
-    .slice(0, MAX_NAMED_FAILED)
+    .slice(0, MAX_NAMED)
     .map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ', deleted' : ''})`);
   const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
   const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
@@ -48,4 +51,36 @@ export function describeFrozen(version: string, failed: readonly FailedNode[]): 
     `No update to ${version} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
     `(${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`
   );
+}
+
+/** The condition Held of the BrupopConfig. */
+export function held({ holds }: { readonly holds: readonly HeldVersion[] }) {
+  const found = holds.find(({ suspects }) => suspects.length > 0);
+  if (found === undefined)
+    return { status: 'False', reason: 'NotHeld', message: 'No version is held because workloads fail on it' } as const;
+  return { status: 'True', reason: 'WorkloadsFail', message: describeHeld(found) } as const;
+}
+
+/** Names the workloads with their nodes, and the ways out. */
+export function describeHeld({ version, until, suspects }: HeldVersion): string {
+  const byWorkload = [...Map.groupBy(suspects, ({ workload }) => workload)];
+  const list = byWorkload.slice(0, MAX_NAMED).map(([workload, nodes]) => `${workload} (${onNodes(nodes)})`);
+  const more = byWorkload.length > MAX_NAMED ? ` and ${byWorkload.length - MAX_NAMED} more` : '';
+  return (
+    `No update to ${version} starts until ${rfc3339(until)}: these workloads fail on nodes that run it, and were Ready on nodes of the ` +
+    `former version: ${list.join(', ')}${more}. Look at their pods with kubectl get pods -o wide. If ${version} is not the cause, set ` +
+    'spec.rollout.resume to the current time to continue now; if it is, pin another version or deny it with spec.versions'
+  );
+}
+
+const MAX_NODES = 3;
+
+function onNodes(nodes: readonly SuspectNode[]): string {
+  const more = nodes.length > MAX_NODES ? ` and ${nodes.length - MAX_NODES} more nodes` : '';
+  return `${nodes.slice(0, MAX_NODES).map(onNode).join(', ')}${more}`;
+}
+
+function onNode({ node, problem, from }: SuspectNode): string {
+  const moved = from === undefined ? '' : `, moved there by the drain of ${from}`;
+  return `${problem} on ${node}${moved}`;
 }

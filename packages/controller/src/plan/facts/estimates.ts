@@ -1,0 +1,58 @@
+/**
+ * How long an update is expected to take. The duration of one is measured from its start to its success. If an update did not
+ * fit into its window, the time until it was deferred is recorded. `record-after.ts` writes both to the record of the node.
+ */
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { ManagedNode } from '../../cluster/snapshot.ts';
+import type { MaintenanceSettings } from '../../policy/policy.ts';
+
+/** With fewer measured nodes, two unusual or false measurements, as long or as short as they like, would apply to all. */
+const MIN_MEASURED = 5;
+const IGNORED_SLOWEST = 2;
+
+export interface Estimate {
+  /**
+   * 90th percentile of the nodes' latest updates, or the slowest but two, if that is less. Undefined: fewer than
+   * five were measured.
+   */
+  readonly measuredMs: number | undefined;
+  readonly usualMs: number;
+  readonly marginMs: number;
+}
+
+export function estimateOf(managedNodes: readonly ManagedNode[], maintenance: MaintenanceSettings): Estimate {
+  const measured = managedNodes
+    .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
+    .toSorted((a, b) => a - b);
+  const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
+  const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
+  return estimateFor({ measuredMs }, maintenance);
+}
+
+/** The same measurements, with what another policy says where there are none. */
+export function estimateFor(
+  { measuredMs }: Pick<Estimate, 'measuredMs'>,
+  { updateEstimateMs, marginMs }: Pick<MaintenanceSettings, 'updateEstimateMs' | 'marginMs'>,
+): Estimate {
+  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
+}
+
+/**
+ * How long the update of this node is expected to take, milliseconds: at least as long as usual, as
+ * its own latest one, and as it took until it was deferred.
+ */
+export function expectedMs(shadow: ShadowView, { usualMs }: Pick<Estimate, 'usualMs'>): number {
+  const deferredMs = durationMs(shadow.record.deferredAfterSeconds) ?? 0;
+  return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
+}
+
+function lastUpdateMs(shadow: ShadowView): number | undefined {
+  return durationMs(shadow.record.updateSeconds);
+}
+
+/** A longer duration was measured by a clock that jumped. */
+const LONGEST_MS = 24 * 60 * 60_000;
+
+function durationMs(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : Math.min(seconds * 1000, LONGEST_MS);
+}

@@ -1,0 +1,135 @@
+/**
+ * Which versions no further node is updated to.
+ *
+ * A version is frozen when more nodes failed with it (`failed-nodes.ts`) than `rollout.failureBudget` allows, and remains so
+ * if they recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held only if a
+ * node that did not fail, and more nodes than may conspire, know of the frozen one.
+ *
+ * A version is held while workloads fail on nodes that run it:
+ *
+ *     not held     fewer than two nodes are concerned
+ *     held         no node starts an update to the version, and no staged one is drained
+ *     over         an hour after the first hold of the version, or when a user has set `rollout.resume` since, whatever
+ *                  fails later: so anyone who may create pods can delay a version by an hour, and freeze none
+ */
+import type { FrozenVersionStatus } from '@brupop/shared/api/brupop-config';
+import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { releaseOf, sameVersion } from '@brupop/shared/api/version';
+import type { ManagedNode, NodePair, Snapshot } from '../../cluster/snapshot.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import { isAccepted } from './deadlines.ts';
+import { type FailedNode, isLeftBehind, recorded, type SelectedNodes } from './failed-nodes.ts';
+import { Moment } from './moment.ts';
+import type { SuspectNode } from './suspects.ts';
+
+export interface FrozenVersion {
+  readonly version: string;
+  /**
+   * Older versions are held as well: at least {@link WITNESSES} nodes know of it, one of which did not fail. Otherwise
+   * it may exist only by the word of the nodes that failed, or that failed and then claimed to have succeeded.
+   */
+  readonly holdsOlder: boolean;
+  /** Epoch milliseconds. */
+  readonly since: number;
+  /** Whose nodes it is frozen for; undefined: for all. */
+  readonly group?: string;
+}
+
+/** Two nodes may conspire to name a version that does not exist. */
+const WITNESSES = 3;
+
+/** Of the fleet, or of a group. */
+interface FleetFacts extends Pick<Snapshot, 'managedNodes' | 'policy'>, SelectedNodes {
+  /** What was last reported as frozen. */
+  readonly before: readonly FrozenVersionStatus[] | undefined;
+  readonly now: number;
+}
+
+/** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
+export function frozenVersions(
+  failed: readonly FailedNode[],
+  { managedNodes, policy, before: reported, versions, selected, now }: FleetFacts,
+): FrozenVersion[] {
+  const moment = new Moment(now);
+  const before = recorded(reported).filter(({ since }) => !isAccepted(since, policy, moment));
+  const budget = nodesAtOnce(policy.rollout.failureBudget, selected.length);
+  const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
+  const frozen = [...releases.values()].flatMap((version) => {
+    const known = before.find((one) => sameVersion(one.version, version));
+    if (known !== undefined) return isLeftBehind(known, versions, selected) ? [] : [known];
+    const count = failed.filter((one) => sameVersion(one.version, version)).length;
+    return selected.length > 0 && count > budget ? [{ version, since: now }] : [];
+  });
+  const enough = Math.min(WITNESSES, managedNodes.length);
+  return frozen.map(({ version, since }) => {
+    const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
+    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version));
+    return { version, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
+  });
+}
+
+function hasSeen({ shadow }: ManagedNode, version: string): boolean {
+  const { current_version: running, target_version: offered } = shadow?.status ?? {};
+  return sameVersion(running, version) || sameVersion(offered, version);
+}
+
+/** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
+export function budgetLeft(
+  failed: readonly FailedNode[],
+  frozen: readonly FrozenVersion[],
+  { rollout }: Pick<UpdatePolicy, 'rollout'>,
+  managed: number,
+): ReadonlyMap<string, number> {
+  const budget = nodesAtOnce(rollout.failureBudget, managed);
+  const byRelease = Map.groupBy(failed, ({ version }) => releaseOf(version));
+  const left = new Map([...byRelease].map(([release, nodes]) => [release, Math.max(0, budget - nodes.length)]));
+  // Its nodes may have recovered since.
+  for (const { version } of frozen) left.set(releaseOf(version), 0);
+  return left;
+}
+
+/** For how long a version is held. */
+const HOLD_MS = 3_600_000;
+
+export interface HeldVersion {
+  readonly version: string;
+  /** When it was held first, and until when it may be held, epoch milliseconds. */
+  readonly since: number;
+  readonly until: number;
+  readonly isOver: boolean;
+  /** Why it is held now; empty: it is not. */
+  readonly suspects: readonly SuspectNode[];
+}
+
+/** @param all - the suspects that no user has accepted */
+export function holdsOf(
+  all: readonly SuspectNode[],
+  pairs: readonly NodePair[],
+  { config, policy }: Pick<Snapshot, 'config' | 'policy'>,
+  now: Moment,
+): HeldVersion[] {
+  // A time in the future is of a clock that was wrong.
+  const known = recorded(config?.status?.heldVersions).filter(({ since }) => since <= now.ms + CLOCK_TOLERANCE_MS);
+  const kept = known.filter(({ version }) => pairs.some(({ shadow }) => hasVersion(shadow, version)));
+  const versions = new Map([...kept, ...all].map(({ version }) => [releaseOf(version), version]));
+  return [...versions.values()].flatMap((version) => {
+    const before = known.find((one) => sameVersion(one.version, version))?.since;
+    const since = before ?? now.ms;
+    const until = since + HOLD_MS;
+    const isOver = now.reached(until) || isAccepted(since, policy, now);
+    const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version)));
+    return suspects.length === 0 && before === undefined ? [] : [{ version, since, until, isOver, suspects }];
+  });
+}
+
+function hasVersion({ status }: NodePair['shadow'], version: string): boolean {
+  return sameVersion(status?.current_version, version) || sameVersion(status?.target_version, version);
+}
+
+/** Those of workloads that fail on two nodes, or after a drain has moved them from another one. */
+function onTwoNodes(all: readonly SuspectNode[]): SuspectNode[] {
+  return [...Map.groupBy(all, ({ workload }) => workload).values()].flatMap((ofOne) => {
+    const nodes = new Set(ofOne.flatMap(({ node, from = node }) => [node, from]));
+    return nodes.size > 1 ? ofOne : [];
+  });
+}
