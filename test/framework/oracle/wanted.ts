@@ -28,4 +28,17 @@ export const WANTED: readonly Wanted[] = [
     what: 'whether there are more specs than one reconcile writes depends on the time that they take (docs/adr/0080)',
     changes: [{ find: /,\n {4}moreSpecs\n/u, replace: '\n' }],
   },
+  {
+    what: 'the text of a freeze says that older versions are held as well only if they are',
+    changes: [
+      { find: /(?<=: \$\{describeFrozen\(own2)\.version/u, replace: '' },
+      { find: /(?<=FailureBudgetExceeded", describeFrozen\(first)\.version/u, replace: '' },
+      { find: /(?<=message: describeFrozen\(found)\.version/u, replace: '' },
+      { find: /(?<=function describeFrozen\()version3/u, replace: '{ version: version3, holdsOlder }' },
+      {
+        find: /(?<=No update to \$\{version3\}) or an older version/u,
+        replace: "${holdsOlder ? ' or an older version' : ''}",
+      },
+    ],
+  },
 ];

@@ -81,7 +81,7 @@ export class ConfigWriter {
     this.#writtenAt = clock.monotonic();
     const written = await writer.attempt('config_status', STATUS_KEY, () => this.#apply(uid, status));
     if (!written) return undefined;
-    recordChanges(this.#context, { uid, before, now: status, failed: plan.failed });
+    recordChanges(this.#context, { uid, before, now: status, failed: plan.failed, frozen: plan.frozen });
     // The lists of members are kept until the status has their counts: now they may go.
     return plan.quorums.length > 0 ? 0 : undefined;
   }

@@ -55,12 +55,13 @@ interface Change {
   readonly before: BrupopConfigStatus | undefined;
   readonly now: BrupopConfigStatus;
   readonly failed: WholePlan['failed'];
+  readonly frozen: WholePlan['frozen'];
 }
 
 type Lane = Pick<BrupopConfigStatus, 'frozenVersions' | 'canaries'>;
 
 /** Of the configuration, or of a group. */
-interface LaneChange extends Pick<Change, 'uid' | 'failed'> {
+interface LaneChange extends Pick<Change, 'uid' | 'failed' | 'frozen'> {
   readonly before: Lane | undefined;
   readonly now: Lane;
   readonly about: ObjectReference;
@@ -97,13 +98,14 @@ function logAges({ log }: Context, { before, now }: Change): void {
 }
 
 function recordFreezes({ events, log }: Pick<Context, 'events' | 'log'>, change: LaneChange): void {
-  const { uid, before, now, failed, about } = change;
+  const { uid, before, now, failed, frozen, about } = change;
   const where = fieldsOf(about);
   const [old, current] = [before?.frozenVersions ?? [], now.frozenVersions ?? []];
   const missing = (from: typeof old, other: typeof old): typeof old =>
     from.filter(({ version }) => !other.some((one) => one.version === version));
   for (const { version, since } of missing(current, old)) {
-    const message = describeFrozen(version, failed);
+    const found = frozen.find((one) => one.version === version);
+    const message = describeFrozen(found ?? { version, holdsOlder: false }, failed);
     events.record({ reason: FROZEN, warning: true, about, message, key: `${uid}/${version}/${since}` });
     log.error('version frozen: too many nodes failed with it', { version, ...where });
   }

@@ -132,8 +132,8 @@ export class NodeGroupWriter {
     const waitMs = (written?.at ?? -Infinity) + MIN_GAP_MS - clock.monotonic();
     if (waitMs > 0) return waitMs;
     const isWritten = await writer.attempt('group_status', key, async () => await this.#apply(name, uid, status));
-    const { failed } = reported.rollout;
-    if (isWritten) recordLane(this.#context, { uid, before, now: status, failed, about: aboutGroup(object) });
+    const { failed, frozen } = reported.rollout;
+    if (isWritten) recordLane(this.#context, { uid, before, now: status, failed, frozen, about: aboutGroup(object) });
     return undefined;
   }
 

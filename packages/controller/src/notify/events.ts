@@ -105,11 +105,12 @@ function frozenNotices({ plan, status, groups }: Seen): Notice[] {
     })),
   ];
   return lanes.flatMap(({ frozen, failed, object, recorded = [] }) =>
-    frozen.flatMap(({ version }) => {
-      const since = recorded.find((one) => sameVersion(one.version, version))?.since;
+    frozen.flatMap((one) => {
+      const { version } = one;
+      const since = recorded.find((known) => sameVersion(known.version, version))?.since;
       if (since === undefined) return [];
       const summary = `Bottlerocket ${version} is frozen: too many nodes failed with it`;
-      const message = describeFrozen(version, failed);
+      const message = describeFrozen(one, failed);
       const command = describeCommand(object);
       return [notice({ event: 'Frozen', severity: 'error', object, version, summary, message, command }, since)];
     }),

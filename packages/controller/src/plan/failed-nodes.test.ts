@@ -148,6 +148,8 @@ describe('a failure that only an agent claims', () => {
     const made = planOf([liar('a'), liar('b'), waiting('c')]);
     expect(made.frozen).toEqual([{ version: MADE_UP, since: NOW, holdsOlder: false }]);
     expect(started(made)).toEqual(['c']);
+    const condition = statusAfter(made).conditions?.find(({ type }) => type === 'Frozen');
+    expect(condition?.message).toMatch(`No update to ${MADE_UP} starts: it failed on more nodes`);
   });
 
   it.each(['', MADE_UP])(

@@ -149,7 +149,7 @@ function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versi
   if (skewed !== undefined) return isTrue('ClockSkew', skewed.message);
   if (problem !== undefined) return isTrue('InvalidConfiguration', `No update starts: ${problem}`);
   const [first] = versions;
-  if (first !== undefined) return isTrue('FailureBudgetExceeded', describeFrozen(first.version, failed));
+  if (first !== undefined) return isTrue('FailureBudgetExceeded', describeFrozen(first, failed));
   return isFalse(
     'NotFrozen',
     'Watches are up to date, the configuration is valid, and no version failed on too many nodes',

@@ -136,7 +136,7 @@ function freezeOf({
   const wanted = all.find(({ version }) => isWanted(version, policy.versions) && isOffered(version));
   const found = wanted ?? (reasons.has('Frozen') ? all[0] : undefined);
   if (found === undefined) return undefined;
-  return { status: 'True', reason: 'FailureBudgetExceeded', message: describeFrozen(found.version, nodes) };
+  return { status: 'True', reason: 'FailureBudgetExceeded', message: describeFrozen(found, nodes) };
 }
 
 /** What is not known now stays as it was last seen. */

@@ -2,7 +2,7 @@
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
-import type { HeldVersion } from '../plan/facts/freezes.ts';
+import type { FrozenVersion, HeldVersion } from '../plan/facts/freezes.ts';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
 import { describeFreeze, describePause } from '../plan/gates/fleet.ts';
 import { objectOf } from '../policy/node-groups.ts';
@@ -34,13 +34,16 @@ export function groupFrozen({
   const reason = 'FailureBudgetExceeded';
   if (ofFleet !== undefined) return { status: 'True', reason, message: describeFreeze(ofFleet) };
   if (own === undefined) return NOT_FROZEN;
-  return { status: 'True', reason, message: `In ${objectOf(group.name)}: ${describeFrozen(own.version, failed)}` };
+  return { status: 'True', reason, message: `In ${objectOf(group.name)}: ${describeFrozen(own, failed)}` };
 }
 
 const MAX_NAMED = 5;
 
 /** Names at most five of the nodes that are still failed. */
-export function describeFrozen(version: string, failed: readonly FailedNode[]): string {
+export function describeFrozen(
+  { version, holdsOlder }: Pick<FrozenVersion, 'version' | 'holdsOlder'>,
+  failed: readonly FailedNode[],
+): string {
   const nodes = failed.filter((one) => sameVersion(one.version, version));
   const list = nodes
     .slice(0, MAX_NAMED)
@@ -48,7 +51,7 @@ export function describeFrozen(version: string, failed: readonly FailedNode[]): 
   const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
   const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
   return (
-    `No update to ${version} or an older version starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
+    `No update to ${version}${holdsOlder ? ' or an older version' : ''} starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
     `(${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`
   );
 }
