@@ -113,6 +113,7 @@ class HeldNode {
       learnReplicas: nothing,
       learnDaemonSets: nothing,
       needVolumes: nothing,
+      needPod: nothing,
       watch: () => undefined,
       node: () => this.#node(),
       pods: () => this.#pods,
@@ -153,6 +154,23 @@ class HeldNode {
     return 'Cordoned';
   }
 }
+
+describe('a drain of a node with many pods of StatefulSets whose replacements are never Ready', () => {
+  const stateful = (ready: boolean): DrainPod[] =>
+    Array.from({ length: 40 }, (_, i) => aPod(`db-${i}`, { claims: [`data-${i}`], stateful: true, ready }));
+
+  it('ends in time, since it waits for them in its first half only', async () => {
+    const node = new HeldNode([...stateful(true), aPod('web')], {});
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 41 });
+    expect(node.minutes).toBeLessThan(20);
+  });
+
+  it('waits for none of them if the evicted pods were not Ready either', async () => {
+    const node = new HeldNode([...stateful(false), aPod('web')], {});
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 41 });
+    expect(node.minutes).toBeLessThan(5);
+  });
+});
 
 const never: Opens = () => false;
 /** As Longhorn does: when the pods whose volumes were attached to the node are gone. */

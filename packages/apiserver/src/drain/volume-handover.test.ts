@@ -11,6 +11,7 @@ const view = (changes: Partial<HandoverView> = {}): HandoverView => ({
   pods: [],
   isHeld: () => false,
   replacement: undefined,
+  isLate: false,
   now: NOW,
   ...changes,
 });
@@ -37,6 +38,10 @@ it('names the pod, its volumes and whether it is replaced', () => {
   });
 });
 
+it('waits for no replacement of a pod that was not Ready', () => {
+  expect(newHandover({ ...pod, ready: false }, [], NOW).replaced).toBe(false);
+});
+
 const attached = { isHeld: (volume: string) => volume === 'pv-1' };
 const cases: Record<string, [Handover, Partial<HandoverView>, Handover['phase'] | 'over']> = {
   'a pod that is still there is waited for, however long': [at('Evicting', 1e9), { pods: [pod] }, 'Evicting'],
@@ -56,6 +61,9 @@ const cases: Record<string, [Handover, Partial<HandoverView>, Handover['phase'] 
   'the old pod is not its own replacement': [at('Replacing'), { replacement: pod }, 'Replacing'],
   'a replacement is waited for longer': [at('Replacing', 59_000), {}, 'Replacing'],
   'until its timeout': [at('Replacing', 60_000), {}, 'over'],
+  'in the second half of a drain no replacement is waited for': [at('Replacing'), { isLate: true }, 'over'],
+  'nor are volumes': [at('Evicting'), { ...attached, isLate: true }, 'over'],
+  'but a pod that is still there is': [at('Evicting'), { pods: [pod], isLate: true }, 'Evicting'],
 };
 
 it.each(Object.entries(cases))('%s', (_what, [handover, changes, expected]) => {

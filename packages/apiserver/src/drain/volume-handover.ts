@@ -4,8 +4,9 @@
  *
  *     Evicting ── the pod is gone ─▶ Detaching ── detached, or timeout ─▶ Replacing ── ready elsewhere, or timeout ─▶ over
  *
- * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a
- * replacement to wait for.
+ * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a replacement to wait for, and
+ * only if it was Ready: one that was not may never be. In the second half of the drain only the pods themselves are waited
+ * for. Otherwise a few workloads that never become Ready would let each drain end at its time limit, with all pods evicted.
  */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
@@ -16,6 +17,7 @@ import type { PassContext } from './context.ts';
 import type { DrainView } from './cluster-view.ts';
 import type { DrainRecord } from './drain-record.ts';
 import type { EvictionOrder } from './eviction-order.ts';
+import { isHalfOver } from './settings.ts';
 
 export interface HandoverView {
   readonly pods: readonly DrainPod[];
@@ -23,6 +25,8 @@ export interface HandoverView {
   readonly isHeld: (volume: string) => boolean;
   /** The pod that has the name of the evicted one, on any node. */
   readonly replacement: DrainPod | undefined;
+  /** The second half of the drain has begun. */
+  readonly isLate: boolean;
   /** Epoch milliseconds. */
   readonly now: number;
 }
@@ -32,7 +36,8 @@ type Limits = Pick<DrainSettings, 'volumeDetachTimeoutMs' | 'replacementTimeoutM
 /** The handover of a pod before its eviction. */
 export function newHandover(pod: DrainPod, volumes: readonly string[], now: number): Handover {
   const { uid } = pod.metadata;
-  return { pod: podKey(pod), podUID: uid, phase: 'Evicting', since: rfc3339(now), volumes, replaced: pod.stateful };
+  const replaced = pod.stateful && pod.ready;
+  return { pod: podKey(pod), podUID: uid, phase: 'Evicting', since: rfc3339(now), volumes, replaced };
 }
 
 /** The handover in its present phase; undefined when it is over. */
@@ -50,9 +55,9 @@ export function nextHandover(handover: Handover, view: HandoverView, limits: Lim
   return waits ? handover : undefined;
 }
 
-/** Absolute, since the clocks of two replicas differ. */
-function isOver({ since }: Handover, { now }: HandoverView, limitMs: number): boolean {
-  return Math.abs(now - (parseTime(since) ?? 0)) >= limitMs;
+/** The difference is absolute, since the clocks of two replicas differ. */
+function isOver({ since }: Handover, { isLate, now }: HandoverView, limitMs: number): boolean {
+  return isLate || Math.abs(now - (parseTime(since) ?? 0)) >= limitMs;
 }
 
 function has(pods: readonly DrainPod[], uid: string): boolean {
@@ -181,6 +186,8 @@ export class VolumeHandovers {
 
   #handoverView({ pod }: Handover): HandoverView {
     const view = this.#view;
-    return { pods: view.pods(), isHeld: view.held(pod), replacement: view.pod(pod), now: this.#context.clock.now() };
+    const now = this.#context.clock.now();
+    const isLate = isHalfOver(this.#record.current, this.#context.settings, now);
+    return { pods: view.pods(), isHeld: view.held(pod), replacement: view.pod(pod), isLate, now };
   }
 }
