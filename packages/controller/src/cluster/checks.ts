@@ -169,7 +169,7 @@ export class CheckLookups {
     const before = this.#evaluations.get(key);
     const isSame = before?.passed === answer.passed && at - before.at <= UNBROKEN_MS;
     const found = isSame && withoutNumbers(before.found) === withoutNumbers(answer.found) ? before.found : answer.found;
-    this.#evaluations.set(key, { passed: answer.passed, found, at, since: isSame ? before.since : at });
+    this.#evaluations.set(key, { ...answer, found, at, since: isSame ? before.since : at });
     const result = answer.passed ? 'Passed' : 'NotPassed';
     if (probe.kind !== 'cronJob') count({ check: probe.check, phase: 'Query', result });
     if (!isSame) log.info('a check has another result', { check: probe.check, result, found: answer.found });

@@ -221,8 +221,8 @@ describe('a server', () => {
     const options = { client: noClient, clock: systemClock, config: NO_CHECKS, signal: new AbortController().signal };
     const found = await Promise.all([query, alerts].map(async (probe) => await ask(probe, options)));
     expect(found).toEqual([
-      { passed: false, found: "expected the chart's value checks.prometheus.url, found none" },
-      { passed: false, found: "expected the chart's value checks.alertmanager.url, found none" },
+      { passed: false, isMissing: true, found: "expected the chart's value checks.prometheus.url, found none" },
+      { passed: false, isMissing: true, found: "expected the chart's value checks.alertmanager.url, found none" },
     ]);
   });
 });

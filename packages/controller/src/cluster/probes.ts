@@ -50,6 +50,8 @@ export function keyOf(probe: Probe): string {
 
 export interface Answer {
   readonly passed: boolean;
+  /** There was nobody to ask, no answer, or one that says nothing. */
+  readonly isMissing?: boolean;
   /** For messages. */
   readonly found: string;
 }
@@ -69,7 +71,7 @@ export async function ask(probe: Probe, options: ProbeOptions): Promise<Answer> 
     return await answerOf(probe, options);
   } catch (error) {
     if (options.signal.aborted) throw error;
-    return { passed: false, found: shorten(messageOf(error), MAX_FOUND) };
+    return { passed: false, isMissing: true, found: shorten(messageOf(error), MAX_FOUND) };
   }
 }
 
@@ -104,7 +106,7 @@ async function findCronJob(name: string, { client, config: { namespace }, signal
 }
 
 function absent(what: string): Answer {
-  return { passed: false, found: `expected ${what}, found none` };
+  return { passed: false, isMissing: true, found: `expected ${what}, found none` };
 }
 
 export function cronJobPath(namespace: string, name: string): string {

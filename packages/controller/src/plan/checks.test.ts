@@ -109,6 +109,16 @@ describe('a query before an update', () => {
     expect([outcomes(old), old.checks.evaluate.length]).toEqual([[], 1]);
   });
 
+  it('that is asked after the update need not pass before, but there must be an answer', () => {
+    const after = (answer: Partial<Evaluation>) => planOf([aManagedNode('a')], query(['After']), { answer });
+    expect(outcomes(after({ passed: false }))).toEqual(['Started']);
+    const found = "expected the chart's value checks.prometheus.url, found none";
+    const made = after({ passed: false, isMissing: true, found });
+    expect(progressing(made)).toBe(`CheckNotPassed: The check errors does not pass: ${found}`);
+    const unasked = planOf([aManagedNode('a')], query(['After']), { unasked: true });
+    expect([outcomes(unasked), unasked.checks.evaluate.length]).toEqual([[], 1]);
+  });
+
   it('defers a staged node while it does not pass, and keeps it while it is asked', () => {
     expect(outcomes(planOf([staged()], query(['Before'])))).toEqual(['Advanced']);
     expect(outcomes(planOf([staged()], query(['Before']), { unasked: true }))).toEqual([]);

@@ -66,9 +66,10 @@ export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) =>
 
 /** @param quorums - names of the sets with a member on the node */
 function notPassed(policy: UpdatePolicy, checks: Checks, quorums: ReadonlySet<string>): Blocked | undefined {
-  const probes = [...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)];
-  const answers = checks.all(probes);
-  const failed = failedOf(answers);
+  // What is asked after the update need not pass yet, but the node would fail if it could not be asked.
+  const later = checks.all(probesOf(policy, 'After'));
+  const answers = [...checks.all([...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)]), ...later];
+  const failed = failedOf(answers.filter((one) => !later.includes(one) || one.latest?.isMissing === true));
   if (failed !== undefined) {
     const { kind, check } = failed.probe;
     const what = kind === 'cronJob' ? `The Job of ${check} cannot run` : `The check ${check} does not pass`;
