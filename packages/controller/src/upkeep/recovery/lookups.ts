@@ -1,4 +1,5 @@
 /** Lists the pods of a scope, in pages; only pods that wait in CrashLoopBackOff, and the UIDs of the others, are kept. */
+import { NOT_STATIC } from '../../cluster/member-pods.ts';
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
@@ -60,7 +61,7 @@ export class PodLookups {
       for (const selector of podSelectors) {
         const { items } = await readList(this.#options.client, {
           path: corePath('pods', { namespace }),
-          query: { labelSelector: selectorText(selector) },
+          query: { labelSelector: selectorText(selector), fieldSelector: NOT_STATIC },
           signal: limited,
           slim: listedPod,
           maxItems: MAX_SELECTED,
