@@ -7,6 +7,7 @@ import { anApplyContext } from '../testing/apply-context.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { ConditionQueue } from './conditions.ts';
+import { inWriteOrder } from '../plan/order.ts';
 import { writeSpecs } from './shadows.ts';
 
 /** A controller whose writes succeed; `reconcile` returns the Events of one plan that is applied. */
@@ -64,29 +65,49 @@ test('a conflict shows a start whose response was lost, although the watch does 
   expect(context.assumeCache.view(shadow, NOW).spec.state).toBe('StagedAndPerformedUpdate');
 });
 
-test('specs are sent for two seconds: next steps, then starts, then settings; the next plan has what is left', async () => {
-  const { clock, context } = setUp();
+/** One change of each kind in turn, for as many nodes. */
+function changesOf(count: number): SpecChange[] {
   const outcomes = ['Configured', 'Started', 'Advanced'] as const;
-  const managedNodes = Array.from({ length: 3 * 30 }, (_, i) => aManagedNode(`n${i}`));
-  const changes = managedNodes.flatMap((one, i) =>
-    plan(aSnapshot([one]), NOW).specs.map((change) => ({
+  const changes = Array.from({ length: count }, (_, i) =>
+    plan(aSnapshot([aManagedNode(`n${i}`)]), NOW).specs.map((change) => ({
       ...change,
       shadow: { ...change.shadow, metadata: { ...change.shadow.metadata, uid: String(i) } },
       outcome: outcomes[i % 3] ?? 'Advanced',
     })),
   );
-  const sent: string[] = [];
+  return inWriteOrder(changes.flat(), []);
+}
+
+/** Writes specs that take `msOf` each. Returns the result, and what was sent when. */
+async function writeSlowly(changes: readonly SpecChange[], msOf: (uid: string) => number) {
+  const { clock, context } = setUp();
+  const startedAt = clock.monotonic();
+  const sent: { readonly outcome: string; readonly ms: number }[] = [];
   const mergePatch = async (_: string, { metadata: { uid } }: { metadata: { uid: string } }): Promise<unknown> => {
-    const change = changes[Number(uid)];
-    sent.push(change?.outcome ?? '');
-    await clock.sleep(1_200);
+    const change = changes.find(({ shadow }) => shadow.metadata.uid === uid);
+    sent.push({ outcome: change?.outcome ?? '', ms: clock.monotonic() - startedAt });
+    await clock.sleep(msOf(uid));
     return { ...change?.shadow, spec: change?.spec };
   };
   const writing = writeSpecs({ ...context, client: { mergePatch } as unknown as KubeClient }, changes);
-  for (let i = 0; i < 20; i += 1) await clock.advance(500);
-  const { unwritten, hasMore } = await writing;
+  for (let i = 0; i < 40; i += 1) await clock.advance(500);
+  return { ...(await writing), sent };
+}
+
+test('specs are sent for two seconds: next steps, then starts, then settings; the next plan has what is left', async () => {
+  const { unwritten, hasMore, sent } = await writeSlowly(changesOf(3 * 30), () => 1_200);
   expect([unwritten.size, hasMore]).toEqual([3 * 10, true]);
-  expect(sent).toEqual(
+  expect(sent.map(({ outcome }) => outcome)).toEqual(
     ['Advanced', 'Started', 'Configured'].flatMap((outcome) => Array.from({ length: 20 }, () => outcome)),
   );
+});
+
+test('a spec that is not answered delays no other, and no start follows an old plan', async () => {
+  const changes = changesOf(9);
+  const first = changes[0]?.shadow.metadata.uid;
+  const one = await writeSlowly(changes, (uid) => (uid === first ? 15_000 : 100));
+  expect(Math.max(...one.sent.map(({ ms }) => ms))).toBeLessThan(1_000);
+  const all = await writeSlowly(changesOf(3 * 20), () => 15_000);
+  expect(all.sent.map(({ outcome }) => outcome)).toEqual(Array.from({ length: 10 }, () => 'Advanced'));
+  expect(all.hasMore).toBe(true);
 });

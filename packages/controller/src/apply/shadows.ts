@@ -19,6 +19,7 @@ import type { NodeView } from '../cluster/node.ts';
 import { nodeOf, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
+import { kindOf } from '../plan/order.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { keptHistory } from './kept-history.ts';
@@ -70,10 +71,10 @@ async function createShadow(context: ApplyContext, node: NodeView): Promise<void
   logOf(name).info('shadow created');
 }
 
-/** Kinds that come after all others, in this order. */
-const LATER: readonly SpecChange['outcome'][] = ['Started', 'Configured'];
-/** Milliseconds in which specs of one kind are sent, so that the next plan, which sees a pause, follows soon. */
+/** Milliseconds in which specs of one kind are sent, so that the next plan, which sees a pause, follows soon; */
 const KIND_LIMIT_MS = 2_000;
+/** and those of all kinds, on an API server that takes seconds for each. */
+const LIMIT_MS = 10_000;
 
 export interface SpecsResult {
   /** The UIDs of the shadows whose specs were not written. */
@@ -82,26 +83,25 @@ export interface SpecsResult {
   readonly hasMore: boolean;
 }
 
-/** Writes the next steps of updates first, then starts, then other settings. None of these takes the time of another. */
+/** Writes specs in their order, each kind for some time. One that is not answered delays no other. */
 export async function writeSpecs(context: ApplyContext, changes: readonly SpecChange[]): Promise<SpecsResult> {
   const { writer, clock } = context;
   const unwritten = new Set(changes.map(({ shadow }) => shadow.metadata.uid));
-  const kinds = Map.groupBy(changes, ({ outcome }) => LATER.indexOf(outcome));
+  const until = clock.monotonic() + LIMIT_MS;
+  const ends = new Map<number, number>();
   let hasMore = false;
-  for (const [, ofKind] of [...kinds].toSorted(([a], [b]) => a - b)) {
-    const until = clock.monotonic() + KIND_LIMIT_MS;
-    await forEachOf(ofKind, async (change) => {
-      const { uid } = change.shadow.metadata;
-      const key = specKey(uid);
-      if (!writer.canWrite(key)) return;
-      if (clock.monotonic() >= until) {
-        hasMore = true;
-        return;
-      }
+  await forEachOf(changes, async (change) => {
+    const { uid } = change.shadow.metadata;
+    const [key, kind, now] = [specKey(uid), kindOf(change), clock.monotonic()];
+    if (!writer.canWrite(key)) return;
+    const end = ends.get(kind) ?? Math.min(until, now + KIND_LIMIT_MS);
+    ends.set(kind, end);
+    if (now >= end) hasMore = true;
+    else {
       const log = context.logOf(change.node.metadata.name);
       if (await writer.attempt('spec', key, () => writeSpec(context, change), log)) unwritten.delete(uid);
-    });
-  }
+    }
+  });
   return { unwritten, hasMore };
 }
 

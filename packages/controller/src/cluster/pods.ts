@@ -27,8 +27,11 @@ interface PodLookupsOptions {
   readonly maxChars?: number;
 }
 
-/** Nodes whose pods are listed at the same time. Each node that updates needs two lists. */
-export const LISTS_AT_ONCE = 30;
+/**
+ * Nodes whose pods are listed at the same time. Each node that updates needs two lists, and anyone who may create pods decides
+ * how much memory one takes while it is read.
+ */
+export const LISTS_AT_ONCE = 10;
 /** For all pages of one node. */
 const LIST_LIMIT_MS = 10_000;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };

@@ -190,15 +190,28 @@ test('a Node with orphaned annotations makes the configuration Degraded', () => 
   expect(CONDITIONS.Degraded(made).message).toContain('orphaned annotations on b: no update of the operator set them');
 });
 
-it('however many nodes have too many pods, the next one starts; but not while no list works', () => {
-  const nodes = Array.from({ length: 13 }, (_, i) => aManagedNode(`n${String(i).padStart(2, '0')}`));
-  const planOf12 = (more: object): Plan => {
-    const snapshot = aSnapshot(nodes);
+describe('however many nodes there are whose pods cannot be listed', () => {
+  const nodes = Array.from({ length: 150 }, (_, i) => aManagedNode(`n${String(i).padStart(3, '0')}`));
+  /** The lists of twelve nodes failed, and those of `unknown` were never asked for. */
+  const planWith = (more: object, unknown: readonly string[] = []): Plan => {
+    const snapshot = aSnapshot(nodes, { concurrency: { maxUpdating: '100%' } });
     const failing = nodes.slice(0, 12).map(({ name, node = aNode() }) => {
-      return [name, { ...podsOf(node), seenAt: undefined, problem: 'failed', retryAt: NOW + 1_000, ...more }] as const;
+      return [name, { ...podsOf(node), seenAt: undefined, problem: 'failed', retryAt: NOW - 1_000, ...more }] as const;
     });
-    return plan({ ...snapshot, pods: new Map([...snapshot.pods, ...failing]) }, NOW);
+    const pods = new Map([...snapshot.pods, ...failing]);
+    for (const name of unknown) pods.delete(name);
+    return plan({ ...snapshot, pods }, NOW);
   };
-  expect(started(planOf12({ isTooLarge: true }))).toEqual(['n12']);
-  expect(started(planOf12({}))).toEqual([]);
+  const others = nodes.slice(12).map(({ name }) => name);
+
+  it('the others start', () => {
+    expect(started(planWith({ isTooLarge: true }))).toEqual(others);
+    expect(started(planWith({}))).toEqual(others);
+  });
+
+  it('others are listed first, few at a time while many lists fail', () => {
+    const namesOf = (made: Plan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
+    expect(namesOf(planWith({}, others))).toEqual(others.slice(0, 10));
+    expect(namesOf(planWith({ isTooLarge: true }, others))).toEqual(others.slice(0, 100));
+  });
 });

@@ -46,8 +46,12 @@ export interface LookUps {
   readonly quorums: readonly QuorumCount[];
 }
 
-/** Nodes whose pods are listed for one plan. A reconcile writes the specs of few more, and a list is of no use after some seconds. */
+/** Nodes whose pods are listed for one plan. Lists that no spec follows within seconds are of no use. */
 const MAX_LOOK_UPS = 100;
+/** When more lists fail than this, the cause may concern all nodes: fewer are listed for one plan, */
+const MAX_FAILING = 10;
+/** but other nodes too, so that those whose lists work are found. */
+const LOOK_UPS_WHILE_FAILING = 10;
 
 /** @param others - nodes that something beside the plan asks for */
 export function lookUpsOf(
@@ -57,8 +61,10 @@ export function lookUpsOf(
 ): LookUps {
   const { drains, workloads, quorums, observation, now } = fleetState;
   const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => (lookUp === true ? (node ?? []) : []));
-  const seenAt = ({ metadata: { name } }: NodeView): number => pods.get(name)?.seenAt ?? 0;
-  const first = [...new Set([...wanted, ...others])].toSorted((a, b) => seenAt(a) - seenAt(b));
+  // By when they were asked last: lists that fail do not take the places of others.
+  const askedAt = ({ metadata: { name } }: NodeView): number =>
+    Math.max(pods.get(name)?.seenAt ?? 0, pods.get(name)?.retryAt ?? 0);
+  const first = [...new Set([...wanted, ...others])].toSorted((a, b) => askedAt(a) - askedAt(b));
   // No update waits for the lists of nodes that are only observed, but those that it asks for itself.
   const due = [...new Set([...first, ...observation.lookUps])].filter(
     ({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now,
@@ -66,13 +72,18 @@ export function lookUpsOf(
   const used = workloads.isDue ? 'list' : 'keep';
   const unused = workloads.isKept ? 'keep' : 'forget';
   return {
-    lookUps: due.slice(0, MAX_LOOK_UPS),
+    lookUps: due.slice(0, areManyFailing(pods) ? LOOK_UPS_WHILE_FAILING : MAX_LOOK_UPS),
     needsPodsOf: drains.requested,
     observes: observation.names,
     allPods: workloads.isRequested ? used : unused,
     members: quorums.wanted,
     quorums: quorums.counts,
   };
+}
+
+function areManyFailing(pods: Snapshot['pods']): boolean {
+  const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
+  return failing.length > MAX_FAILING;
 }
 
 /** When the plan may change by time alone, epoch milliseconds. */

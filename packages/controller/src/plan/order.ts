@@ -1,4 +1,4 @@
-/** The order in which candidates start. */
+/** The order in which candidates start, and in which specs are written. */
 import { createHash } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
@@ -9,6 +9,7 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import { failures } from './facts/attempts.ts';
 import { problemCondition } from './facts/health.ts';
 import type { Candidate } from './gates/reasons.ts';
+import type { SpecChange } from './spec-change.ts';
 
 /** Compared value by value; the smaller one is first. */
 type Rank = readonly [
@@ -106,4 +107,23 @@ function compare(a: Rank, b: Rank): number {
   const [x = 0, y = 0] = [a[at], b[at]];
   if (at < 0) return 0;
   return x < y ? -1 : 1;
+}
+
+/** Kinds of changes that are written after all others, in this order. */
+const LATER: readonly SpecChange['outcome'][] = ['Started', 'Configured'];
+
+/** Smaller numbers are written first: next steps and ends, then starts, then other settings. */
+export function kindOf({ outcome }: Pick<SpecChange, 'outcome'>): number {
+  return LATER.indexOf(outcome);
+}
+
+/**
+ * The order in which specs are written, since the time for it may be too short: of next steps those that have waited longest
+ * first, of starts those that the gates have admitted first.
+ */
+export function inWriteOrder(changes: readonly SpecChange[], admitted: readonly Candidate[]): SpecChange[] {
+  const places = new Map(admitted.map(({ name }, place) => [name, place]));
+  const placeOf = ({ outcome, node, shadow }: SpecChange): number =>
+    outcome === 'Started' ? (places.get(node.metadata.name) ?? 0) : (shadow.times.stateSince ?? 0);
+  return changes.toSorted((a, b) => kindOf(a) - kindOf(b) || placeOf(a) - placeOf(b));
 }

@@ -23,11 +23,10 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/estimates.ts';
-import { MAX_FAILING_LISTS } from './facts/drainability.ts';
 import { problemBefore } from './facts/health.ts';
 import { allowedAtReboot } from './facts/settings.ts';
 import { type FleetState, fleetStateOf, gateInput, type KeptFactsOfNodes, type NodeFacts, policyFor } from './fleet.ts';
-import { inOrder } from './order.ts';
+import { inOrder, inWriteOrder } from './order.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { answersAtStart, whyNot } from './gates/index.ts';
 import { goesBeforeLast, quorumKeptOtherwise } from './gates/applications.ts';
@@ -81,7 +80,7 @@ export function plan(snapshot: Snapshot, now: number, kept: KeptOfPlan): Plan {
     decisions,
     admitted,
     grants,
-    specs: decisions.flatMap(specChanges),
+    specs: inWriteOrder(decisions.flatMap(specChanges), [...admitted.keys()]),
     taints: decisions.flatMap(taintChanges),
     records: recordChanges(decisions, fleetState),
   };
@@ -96,18 +95,16 @@ function mayOpen({ node, policy }: Candidate, { drains }: FleetState): boolean {
 function admit(
   candidates: readonly Candidate[],
   fleetState: FleetState,
-  { pods, ownNode }: Snapshot,
+  { ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
   const { quorums, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
-  const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
-  const noListWorks = failing.length > MAX_FAILING_LISTS;
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const input = inputAtStart(candidate, fleetState);
       const blocked = whyNot(input);
-      // A node whose pods must be listed first keeps its position, unless only its own list fails.
-      const isLookedUp = blocked?.lookUp === true && (noListWorks || input.drain().problem === undefined);
+      // A node whose pods must be listed first keeps its position, unless its list fails.
+      const isLookedUp = blocked?.lookUp === true && input.drain().problem === undefined;
       const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) reserve(candidate, fleetState);
       else goesBeforeLast(input, blocked);

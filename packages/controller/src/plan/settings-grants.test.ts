@@ -263,7 +263,7 @@ describe('no settings keep a node from updates without a reason and a time limit
       reason: 'HostSettingsNotApplied',
       message: expect.stringContaining('within 5 min') as string,
     });
-    expect(written(made).map(([name, outcome]) => `${name} ${outcome}`)).toEqual(['b Configured', 'c Started']);
+    expect(written(made).map(([name, outcome]) => `${name} ${outcome}`)).toEqual(['c Started', 'b Configured']);
   });
 
   it('a Node that is not Ready 5 minutes after a change has its own message', () => {

@@ -63,8 +63,6 @@ export interface PodHealth {
   readonly needs: ReadonlyMap<string, readonly string[]>;
 }
 
-/** When more lists fail than this, it is not because of the nodes. */
-export const MAX_FAILING_LISTS = 10;
 /** A drain may start on a list of this age. */
 const FRESH_MS = 10_000;
 /** Budgets are watched, pods are not: those that block a node are listed again after this time, */
