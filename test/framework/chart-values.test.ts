@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { chartDir, readCrd } from './crds.ts';
@@ -55,6 +55,19 @@ describe('the values of the chart', () => {
     const expected = values(schema).map(([name]) => [name, at(defaults, name.split('.'))]);
     expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected));
   });
+});
+
+test('no value may have a variable that a template sets', () => {
+  const templates = join(chartDir, 'templates');
+  const files = readdirSync(templates, { recursive: true, encoding: 'utf8' }).filter((one) =>
+    /\.(?:tpl|yaml)$/u.test(one),
+  );
+  const text = files.map((one) => readFileSync(join(templates, one), 'utf8')).join('\n');
+  const names = new Set([...text.matchAll(/- name: (?<name>[A-Z][A-Z_]+)$/gmu)].map(({ groups }) => groups?.['name']));
+  const { definitions } = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as {
+    definitions: { extraEnv: { items: { properties: { name: { not: { enum: string[] } } } } } };
+  };
+  expect(definitions.extraEnv.items.properties.name.not.enum).toEqual([...names].toSorted());
 });
 
 describe('Chart.yaml', () => {

@@ -74,7 +74,11 @@ annotations:
 {{/* The fields of a component's pods that all components have in common. */}}
 {{- define "brupop.podFields" -}}
 terminationGracePeriodSeconds: 30
-{{- with concat (default list .root.Values.imagePullSecrets) (default list (default dict .root.Values.global).imagePullSecrets) | uniq }}
+{{- $secrets := .root.Values.imagePullSecrets | default list }}
+{{- range (default dict .root.Values.global).imagePullSecrets }}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}
+{{- end }}
+{{- with uniq $secrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -289,7 +293,7 @@ What values add to the metadata of a definition, which is in a file that `make g
 definition from being deleted: the last one of two keys would win.
 */}}
 {{- define "brupop.commonAnnotations" -}}
-{{- $others := omit .Values.commonAnnotations "argocd.argoproj.io/sync-options" "kustomize.toolkit.fluxcd.io/prune" -}}
+{{- $others := omit (default dict .Values.commonAnnotations) "argocd.argoproj.io/sync-options" "kustomize.toolkit.fluxcd.io/prune" -}}
 {{- with $others }}{{ toYaml . }}{{ end }}
 {{- end -}}
 

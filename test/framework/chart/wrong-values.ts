@@ -87,10 +87,18 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
   'definitions that are only a boolean': ['crds: false', '/crds'],
   'an extra object that is a number': ['extraObjects: [1]', '/extraObjects/0'],
   'a negative number of former versions': ['revisionHistoryLimit: -1', '/revisionHistoryLimit'],
-  'a global pull secret that is only a name': [
-    'global: { imagePullSecrets: [registry] }',
-    '/global/imagePullSecrets/0',
+  'a global pull secret that is a number': ['global: { imagePullSecrets: [1] }', '/global/imagePullSecrets/0'],
+  'a variable that the chart sets': [
+    'controller: { extraEnv: [{ name: LOG_LEVEL, value: debug }] }',
+    '/controller/extraEnv/0/name',
   ],
+  'no section of notifications': ['notifications: null', 'notifications'],
+  'a repository with its protocol': [
+    'image: { repository: "https://registry.example.com/brupop" }',
+    '/image/repository',
+  ],
+  'a repository in upper case': ['image: { repository: registry.example.com/Brupop }', '/image/repository'],
+  'a repository without a registry before its slash': ['image: { repository: /brupop }', '/image/repository'],
   'a namespace of agents with capitals': ['agent: { namespace: Agents }', '/agent/namespace'],
   'an unknown DNS policy': ['agent: { dnsPolicy: Cluster }', '/agent/dnsPolicy'],
   'a misspelt section of the DNS configuration': ['controller: { dnsConfig: { servers: [] } }', 'servers'],

@@ -71,6 +71,15 @@ const versions: Record<string, InvalidSpec> = {
   'a minimum age is at most a year': wrong('versions.minimumAge', '8760h1m', MINIMUM_AGE),
 };
 
+const TIME = /must be a date and time with an offset from UTC, such as 2026-12-20T00:00:00Z or/u;
+const resume = (value: unknown): InvalidSpec => wrong('rollout.resume', value, TIME);
+const rollout: Record<string, InvalidSpec> = {
+  'a time of acceptance is no word': resume('now'),
+  'a time of acceptance has an offset': resume('2026-11-29T21:00:00'),
+  'a time of acceptance has a T between date and time': resume('2026-11-29 21:00:00Z'),
+  'a time of acceptance is not empty': resume(''),
+};
+
 const CAP = /must not be less than backoff, which is 5m when it is left out/u;
 const retry: Record<string, InvalidSpec> = {
   'the longest wait is not shorter than the first': {
@@ -251,6 +260,7 @@ export const invalidSpecs: Readonly<Record<string, InvalidSpec>> = {
   ...concurrency,
   ...versions,
   ...retry,
+  ...rollout,
   ...nodeSelector,
   ...checks,
   ...recovery,

@@ -350,10 +350,10 @@ describe('the controller', () => {
       CHECKS_NAMESPACE: 'brupop-checks',
       CHECKS_SERVICE_ACCOUNT: 'brupop-checks',
     });
-    const inItsOwn = ['--set', `checks.enabled=true,checks.namespace=${releaseNamespace}`];
-    await expect(renderChart(cluster, ...inItsOwn)).rejects.toThrow(
-      /expected another namespace than that of the release/u,
-    );
+    for (const namespace of [releaseNamespace, 'kube-system'])
+      await expect(renderChart(cluster, '--set', `checks.enabled=true,checks.namespace=${namespace}`)).rejects.toThrow(
+        /expected another namespace than that of the release/u,
+      );
   });
 
   it('may scale dependents by their names alone, and before an uninstallation a Job scales them back', async () => {

@@ -140,7 +140,7 @@ export const SAFETY = {
       duration('0s', '720h'),
       'How long the canaries must have been Ready, without one of health.conditions, after the last of them has succeeded and before ' +
         'the other nodes start. When one becomes unhealthy in that time, or a query or an alert of health.checks after the update does not ' +
-        'pass, it starts again.',
+        'pass, it starts again. Without rollout.canary.nodes or canary.nodeSelector it has no effect.',
       always('0s'),
     ),
     approval: field(
