@@ -74,6 +74,7 @@ export const fullShadow = {
       endTime: '2026-01-02T03:34:05Z',
       result: 'TimedOut',
       held: true,
+      unreplaced: ['databases'],
       returned: ['default/nfs-1'],
       evicted: 4,
       remaining: 1,

@@ -14,6 +14,7 @@ import type { SlimShadow } from '../shadows/policy.ts';
 import type { DrainCall, DrainContext } from './context.ts';
 
 /** `remaining` counts those that are not listed, too. */
+const MAX_UNREPLACED = 100;
 const MAX_BLOCKS = 20;
 const MAX_MESSAGE = 500;
 const MAX_BUDGETS = 20;
@@ -83,8 +84,12 @@ export class DrainRecord {
   async release(): Promise<void> {
     const { held: _, ...rest } = this.#started;
     this.#started = { ...rest, resumeTime: rfc3339(this.#context.clock.now()) };
-    const { handover } = this.#current;
-    await this.#set({ ...this.#started, ...(handover !== undefined && { handover }) });
+    const { handover, unreplaced } = this.#current;
+    await this.#set({
+      ...this.#started,
+      ...(unreplaced && { unreplaced }),
+      ...(handover !== undefined && { handover }),
+    });
   }
 
   async cancel(): Promise<void> {
@@ -96,9 +101,15 @@ export class DrainRecord {
     log.info('the drain is cancelled: the node is restored', { evicted: drain.evicted, remaining: drain.remaining });
   }
 
-  async saveHandover(handover: Handover | undefined): Promise<void> {
-    const { handover: _, ...rest } = this.#current;
-    await this.#set(handover === undefined ? rest : { ...rest, handover });
+  /** @param unreplaced - a namespace in which no other replacement is waited for */
+  async saveHandover(handover: Handover | undefined, unreplaced?: string): Promise<void> {
+    const { handover: _, unreplaced: before = [], ...rest } = this.#current;
+    const all = [...new Set(unreplaced === undefined ? before : [...before, unreplaced])].slice(0, MAX_UNREPLACED);
+    await this.#set({
+      ...rest,
+      ...(all.length > 0 && { unreplaced: all }),
+      ...(handover !== undefined && { handover }),
+    });
   }
 
   /** Records the pass, counts it, and writes an Event for each new block. */
@@ -109,7 +120,8 @@ export class DrainRecord {
     // A node that is still empty needs no other record.
     const unchanged = this.#current === before && isSuccess(outcome.result) && outcome.evicted === 0;
     if (unchanged && this.#hasSucceeded()) return;
-    const after = afterPass(before, outcome, clock.now());
+    const { unreplaced } = this.#current;
+    const after = { ...afterPass(before, outcome, clock.now()), ...(unreplaced && { unreplaced }) };
     await this.#set(after);
     for (const block of newBlocks(before, after)) {
       const { pod, reason, message } = block;

@@ -106,11 +106,6 @@ export function limitRemainingMs(drain: DrainStatus, settings: Limits, pods: rea
   return Math.max(0, limitMs - elapsedMs(drain, now));
 }
 
-/** True in the second half of a drain: from then on, pods with volumes still go one by one, but nothing else is waited for. */
-export function isHalfOver(drain: DrainStatus, { timeoutMs }: Pick<Limits, 'timeoutMs'>, now: number): boolean {
-  return elapsedMs(drain, now) >= timeoutMs / 2;
-}
-
 export function stageOf(drain: DrainStatus, settings: Limits, pods: readonly DrainPod[], now: number): Stage {
   if (drain.held === true || elapsedMs(drain, now) < settings.timeoutMs) return 'Evict';
   return limitRemainingMs(drain, settings, pods, now) > 0 ? 'Force' : 'Over';

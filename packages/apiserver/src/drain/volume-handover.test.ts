@@ -1,17 +1,16 @@
 import type { Handover } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { aPod } from '@brupop/shared/testing/pods';
-import { newHandover, handoverBlock, type HandoverView, nextHandover } from './volume-handover.ts';
+import { newHandover, handoverBlock, type HandoverView, nextHandover, unreplacedIn } from './volume-handover.ts';
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const LIMITS = { volumeDetachTimeoutMs: 120_000, replacementTimeoutMs: 60_000 };
 const pod = aPod('db-0', { claims: ['data'], stateful: true });
-const started = newHandover(pod, ['pv-1'], NOW);
+const started = newHandover(pod, ['pv-1'], { now: NOW });
 const view = (changes: Partial<HandoverView> = {}): HandoverView => ({
   pods: [],
   isHeld: () => false,
   replacement: undefined,
-  isLate: false,
   now: NOW,
   ...changes,
 });
@@ -38,8 +37,18 @@ it('names the pod, its volumes and whether it is replaced', () => {
   });
 });
 
-it('waits for no replacement of a pod that was not Ready', () => {
-  expect(newHandover({ ...pod, ready: false }, [], NOW).replaced).toBe(false);
+it('waits for no replacement of a pod that was not Ready, but of one that another actor has deleted', () => {
+  const unready = { ...pod, ready: false };
+  const deleted = { ...unready, metadata: { ...pod.metadata, deletionTimestamp: rfc3339(NOW) } };
+  expect([unready, deleted].map((one) => newHandover(one, [], { now: NOW }).replaced)).toEqual([false, true]);
+});
+
+it('waits for no replacement in a namespace in which one was not ready in time', () => {
+  const replacedWith = (unreplaced: string[]) => newHandover(pod, [], { unreplaced, now: NOW }).replaced;
+  expect([replacedWith(['apps']), replacedWith(['other'])]).toEqual([false, true]);
+  expect(unreplacedIn(at('Replacing', 60_000), undefined, view())).toBe('apps');
+  expect(unreplacedIn(at('Replacing'), undefined, view({ replacement: replacement() }))).toBeUndefined();
+  expect(unreplacedIn(at('Detaching'), at('Replacing'), view())).toBeUndefined();
 });
 
 const attached = { isHeld: (volume: string) => volume === 'pv-1' };
@@ -61,9 +70,6 @@ const cases: Record<string, [Handover, Partial<HandoverView>, Handover['phase'] 
   'the old pod is not its own replacement': [at('Replacing'), { replacement: pod }, 'Replacing'],
   'a replacement is waited for longer': [at('Replacing', 59_000), {}, 'Replacing'],
   'until its timeout': [at('Replacing', 60_000), {}, 'over'],
-  'in the second half of a drain no replacement is waited for': [at('Replacing'), { isLate: true }, 'over'],
-  'nor are volumes': [at('Evicting'), { ...attached, isLate: true }, 'over'],
-  'but a pod that is still there is': [at('Evicting'), { pods: [pod], isLate: true }, 'Evicting'],
 };
 
 it.each(Object.entries(cases))('%s', (_what, [handover, changes, expected]) => {

@@ -4,12 +4,13 @@
  *
  *     Evicting ── the pod is gone ─▶ Detaching ── detached, or timeout ─▶ Replacing ── ready elsewhere, or timeout ─▶ over
  *
- * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a replacement to wait for, and
- * only if it was Ready: one that was not may never be. In the second half of the drain only the pods themselves are waited
- * for. Otherwise a few workloads that never become Ready would let each drain end at its time limit, with all pods evicted.
+ * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a replacement to wait for, and only
+ * if it was Ready: one that was not may never be. When one replacement was not ready in time, no other one of its namespace is
+ * waited for in this drain (`status.drain.unreplaced`). Otherwise a user of one namespace could let each drain end at its time
+ * limit, with the pods of all others evicted.
  */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
-import type { DrainBlock, Handover } from '@brupop/shared/api/shadow';
+import type { DrainBlock, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 import { EVICTION_LIMIT_MS } from '@brupop/shared/drain/evictions';
 import { type DrainPod, hasEnded, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -17,7 +18,6 @@ import type { PassContext } from './context.ts';
 import type { DrainView } from './cluster-view.ts';
 import type { DrainRecord } from './drain-record.ts';
 import type { EvictionOrder } from './eviction-order.ts';
-import { isHalfOver } from './settings.ts';
 
 export interface HandoverView {
   readonly pods: readonly DrainPod[];
@@ -25,18 +25,24 @@ export interface HandoverView {
   readonly isHeld: (volume: string) => boolean;
   /** The pod that has the name of the evicted one, on any node. */
   readonly replacement: DrainPod | undefined;
-  /** The second half of the drain has begun. */
-  readonly isLate: boolean;
   /** Epoch milliseconds. */
   readonly now: number;
 }
 
 type Limits = Pick<DrainSettings, 'volumeDetachTimeoutMs' | 'replacementTimeoutMs'>;
 
-/** The handover of a pod before its eviction. */
-export function newHandover(pod: DrainPod, volumes: readonly string[], now: number): Handover {
+/**
+ * The handover of a pod before its eviction.
+ * @param unreplaced - the namespaces in which no replacement is waited for
+ */
+export function newHandover(
+  pod: DrainPod,
+  volumes: readonly string[],
+  { unreplaced = [], now }: Pick<DrainStatus, 'unreplaced'> & { readonly now: number },
+): Handover {
   const { uid } = pod.metadata;
-  const replaced = pod.stateful && pod.ready;
+  // A pod that another actor has deleted may have been Ready.
+  const replaced = pod.stateful && (pod.ready || isTerminating(pod)) && !unreplaced.includes(namespaceOf(podKey(pod)));
   return { pod: podKey(pod), podUID: uid, phase: 'Evicting', since: rfc3339(now), volumes, replaced };
 }
 
@@ -55,9 +61,19 @@ export function nextHandover(handover: Handover, view: HandoverView, limits: Lim
   return waits ? handover : undefined;
 }
 
+function namespaceOf(pod: string): string {
+  return pod.slice(0, pod.indexOf('/'));
+}
+
+/** Returns the namespace whose replacement was not ready in time, if the handover has ended for that. */
+export function unreplacedIn(before: Handover, after: Handover | undefined, view: HandoverView): string | undefined {
+  const isLate = before.phase === 'Replacing' && after === undefined && before.replaced === true;
+  return isLate && !isReplaced(before, view) ? namespaceOf(before.pod) : undefined;
+}
+
 /** The difference is absolute, since the clocks of two replicas differ. */
-function isOver({ since }: Handover, { isLate, now }: HandoverView, limitMs: number): boolean {
-  return isLate || Math.abs(now - (parseTime(since) ?? 0)) >= limitMs;
+function isOver({ since }: Handover, { now }: HandoverView, limitMs: number): boolean {
+  return Math.abs(now - (parseTime(since) ?? 0)) >= limitMs;
 }
 
 function has(pods: readonly DrainPod[], uid: string): boolean {
@@ -152,7 +168,8 @@ export class VolumeHandovers {
   async #start(pod: DrainPod): Promise<void> {
     const { clock, signal } = this.#context;
     const volumes = await this.#view.volumes.of(pod, signal);
-    await this.#record.saveHandover(newHandover(pod, volumes, clock.now()));
+    const { unreplaced } = this.#record.current;
+    await this.#record.saveHandover(newHandover(pod, volumes, { ...(unreplaced && { unreplaced }), now: clock.now() }));
     this.#startedHere = true;
   }
 
@@ -178,16 +195,15 @@ export class VolumeHandovers {
     const gone = leftOf(view.pods(), before.podUID) === undefined;
     if (gone && before.phase !== 'Replacing') await view.needVolumes(before.pod, before.volumes ?? []);
     if (before.replaced === true && before.phase !== 'Evicting') await view.needPod(before.pod);
-    const after = nextHandover(before, this.#handoverView(before), this.#context.settings);
+    const handoverView = this.#handoverView(before);
+    const after = nextHandover(before, handoverView, this.#context.settings);
     if (after === before) return false;
-    await this.#record.saveHandover(after);
+    await this.#record.saveHandover(after, unreplacedIn(before, after, handoverView));
     return true;
   }
 
   #handoverView({ pod }: Handover): HandoverView {
     const view = this.#view;
-    const now = this.#context.clock.now();
-    const isLate = isHalfOver(this.#record.current, this.#context.settings, now);
-    return { pods: view.pods(), isHeld: view.held(pod), replacement: view.pod(pod), isLate, now };
+    return { pods: view.pods(), isHeld: view.held(pod), replacement: view.pod(pod), now: this.#context.clock.now() };
   }
 }

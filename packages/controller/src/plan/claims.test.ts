@@ -192,26 +192,35 @@ test('a Node with orphaned annotations makes the configuration Degraded', () => 
 
 describe('however many nodes there are whose pods cannot be listed', () => {
   const nodes = Array.from({ length: 150 }, (_, i) => aManagedNode(`n${String(i).padStart(3, '0')}`));
+  const others = nodes.slice(12).map(({ name }) => name);
   /** The lists of twelve nodes failed, and those of `unknown` were never asked for. */
-  const planWith = (more: object, unknown: readonly string[] = []): Plan => {
-    const snapshot = aSnapshot(nodes, { concurrency: { maxUpdating: '100%' } });
+  const planWith = (more: object, unknown: readonly string[] = [], now = NOW): Plan => {
+    const snapshot = aSnapshot(nodes, { concurrency: { maxUpdating: 10 } });
     const failing = nodes.slice(0, 12).map(({ name, node = aNode() }) => {
       return [name, { ...podsOf(node), seenAt: undefined, problem: 'failed', retryAt: NOW - 1_000, ...more }] as const;
     });
     const pods = new Map([...snapshot.pods, ...failing]);
     for (const name of unknown) pods.delete(name);
-    return plan({ ...snapshot, pods }, NOW);
+    return plan({ ...snapshot, pods }, now);
   };
-  const others = nodes.slice(12).map(({ name }) => name);
+  const listed = (made: Plan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
 
   it('the others start', () => {
-    expect(started(planWith({ isTooLarge: true }))).toEqual(others);
-    expect(started(planWith({}))).toEqual(others);
+    expect(started(planWith({ isTooLarge: true }))).toEqual(others.slice(0, 10));
+    expect(started(planWith({}))).toEqual(others.slice(0, 10));
   });
 
-  it('others are listed first, few at a time while many lists fail', () => {
-    const namesOf = (made: Plan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
-    expect(namesOf(planWith({}, others))).toEqual(others.slice(0, 10));
-    expect(namesOf(planWith({ isTooLarge: true }, others))).toEqual(others.slice(0, 100));
+  it('those that were asked the longest time ago are listed first', () => {
+    const made = planWith({ isTooLarge: true }, others);
+    expect(listed(made).slice(0, 10)).toEqual(others.slice(0, 10));
+  });
+
+  it('as long as no list works, the first nodes keep their positions, and now and then another one is listed', () => {
+    const found = [0, 10_000, 20_000].map((ms) => planWith({}, others, NOW + ms));
+    const probes = found.map((made) => listed(made).filter((name) => others.includes(name)));
+    expect(found.map((made) => started(made))).toEqual([[], [], []]);
+    expect(found.map((made) => made.lookUps.length)).toEqual([11, 11, 11]);
+    expect(new Set(probes.flat()).size).toBe(3);
+    expect([...(found[0]?.needsPodsOf ?? [])]).toEqual(expect.arrayContaining(probes[0] ?? []));
   });
 });

@@ -12,7 +12,9 @@ import type { Probe } from '../cluster/probes.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import type { Decision } from './assess.ts';
+import { noListWorks } from './facts/drainability.ts';
 import type { FleetState } from './fleet.ts';
+import type { Candidate } from './gates/reasons.ts';
 import type { QuorumCount } from './facts/quorums.ts';
 import {
   currentAttempt,
@@ -48,14 +50,12 @@ export interface LookUps {
 
 /** Nodes whose pods are listed for one plan. Lists that no spec follows within seconds are of no use. */
 const MAX_LOOK_UPS = 100;
-/** When more lists fail than this, the cause may concern all nodes: fewer are listed for one plan, */
-const MAX_FAILING = 10;
-/** but other nodes too, so that those whose lists work are found. */
-const LOOK_UPS_WHILE_FAILING = 10;
+/** While no list works, those that keep their positions are listed, and for this long each one other node. */
+const PROBE_MS = 10_000;
 
 /** @param others - nodes that something beside the plan asks for */
 export function lookUpsOf(
-  { decisions, fleetState }: Decided,
+  { decisions, fleetState, admitted }: Decided & { readonly admitted: ReadonlyMap<Candidate, unknown> },
   others: readonly NodeView[],
   { pods }: Snapshot,
 ): LookUps {
@@ -64,7 +64,8 @@ export function lookUpsOf(
   // By when they were asked last: lists that fail do not take the places of others.
   const askedAt = ({ metadata: { name } }: NodeView): number =>
     Math.max(pods.get(name)?.seenAt ?? 0, pods.get(name)?.retryAt ?? 0);
-  const first = [...new Set([...wanted, ...others])].toSorted((a, b) => askedAt(a) - askedAt(b));
+  const probes = noListWorks(pods, now) ? probeOf([...admitted.keys()], wanted, now) : [];
+  const first = [...new Set([...wanted, ...others, ...probes])].toSorted((a, b) => askedAt(a) - askedAt(b));
   // No update waits for the lists of nodes that are only observed, but those that it asks for itself.
   const due = [...new Set([...first, ...observation.lookUps])].filter(
     ({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now,
@@ -72,8 +73,8 @@ export function lookUpsOf(
   const used = workloads.isDue ? 'list' : 'keep';
   const unused = workloads.isKept ? 'keep' : 'forget';
   return {
-    lookUps: due.slice(0, areManyFailing(pods) ? LOOK_UPS_WHILE_FAILING : MAX_LOOK_UPS),
-    needsPodsOf: drains.requested,
+    lookUps: due.slice(0, MAX_LOOK_UPS),
+    needsPodsOf: new Set([...drains.requested, ...probes.map(({ metadata }) => metadata.name)]),
     observes: observation.names,
     allPods: workloads.isRequested ? used : unused,
     members: quorums.wanted,
@@ -81,9 +82,10 @@ export function lookUpsOf(
   };
 }
 
-function areManyFailing(pods: Snapshot['pods']): boolean {
-  const failing = [...pods.values()].filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
-  return failing.length > MAX_FAILING;
+/** Another one after a while: a list that works shows that it is only because of some nodes. */
+function probeOf(candidates: readonly Candidate[], wanted: readonly NodeView[], now: number): NodeView[] {
+  const others = candidates.map(({ node }) => node).filter((node) => !wanted.includes(node));
+  return others.length === 0 ? [] : others.slice(Math.floor(now / PROBE_MS) % others.length).slice(0, 1);
 }
 
 /** When the plan may change by time alone, epoch milliseconds. */

@@ -23,6 +23,7 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { estimateFor, expectedMs } from './facts/estimates.ts';
+import { noListWorks } from './facts/drainability.ts';
 import { problemBefore } from './facts/health.ts';
 import { allowedAtReboot } from './facts/settings.ts';
 import { type FleetState, fleetStateOf, gateInput, type KeptFactsOfNodes, type NodeFacts, policyFor } from './fleet.ts';
@@ -95,16 +96,17 @@ function mayOpen({ node, policy }: Candidate, { drains }: FleetState): boolean {
 function admit(
   candidates: readonly Candidate[],
   fleetState: FleetState,
-  { ownNode }: Snapshot,
+  { pods, ownNode }: Snapshot,
 ): Map<Candidate, Blocked | undefined> {
   const { quorums, now } = fleetState;
   const isBlocked = (one: Candidate): boolean => mayOpen(one, fleetState);
+  const noneWorks = noListWorks(pods, now);
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const input = inputAtStart(candidate, fleetState);
       const blocked = whyNot(input);
-      // A node whose pods must be listed first keeps its position, unless its list fails.
-      const isLookedUp = blocked?.lookUp === true && input.drain().problem === undefined;
+      // A node whose pods must be listed first keeps its position, unless only its own list fails.
+      const isLookedUp = blocked?.lookUp === true && (noneWorks || input.drain().problem === undefined);
       const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) reserve(candidate, fleetState);
       else goesBeforeLast(input, blocked);

@@ -93,6 +93,12 @@ const drain = s.object({
     'True: disruption budgets block the eviction of pods of the node that are not to be evicted last, and no other pod is ' +
       'evicted until they allow it.',
   ),
+  unreplaced: s.optional(
+    names(100),
+    'Namespaces with an evicted pod of a StatefulSet whose replacement was not ready in time. The drain waits for no other replacement ' +
+      'in them.',
+    ATOMIC,
+  ),
   returned: s.optional(
     s.list(podName, 20),
     'Pods that came back to the cordoned node past the scheduler, or since they tolerate the cordon, as namespace/name, at most ' +

@@ -63,6 +63,18 @@ export interface PodHealth {
   readonly needs: ReadonlyMap<string, readonly string[]>;
 }
 
+/** When more lists fail than this, and none has succeeded lately, it is not because of the nodes. */
+const MAX_FAILING_LISTS = 10;
+const LATELY_MS = 60_000;
+
+/** True when the cause that lists fail may concern all nodes. */
+export function noListWorks(pods: Snapshot['pods'], now: number): boolean {
+  const known = [...pods.values()];
+  const failing = known.filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
+  if (failing.length <= MAX_FAILING_LISTS) return false;
+  return !known.some(({ problem, seenAt = -Infinity }) => problem === undefined && now - seenAt < LATELY_MS);
+}
+
 /** A drain may start on a list of this age. */
 const FRESH_MS = 10_000;
 /** Budgets are watched, pods are not: those that block a node are listed again after this time, */

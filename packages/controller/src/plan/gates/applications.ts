@@ -19,7 +19,7 @@ import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import type { Workloads } from '../facts/workloads.ts';
-import { type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/query-checks.ts';
+import { type Answered, type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/query-checks.ts';
 import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
 import { type AskedNode, atRisk, recordedMembers } from '../facts/quorum-members.ts';
 import type { Moment } from '../facts/moment.ts';
@@ -61,15 +61,20 @@ interface CheckInput {
   readonly now: Moment;
 }
 
-export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) =>
-  notPassed(policy, checks, quorums.setsOn({ node, pods: drain().pods }));
+/** What is asked after the update need not pass before it starts, but a node that cannot be asked then would fail. */
+export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) => {
+  const later = checks.all(probesOf(policy, 'After'));
+  const blocked = notPassed(policy, checks, quorums.setsOn({ node, pods: drain().pods }));
+  return blocked ?? whyBlocked(later.filter(({ latest }) => latest === undefined || latest.isMissing === true));
+};
 
 /** @param quorums - names of the sets with a member on the node */
 function notPassed(policy: UpdatePolicy, checks: Checks, quorums: ReadonlySet<string>): Blocked | undefined {
-  // What is asked after the update need not pass yet, but the node would fail if it could not be asked.
-  const later = checks.all(probesOf(policy, 'After'));
-  const answers = [...checks.all([...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)]), ...later];
-  const failed = failedOf(answers.filter((one) => !later.includes(one) || one.latest?.isMissing === true));
+  return whyBlocked(checks.all([...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)]));
+}
+
+function whyBlocked(answers: readonly Answered[]): Blocked | undefined {
+  const failed = failedOf(answers);
   if (failed !== undefined) {
     const { kind, check } = failed.probe;
     const what = kind === 'cronJob' ? `The Job of ${check} cannot run` : `The check ${check} does not pass`;
