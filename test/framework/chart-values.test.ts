@@ -67,7 +67,7 @@ test('no value may have a variable that a template sets', () => {
   const { definitions } = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as {
     definitions: { extraEnv: { items: { properties: { name: { not: { enum: string[] } } } } } };
   };
-  expect(definitions.extraEnv.items.properties.name.not.enum).toEqual([...names].toSorted());
+  expect(new Set(definitions.extraEnv.items.properties.name.not.enum)).toEqual(names);
 });
 
 describe('Chart.yaml', () => {
