@@ -353,3 +353,11 @@ test('after the last blackout the status has no window, not an empty one, which 
   expect(report({ maintenance: { blackouts } }).window).toEqual({ nextOpenTime: '2027-01-15T09:00:00Z' });
   expect(report({ maintenance: { blackouts: past } })).not.toHaveProperty('window');
 });
+
+test('while a configuration has a mistake, Paused says that the one in force pauses updates', () => {
+  const snapshot = aSnapshot([aManagedNode('a')], { paused: true });
+  const messageWith = (problem?: string): string =>
+    CONDITIONS.Paused(plan(withPolicy(snapshot, { ...snapshot.policy, ...(problem && { problem }) }), NOW)).message;
+  expect(messageWith()).not.toContain('in force');
+  expect(messageWith('spec.order: no such order')).toContain('So says the configuration in force');
+});

@@ -138,9 +138,13 @@ function ready({ policy: { problem }, unconfirmed }: WholePlan): Report {
   return isFalse('InvalidConfiguration', message);
 }
 
-function paused({ policy: { paused, pauseReason } }: WholePlan): Report {
+function paused({ policy: { paused, pauseReason, problem } }: WholePlan): Report {
   if (!paused) return NOT_PAUSED;
-  return isTrue('Paused', pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why');
+  const why = pauseReason ?? 'spec.paused is true; spec.pauseReason does not say why';
+  return isTrue(
+    'Paused',
+    problem === undefined ? why : `${why}. So says the configuration in force: the present one has a mistake`,
+  );
 }
 
 function frozen({ policy: { problem }, stale, clockSkewMs, failed, frozen: versions }: WholePlan): Report {
