@@ -19,7 +19,7 @@ import type { NodeView } from '../cluster/node.ts';
 import { nodeOf, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
-import { kindOf } from '../plan/order.ts';
+import { writeGroupOf } from '../plan/order.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { keptHistory } from './kept-history.ts';
@@ -83,7 +83,7 @@ export interface SpecsResult {
   readonly hasMore: boolean;
 }
 
-/** Writes specs in their order, each kind for some time. One that is not answered delays no other. */
+/** Writes specs in their order, each kind for some time. A few that are not answered delay no others. */
 export async function writeSpecs(context: ApplyContext, changes: readonly SpecChange[]): Promise<SpecsResult> {
   const { writer, clock } = context;
   const unwritten = new Set(changes.map(({ shadow }) => shadow.metadata.uid));
@@ -92,10 +92,10 @@ export async function writeSpecs(context: ApplyContext, changes: readonly SpecCh
   let hasMore = false;
   await forEachOf(changes, async (change) => {
     const { uid } = change.shadow.metadata;
-    const [key, kind, now] = [specKey(uid), kindOf(change), clock.monotonic()];
+    const [key, group, now] = [specKey(uid), writeGroupOf(change), clock.monotonic()];
     if (!writer.canWrite(key)) return;
-    const end = ends.get(kind) ?? Math.min(until, now + KIND_LIMIT_MS);
-    ends.set(kind, end);
+    const end = ends.get(group) ?? Math.min(until, now + KIND_LIMIT_MS);
+    ends.set(group, end);
     if (now >= end) hasMore = true;
     else {
       const log = context.logOf(change.node.metadata.name);

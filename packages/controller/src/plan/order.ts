@@ -113,7 +113,7 @@ function compare(a: Rank, b: Rank): number {
 const LATER: readonly SpecChange['outcome'][] = ['Started', 'Configured'];
 
 /** Smaller numbers are written first: next steps and ends, then starts, then other settings. */
-export function kindOf({ outcome }: Pick<SpecChange, 'outcome'>): number {
+export function writeGroupOf({ outcome }: Pick<SpecChange, 'outcome'>): number {
   return LATER.indexOf(outcome);
 }
 
@@ -125,5 +125,5 @@ export function inWriteOrder(changes: readonly SpecChange[], admitted: readonly 
   const places = new Map(admitted.map(({ name }, place) => [name, place]));
   const placeOf = ({ outcome, node, shadow }: SpecChange): number =>
     outcome === 'Started' ? (places.get(node.metadata.name) ?? 0) : (shadow.times.stateSince ?? 0);
-  return changes.toSorted((a, b) => kindOf(a) - kindOf(b) || placeOf(a) - placeOf(b));
+  return changes.toSorted((a, b) => writeGroupOf(a) - writeGroupOf(b) || placeOf(a) - placeOf(b));
 }
