@@ -38,7 +38,7 @@ type Limits = Pick<DrainSettings, 'volumeDetachTimeoutMs' | 'replacementTimeoutM
 export function newHandover(
   pod: DrainPod,
   volumes: readonly string[],
-  { unreplaced = [], now }: Pick<DrainStatus, 'unreplaced'> & { readonly now: number },
+  { unreplaced = [], now }: { readonly unreplaced?: DrainStatus['unreplaced']; readonly now: number },
 ): Handover {
   const { uid } = pod.metadata;
   // A pod that another actor has deleted may have been Ready.
@@ -169,7 +169,7 @@ export class VolumeHandovers {
     const { clock, signal } = this.#context;
     const volumes = await this.#view.volumes.of(pod, signal);
     const { unreplaced } = this.#record.current;
-    await this.#record.saveHandover(newHandover(pod, volumes, { ...(unreplaced && { unreplaced }), now: clock.now() }));
+    await this.#record.saveHandover(newHandover(pod, volumes, { unreplaced, now: clock.now() }));
     this.#startedHere = true;
   }
 

@@ -50,7 +50,7 @@ export function keyOf(probe: Probe): string {
 
 export interface Answer {
   readonly passed: boolean;
-  /** There was nobody to ask, no answer, or one that says nothing. */
+  /** There was no server to ask, no answer, or one that says nothing. */
   readonly isMissing?: boolean;
   /** For messages. */
   readonly found: string;

@@ -85,7 +85,8 @@ export function lookUpsOf(
 /** Another one after a while: a list that works shows that it is only because of some nodes. */
 function probeOf(candidates: readonly Candidate[], wanted: readonly NodeView[], now: number): NodeView[] {
   const others = candidates.map(({ node }) => node).filter((node) => !wanted.includes(node));
-  return others.length === 0 ? [] : others.slice(Math.floor(now / PROBE_MS) % others.length).slice(0, 1);
+  const probe = others[Math.floor(now / PROBE_MS) % others.length];
+  return probe === undefined ? [] : [probe];
 }
 
 /** When the plan may change by time alone, epoch milliseconds. */
