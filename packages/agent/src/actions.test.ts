@@ -18,6 +18,7 @@ async function arrange() {
     clock,
     shadow: undefined,
     decidedMs: clock.monotonic(),
+    isCurrent: () => true,
     signal,
   };
   const expected = await host.settings(UPDATER_SETTINGS);

@@ -4,7 +4,9 @@
  * carried out.
  *
  * `decide` chooses an action, the agent's loop performs it to its end, the tracker records the
- * result. To add an action, add a member of `Action` and its row; the compiler asks for the rest.
+ * result. When another spec arrives during a refresh or a prepare, the loop leaves that to the host
+ * and decides again. To add an action, add a member of `Action` and its row; the compiler asks for
+ * the rest.
  */
 import type { Leaves } from '@brupop/shared/api/settings';
 import type { AgentShadow, SpecReference } from '@brupop/shared/api/agent-protocol';
@@ -57,6 +59,8 @@ export interface Execution {
   readonly shadow: AgentShadow | undefined;
   /** When it was decided (monotonic milliseconds). */
   readonly decidedMs: number;
+  /** False when another spec has arrived since. */
+  readonly isCurrent: () => boolean;
   readonly signal: AbortSignal;
 }
 

@@ -121,7 +121,8 @@ export class Agent {
   async #perform(action: RemoteAction, seen: Observation, signal: AbortSignal): Promise<void> {
     const { host, api, clock, log } = this.#options;
     try {
-      const execution = { host, api, clock, shadow: seen.shadow, decidedMs: seen.nowMs, signal };
+      const { shadow, nowMs: decidedMs } = seen;
+      const execution = { host, api, clock, shadow, decidedMs, isCurrent: () => this.#isCurrent(shadow), signal };
       const result = await rowOf(action).perform(action, execution);
       if (action.do === 'report') this.#source.acknowledged(result as AgentShadow, action.status);
       this.#problem.ended();
@@ -137,6 +138,11 @@ export class Agent {
       this.#tracker.failed(action, error, { ...seen, nowMs: clock.monotonic() }, seen.nowMs);
       if ((this.#tracker.rejected?.times ?? 0) >= MAX_REJECTIONS) this.#source.reconnect();
     }
+  }
+
+  #isCurrent(shadow: AgentShadow | undefined): boolean {
+    const { shadow: newest } = this.#source.view();
+    return newest === undefined || (newest.uid === shadow?.uid && newest.generation === shadow.generation);
   }
 
   /** An error of one kind is no line of its own each time that the action is retried. */

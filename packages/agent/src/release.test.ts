@@ -1,7 +1,7 @@
 import { pinned } from '@brupop/shared/testing/settings';
 import { HostError } from './host/host.ts';
 import { endAfterRelease } from './release.ts';
-import { endWorlds, IDLE, MINUTE, REBOOT, world, type World } from './testing/world.ts';
+import { endWorlds, IDLE, MINUTE, NEW, REBOOT, STAGE, takes, world, type World } from './testing/world.ts';
 
 afterEach(endWorlds);
 
@@ -36,6 +36,22 @@ it('an agent whose label was removed releases the version lock before it ends', 
   expect([w.host.stored.versionLock, end.aborted]).toEqual(['latest', false]);
   await w.pass(3000);
   expect(w.status).not.toHaveProperty('settings');
+  expect(end.aborted).toBe(true);
+});
+
+it('an agent whose label was removed releases the version lock while its host still writes the update', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  const settings = pinned({ versionLock: NEW });
+  await w.spec({ ...IDLE, settings }, MINUTE);
+  takes(w, 'prepare', 12 * MINUTE);
+  await w.spec({ ...STAGE, settings }, MINUTE);
+  expect(w.host.stored.versionLock).toBe(NEW);
+  const end = asked(w);
+  await w.spec(IDLE, 5_000);
+  expect([w.host.stored.versionLock, end.aborted]).toEqual(['latest', false]);
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Restore', state: 'Processing' });
+  await w.pass(20_000);
   expect(end.aborted).toBe(true);
 });
 

@@ -12,6 +12,7 @@ import {
   isActivated,
   isOffered,
   isStaged,
+  StaleDecisionError,
   type UpdateStatus,
 } from './host.ts';
 
@@ -33,14 +34,22 @@ interface Command extends CommandCall {
 interface Context {
   readonly host: Host;
   readonly clock: Clock;
+  /** False when another spec has arrived since the decision. */
+  readonly isCurrent: () => boolean;
   readonly signal: AbortSignal;
 }
+
+/**
+ * Another spec does not wait for these: the host finishes them alone, and then its status shows the result. An activation
+ * has to be known before the Node can be restored.
+ */
+const LEFT_TO_HOST: ReadonlySet<UpdateCommand> = new Set(['refresh', 'prepare']);
 
 /**
  * Runs a command of the host's updater: start, poll until the update lock is free, read the
  * command's own record. The lock is held without a gap, so the first answer other than 423 is
  * final. Throws OperationError when the command did not do what it is for, HostError when the host
- * is unreachable or busy, StaleDecisionError from `guard`.
+ * is unreachable or busy, StaleDecisionError from `guard` or when another spec arrives.
  */
 export async function runCommand(command: Command, context: Context): Promise<void> {
   const { host, signal } = context;
@@ -54,13 +63,15 @@ export async function runCommand(command: Command, context: Context): Promise<vo
 /** Returns undefined when the host has no status any more. */
 async function finish(
   { command, limitMs }: Command,
-  { host, clock, signal }: Context,
+  { host, clock, isCurrent, signal }: Context,
 ): Promise<UpdateStatus | undefined> {
   const startedAt = clock.monotonic();
   let unreachableSince: number | undefined;
   for (let pause: number = LIMITS.pollFirst; ; pause = Math.min(pause * 1.5, LIMITS.pollLongest)) {
     const answer = await poll(command, host, signal);
     if (!(answer instanceof HostError)) return answer;
+    if (LEFT_TO_HOST.has(command) && !isCurrent())
+      throw new StaleDecisionError(`another spec has arrived, the host finishes its ${command} alone`);
     const now = clock.monotonic();
     unreachableSince = answer.kind === 'locked' ? undefined : (unreachableSince ?? now);
     if (unreachableSince !== undefined && now - unreachableSince > LIMITS.staleSocket)

@@ -126,7 +126,7 @@ export class HostError extends Error {
   }
 }
 
-/** The call was not sent: the observation behind the decision is too old. */
+/** It has to be decided again: the observation is too old, or another spec has arrived. */
 export class StaleDecisionError extends Error {
   override readonly name = 'StaleDecisionError';
 }

@@ -7,6 +7,7 @@ import { Agent } from '../agent.ts';
 import type { ApiserverClient } from '../apiserver/client.ts';
 import { ApiError } from '../apiserver/messages.ts';
 import type { Host } from '../host/host.ts';
+import type { UpdateCommand } from '../limits.ts';
 import { FakeApiserver } from './fake-apiserver.ts';
 import { FakeHost } from './fake-host.ts';
 
@@ -100,6 +101,15 @@ export function world(...args: ConstructorParameters<typeof World>): World {
 /** Ends what `world` has made. */
 export async function endWorlds(): Promise<void> {
   for (const one of worlds.splice(0)) await one.killAgent();
+}
+
+/** A command takes so long: the agent looks at it once a second. */
+export function takes({ host }: World, long: UpdateCommand, ms: number): void {
+  const start = host.start.bind(host);
+  host.start = async (command, signal, guard) => {
+    host.lockedLooks = command === long ? ms / 1000 : 0;
+    await start(command, signal, guard);
+  };
 }
 
 /** The changes of settings that the host was asked for. */

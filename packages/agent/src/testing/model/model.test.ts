@@ -94,6 +94,28 @@ it.each(Object.entries(matrix))(
   120_000,
 );
 
+it('keeps every invariant when an update is cancelled while the host writes it, and the agent is killed at any call', async () => {
+  const cancelled: TimedFault = { on: 'prepare', nth: 0, after: true, later: SECOND, fault: { kind: 'spec Idle' } };
+  // Those calls that come from then on until the update has started again.
+  const points = [
+    ['look', 44, 106],
+    ['report', 3, 7],
+    ['restore', 1, 2],
+  ] as const;
+  const kills = points.flatMap(([on, from, to]) =>
+    Array.from({ length: to - from }, (_one, n): TimedFault => ({
+      on,
+      nth: from + n,
+      after: n % 2 === 0,
+      later: 0,
+      fault: { kind: 'kill' },
+    })),
+  );
+  const found: string[] = [];
+  for (const [n, kill] of kills.entries()) found.push(await wrong([cancelled, kill], n % 3 === 0));
+  expect(found.filter((text) => text !== '')).toEqual([]);
+}, 120_000);
+
 /** Faults that come one after the other, 50 ms after the first reboot call was taken. */
 function afterAsking(...faults: readonly Fault[]): TimedFault[] {
   return faults.map((fault, n) => ({ on: 'reboot', nth: 0, after: true, later: 50 + 10 * n, fault }));
