@@ -53,6 +53,44 @@ it.each([2.1, 9])('sets a pin and confirms it when each answer of the host takes
   expect(w.status?.settings?.message).toBeUndefined();
 });
 
+/** The host starts each command, but its answer is lost. */
+function losesAnswers({ host }: World): void {
+  const start = host.start.bind(host);
+  host.start = async (command, signal, guard) => {
+    await start(command, signal, guard);
+    throw new HostError('unanswered', `POST ${command}: no complete answer within 10000 ms`);
+  };
+}
+
+it('checks for updates no more often when the answers of a host at rest to the start of a command are lost', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  losesAnswers(w);
+  w.host.calls.length = 0;
+  await w.pass(180 * MINUTE);
+  expect(w.host.calls).toEqual(Array.from({ length: 6 }, () => 'refresh'));
+});
+
+it('updates a node whose host starts each command, but whose answers to that are lost', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  losesAnswers(w);
+  w.host.calls.length = 0;
+  w.host.lockedLooks = 20;
+  await w.spec(STAGE, MINUTE);
+  await w.spec(REBOOT, MINUTE);
+  expect(w.host.calls).toEqual(['refresh', 'prepare', 'activate', 'reboot']);
+  expect([w.host.rebootAsked, w.status?.crash_count]).toEqual([true, 0]);
+});
+
+it('tries a command again, without counting a failure, when the host has neither answered nor started it', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  w.host.failCall('prepare', ...Array.from({ length: 5 }, () => new HostError('unanswered', 'no answer')));
+  await w.spec(STAGE, 2 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'StagedAndPerformedUpdate', crash_count: 0 });
+});
+
 /** Another actor checks for updates before the last pass of the drain, which ends the drain in time. */
 async function checkedDuringDrain(): Promise<World> {
   const w = world();

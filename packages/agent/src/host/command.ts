@@ -48,16 +48,31 @@ const LEFT_TO_HOST: ReadonlySet<UpdateCommand> = new Set(['refresh', 'prepare'])
 /**
  * Runs a command of the host's updater: start, poll until the update lock is free, read the
  * command's own record. The lock is held without a gap, so the first answer other than 423 is
- * final. Throws OperationError when the command did not do what it is for, HostError when the host
- * is unreachable or busy, StaleDecisionError from `guard` or when another spec arrives.
+ * final, also when the start had no answer. Throws OperationError when the command did not do what
+ * it is for, HostError when the host is unreachable or busy, or has not started it, and
+ * StaleDecisionError from `guard` or when another spec arrives.
  */
 export async function runCommand(command: Command, context: Context): Promise<void> {
-  const { host, signal } = context;
-  await host.start(command.command, signal, command.guard).catch((error: unknown) => {
-    throw translate(command.command, error);
-  });
-  const error = commandResult(command, await finish(command, context));
-  if (error !== undefined) throw error;
+  const unanswered = await start(command, context);
+  const status = await finish(command, context);
+  const error = commandResult(command, status);
+  if (error !== undefined) throw hasRecord(command, status) ? error : (unanswered ?? error);
+}
+
+/** Returns the error of a call without an answer: the host may have started the command all the same. */
+async function start({ command, guard }: Command, { host, signal }: Context): Promise<HostError | undefined> {
+  try {
+    await host.start(command, signal, guard);
+    return undefined;
+  } catch (error) {
+    if (error instanceof HostError && error.kind === 'unanswered') return error;
+    throw translate(command, error);
+  }
+}
+
+function hasRecord({ command, before }: CommandCall, status: UpdateStatus | undefined): boolean {
+  const record = status?.latestCommand;
+  return record?.type === command && record.timestamp !== before;
 }
 
 /** Returns undefined when the host has no status any more. */
