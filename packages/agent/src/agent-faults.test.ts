@@ -246,6 +246,41 @@ it('reports that a host cannot check for updates, once, until a check succeeds',
   expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
 });
 
+it.each(['locked', 'unanswered'] as const)(
+  'reports that no check for updates can be started (%s), after an hour, until one succeeds',
+  async (kind) => {
+    const w = world();
+    await w.pass(MINUTE);
+    const errors = Array.from({ length: 1000 }, () => new HostError(kind, 'POST /actions/refresh-updates: 423'));
+    w.host.failCall('refresh', ...errors);
+    await w.pass(85 * MINUTE);
+    expect(w.status?.lastOperation).toBeUndefined();
+    w.api.calls.length = 0;
+    await w.pass(10 * MINUTE);
+    expect(w.api.calls.filter((call) => call.startsWith('report'))).toHaveLength(1);
+    expect(w.status?.lastOperation).toMatchObject({
+      state: 'Failed',
+      errorCode: 'UpdateCheckFailed',
+      message: expect.stringContaining('refresh-updates: 423') as string,
+    });
+    w.host.failCall('refresh');
+    await w.pass(MINUTE);
+    expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
+  },
+);
+
+it('reports nothing when another process holds the update lock at every check, but not for long', async () => {
+  const w = world();
+  await w.pass(15 * MINUTE);
+  for (let checks = 0; checks < 4; checks += 1) {
+    const errors = Array.from({ length: 15 }, () => new HostError('locked', 'POST /actions/refresh-updates: 423'));
+    w.host.failCall('refresh', ...errors);
+    await w.pass(30 * MINUTE);
+    expect(w.host.failing('refresh')).toBe(0);
+  }
+  expect(w.api.reports.filter(({ lastOperation }) => lastOperation !== undefined)).toEqual([]);
+});
+
 it('reports an unreadable update status, until it is readable', async () => {
   const w = world();
   const unreadable = new HostError('unreadable', '500 Update dispatcher failed');

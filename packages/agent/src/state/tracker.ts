@@ -170,15 +170,24 @@ export class Tracker {
     else if (error instanceof ApiError) this.#callFailed(action, error, seen);
     else if (!(error instanceof HostError))
       this.#operationFailed(action, asOperationError(error), seen.nowMs, startedMs);
-    else this.#hostFailed(error, seen.nowMs);
+    else this.#hostFailed(action, error, seen.nowMs);
   }
 
   /** A command that saw the host go has waited for it already. */
-  #hostFailed({ kind, sinceMs }: HostError, nowMs: number): void {
+  #hostFailed(action: RemoteAction, error: HostError, nowMs: number): void {
+    const { kind, sinceMs } = error;
+    if (isCheck(action)) this.#checkNotStarted(error, nowMs);
     if (kind === 'locked') this.hostLockedSince ??= nowMs;
     if (sinceMs !== undefined) this.hostUnreachableSince ??= sinceMs;
     if (sinceMs !== undefined && kind === 'refused') this.hostRefusedSince ??= sinceMs;
     this.host.fail(nowMs);
+  }
+
+  /** The host's status, which may be readable, does not show that no check can be started. */
+  #checkNotStarted({ sinceMs, message }: HostError, nowMs: number): void {
+    if (sinceMs !== undefined) return;
+    this.checkError ??= new OperationError('RefreshFailed', message);
+    this.checkFailingSince ??= nowMs;
   }
 
   #updateAttempt(changes: Partial<Attempt>): void {
@@ -252,7 +261,7 @@ export class Tracker {
   }
 
   #operationFailed(action: RemoteAction, error: OperationError, nowMs: number, startedMs: number): void {
-    if (action.do === 'command' && action.command === 'refresh' && action.version === undefined) {
+    if (isCheck(action)) {
       this.#checkFailed(error, nowMs);
       this.settings.refreshFailed(nowMs, error.message, error.code === 'VersionNotOffered');
       return;
@@ -282,6 +291,11 @@ export class Tracker {
     this.checkFailingSince ??= nowMs;
     this.checkDueMs = isHostProblem(error.code) ? this.#nextCheck(nowMs) : this.#check.fail(nowMs);
   }
+}
+
+/** True for a refresh of a host at rest. */
+function isCheck(action: RemoteAction): boolean {
+  return action.do === 'command' && action.command === 'refresh' && action.version === undefined;
 }
 
 /** True for an error that no retry solves, but a repair of the host. */
