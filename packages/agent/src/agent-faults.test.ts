@@ -292,6 +292,30 @@ it('reports an unreadable update status, until it is readable', async () => {
   expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
 });
 
+it.each(['refresh', 'prepare', 'activate'] as const)(
+  'continues an update when the host cannot start its dispatcher for %s a few times',
+  async (command) => {
+    const w = world();
+    await w.pass(MINUTE);
+    const unreadable = new HostError('unreadable', '500 Update dispatcher failed');
+    w.host.failCall(command, ...Array.from({ length: 3 }, () => unreadable));
+    await w.spec(STAGE, 2 * MINUTE);
+    await w.spec(REBOOT, 2 * MINUTE);
+    expect([w.host.failing(command), w.host.rebootAsked, w.status?.crash_count]).toEqual([0, true, 0]);
+  },
+);
+
+it('fails an update when the host cannot start its dispatcher for half a minute', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  const unreadable = new HostError('unreadable', '500 Update dispatcher failed');
+  w.host.failCall('refresh', ...Array.from({ length: 100 }, () => unreadable));
+  await w.spec(STAGE, 30_000);
+  expect(w.status?.lastOperation).toMatchObject({ operation: 'Stage', state: 'Processing' });
+  await w.pass(MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'HostStatusUnreadable' } });
+});
+
 it('stops at once, also in the middle of a prepare', async () => {
   const w = world();
   await w.pass(MINUTE);

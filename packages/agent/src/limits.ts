@@ -131,6 +131,8 @@ export const TRIES: Readonly<Partial<Record<ErrorCode, number>>> = {
   /** The pauses between them are longer than a minute: the repository may be away for a moment. */
   ActivateFailed: 7,
   RebootRefused: 5,
+  /** The pauses between them take `statusUnusable` at least: a dispatcher that fails once is no lasting problem. */
+  HostStatusUnreadable: 6,
 };
 
 /** The same for `VersionNotOffered` while the host's settings may not be in force. */
