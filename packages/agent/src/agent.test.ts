@@ -68,6 +68,18 @@ it('keeps the known target version when a refresh fails, and retries soon', asyn
   expect(w.host.calls).toHaveLength(3);
 });
 
+it('deactivates, within 5 minutes, what a user has activated on a host at rest, and logs that', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  for (const command of ['refresh', 'prepare', 'activate'] as const) await w.host.command(command);
+  w.host.calls.length = 0;
+  w.log.length = 0;
+  await w.pass(5 * MINUTE);
+  expect(w.host.calls).toEqual(['deactivate']);
+  expect(w.log[0]).toMatch(/"level":"info","msg":"deactivating the update"/);
+  expect(w.status).toMatchObject({ current_state: 'Idle', crash_count: 0, target_version: NEW });
+});
+
 it('waits while another command holds the lock, then continues', async () => {
   const w = world();
   await w.pass(MINUTE);
