@@ -47,6 +47,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   controller: [
     'policy',
     'cluster',
+    'kept',
     'plan/facts',
     'plan/gates',
     'plan',

@@ -10,7 +10,7 @@ import { aManagedNode, failure, NOW } from '../../packages/controller/src/testin
 import * as deadlines from '../../packages/shared/src/api/deadlines.ts';
 import type { ShadowSpec, ShadowState } from '../../packages/shared/src/api/shadow.ts';
 import { rfc3339 } from '../../packages/shared/src/runtime/clock.ts';
-import { Moment } from '../../packages/controller/src/plan/facts/moment.ts';
+import { Moment } from '../../packages/controller/src/kept/moment.ts';
 
 type Spec = NonNullable<Parameters<typeof readPolicy>[0]>['spec'];
 const metadata = { name: 'cluster', uid: 'config', resourceVersion: '1' };

@@ -176,11 +176,11 @@ function snapshotOf(pairs: readonly Pair[], wanted: unknown): Snapshot {
 
 /** The bodies of all requests that follow from a plan. */
 function bodiesOf(snapshot: Snapshot, made: Plan): unknown[] {
-  const events = [...made.specs, ...made.conditions, ...made.cleanups].flatMap(({ event }) => event ?? []);
+  const events = [...made.specs, ...made.conditions.flat(), ...made.cleanups].flatMap(({ event }) => event ?? []);
   return [
     ...made.specs.map((write) => patchOf(write)),
     ...events.map((one) => eventOf(one, BY, { now: NOW, micros: 0, second: NOW / 1000 })),
-    ...made.conditions.flatMap((news) => [conditionOf(news, NOW), ...healthConditions(news, NOW)]),
+    ...made.conditions.flat().flatMap((news) => [conditionOf(news, NOW), ...healthConditions(news, NOW)]),
     ...(snapshot.config === undefined
       ? []
       : [statusOf({ config: snapshot.config, plan: made, before: undefined, isWritten: true, now: NOW })]),
@@ -205,7 +205,7 @@ it(`plans for any fleet without a crash, starts no more nodes than allowed, and 
     const may = problem !== undefined || paused ? 0 : nodesAtOnce(maxUpdating, made.counts.managed);
     expect(starts.length).toBeLessThanOrEqual(may);
     expect(
-      made.conditions.filter(({ progressing }) => !isText(progressing.reason) || !isText(progressing.message)),
+      made.conditions.flat().filter(({ progressing }) => !isText(progressing.reason) || !isText(progressing.message)),
     ).toEqual([]);
     expect(made.wakeAt === undefined || Number.isFinite(made.wakeAt)).toBe(true);
     for (const { spec: next } of made.specs) expect(SHADOW_STATES).toContain(next.state);

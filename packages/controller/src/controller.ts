@@ -185,7 +185,7 @@ export class Controller {
     this.#losses.report(context, next.lost);
     const metadataInMs = await this.#writeNodes(context, writers, next);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    writers.conditions.offer(conditionsAfter(next, unwritten));
+    writers.conditions.offer(next.conditions, isWanted(next, unwritten));
     const written = isWritten(next, unwritten) && !writers.nodes.left.some(({ isOfConfig }) => isOfConfig === true);
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -263,12 +263,12 @@ function failuresOf(
 }
 
 /** A spec that was just written was not rejected, and one that was not leaves the condition as it is, unless that says so. */
-function conditionsAfter({ specs, conditions }: WholePlan, unwritten: ReadonlySet<string>): NodeCondition[] {
+function isWanted({ specs }: WholePlan, unwritten: ReadonlySet<string>): (condition: NodeCondition) => boolean {
   const tried = new Set(specs.map(({ shadow }) => shadow.metadata.uid));
-  return conditions.filter(({ shadow: { metadata }, progressing: { reason } }) => {
+  return ({ shadow: { metadata }, progressing: { reason } }) => {
     const isRejected = reason === 'SpecWriteRejected';
     return !tried.has(metadata.uid) || unwritten.has(metadata.uid) === isRejected;
-  });
+  };
 }
 
 /** True when all that follows from the configuration alone is written. */

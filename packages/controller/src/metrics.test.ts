@@ -19,7 +19,7 @@ import {
   withoutShadow,
 } from './testing/objects.ts';
 import { aMember, DB, withMembers } from './testing/quorums.ts';
-import { Moment } from './plan/facts/moment.ts';
+import { Moment } from './kept/moment.ts';
 
 function metricsOf(registry: Registry, planned: () => Planned | undefined): Metrics {
   return createMetrics(registry, { watchLags: () => [], pendingWrites: () => new Map(), planned });

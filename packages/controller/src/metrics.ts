@@ -158,7 +158,7 @@ function countNode(metrics: FleetMetrics, { node, shadow, group }: ManagedNode, 
 }
 
 function countWaiting(metrics: FleetMetrics, { conditions }: WholePlan, labels: Labels): void {
-  for (const { node, group, progressing, health } of conditions) {
+  for (const { node, group, progressing, health } of conditions.flat()) {
     const { reason } = progressing;
     // In a cluster that grows, there is always a node whose agent is about to connect.
     const isNew = reason === 'AgentNotConnected' && health !== 'Stalled';
@@ -170,7 +170,7 @@ function countWaiting(metrics: FleetMetrics, { conditions }: WholePlan, labels: 
 /** There is always a drain that waits while many go on, so the longest wait counts for the alert. */
 function countBlocked(metrics: FleetMetrics, { conditions }: WholePlan): void {
   const longest = new Map<string, number>();
-  for (const { shadow } of conditions) {
+  for (const { shadow } of conditions.flat()) {
     const block = blockOf(shadow);
     if (block === undefined) continue;
     const reason = BLOCK_REASONS.find((one) => one === block.reason) ?? 'other';

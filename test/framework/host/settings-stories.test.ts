@@ -86,7 +86,7 @@ class Story {
     const now = clock.now();
     const { specs, conditions, wakeAt = Infinity } = plan(this.#snapshot(now), now);
     this.progressing =
-      conditions.map(({ progressing }) => ({
+      conditions.flat().map(({ progressing }) => ({
         type: 'Progressing',
         lastTransitionTime: rfc3339(now),
         ...progressing,

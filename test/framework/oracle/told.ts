@@ -89,10 +89,12 @@ export function toldOf(made: Plan): Told {
       ]),
     ),
     conditions: byName(
-      made.conditions.map(({ node, progressing, health, group, event }) => [
-        node.metadata.name,
-        { progressing, health, group, event: eventOf(event) },
-      ]),
+      made.conditions
+        .flat()
+        .map(({ node, progressing, health, group, event }) => [
+          node.metadata.name,
+          { progressing, health, group, event: eventOf(event) },
+        ]),
     ),
     taints: byName(made.taints.map(({ node, waiting, startup }) => [node.metadata.name, { waiting, startup }])),
     outOfService: byName(
@@ -129,7 +131,7 @@ export function toldOf(made: Plan): Told {
 
 export function writesOf(made: Plan, now: number): Write[] {
   const unwritten = new Set(made.specs.map(({ node }) => node.metadata.name));
-  const conditions = made.conditions.filter(({ node }) => !unwritten.has(node.metadata.name));
+  const conditions = made.conditions.flat().filter(({ node }) => !unwritten.has(node.metadata.name));
   return [
     ...made.specs.map((change): Write => {
       const { node, spec } = change;

@@ -1,6 +1,5 @@
 import { readNode } from '@brupop/controller/cluster/node';
 import { readShadow } from '@brupop/controller/cluster/shadow';
-import { Kept } from '@brupop/controller/plan/facts/moment';
 import { plan } from '@brupop/controller/plan/plan';
 import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import { differenceLines, differencesOf, type Outcome, outcomesOf } from '../render/outcomes.ts';
@@ -58,7 +57,7 @@ const objects: Objects = {
 };
 
 function outcomes(given: Objects): Outcome[] {
-  return outcomesOf(plan(snapshotOf(given, NOW), NOW, { facts: new Kept(), assessments: new Kept() }));
+  return outcomesOf(plan(snapshotOf(given, NOW), NOW));
 }
 
 const file = (spec: object): string => JSON.stringify({ kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec });

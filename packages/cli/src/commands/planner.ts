@@ -4,8 +4,8 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
-import { gatesOf, type Plan, plan } from '@brupop/controller/plan/plan';
-import { Kept } from '@brupop/controller/plan/facts/moment';
+import { gatesOf } from '@brupop/controller/plan/admission';
+import { type Plan, plan } from '@brupop/controller/plan/plan';
 import type { Client } from '../cluster/client.ts';
 import { withEdits } from '../cluster/edit.ts';
 import { UsageError } from '../cluster/errors.ts';
@@ -49,8 +49,8 @@ export async function gatesOfNode({ client, clock }: Omit<Context, 'screen' | 'p
 function answersOf(node: string, made: Plan): Gates['answers'] {
   const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
   if (candidate !== undefined)
-    return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made);
-  const decision = made.decisions.find(({ managedNode: { name } }) => name === node);
+    return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made.fleetState);
+  const decision = made.decisions.flat().find(({ managedNode: { name } }) => name === node);
   if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
   const { reason = 'Waiting', message = 'its agent has not reported yet' } = decision.progressing ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
@@ -74,7 +74,7 @@ async function planned(client: Client, given: Objects, now: number): Promise<Pla
   let objects = given;
   for (let round = 1; ; round += 1) {
     const snapshot = snapshotOf(objects, now);
-    const made = plan(snapshot, now, { facts: new Kept(), assessments: new Kept() });
+    const made = plan(snapshot, now);
     const { lookUps } = lookUpsOf(made, [], snapshot);
     const unknown = lookUps.filter(({ metadata }) => !objects.pods.has(metadata.name)).slice(0, LISTS_AT_ONCE);
     if (unknown.length === 0 || round === MAX_ROUNDS) return { plan: made, objects };

@@ -14,7 +14,7 @@ export interface Outcome {
 }
 
 export function outcomesOf({ decisions }: Pick<Plan, 'decisions'>): Outcome[] {
-  return decisions.map(({ managedNode: { name, shadow }, change, progressing }) => {
+  return decisions.flat().map(({ managedNode: { name, shadow }, change, progressing }) => {
     const { reason = '', message = '' } = progressing ?? shadow?.progressing ?? {};
     return { node: name, change: change?.outcome ?? '', version: change?.spec.version ?? '', reason, message };
   });

@@ -43,17 +43,19 @@ function setUp() {
 /** The conditions of nodes with these names, all with this message. */
 function conditions(message: string, ...names: string[]): NodeCondition[] {
   const nodes = names.map((name): ManagedNode => aManagedNode(name));
-  return wholePlan(aSnapshot(nodes, { paused: true }), NOW).conditions.map((one) => ({
-    ...one,
-    progressing: { ...one.progressing, message },
-  }));
+  return wholePlan(aSnapshot(nodes, { paused: true }), NOW)
+    .conditions.flat()
+    .map((one) => ({
+      ...one,
+      progressing: { ...one.progressing, message },
+    }));
 }
 
 it('of a node whose condition changes while it is written, only the newest one follows', async () => {
   const { queue, sent, end } = setUp();
-  queue.offer(conditions('first', 'a'));
-  queue.offer(conditions('second', 'a'));
-  queue.offer(conditions('third', 'a'));
+  queue.offer([conditions('first', 'a')], () => true);
+  queue.offer([conditions('second', 'a')], () => true);
+  queue.offer([conditions('third', 'a')], () => true);
   expect(sent).toEqual(['brs-a first']);
   await end();
   await end();
@@ -64,18 +66,18 @@ it('of a node whose condition changes while it is written, only the newest one f
 it('a plan that is older than the latest write does not cause it again', async () => {
   const { queue, sent, end } = setUp();
   const planned = conditions('first', 'a');
-  queue.offer(planned);
-  queue.offer(planned);
+  queue.offer([planned], () => true);
+  queue.offer([planned], () => true);
   await end();
-  queue.offer(planned);
+  queue.offer([planned], () => true);
   await queue.idle();
   expect(sent).toEqual(['brs-a first']);
 });
 
 it('what a later plan does not want any more is not written', async () => {
   const { queue, sent, end } = setUp();
-  queue.offer(conditions('first', 'a', 'b', 'c'));
-  queue.offer(conditions('first', 'a', 'b'));
+  queue.offer([conditions('first', 'a', 'b', 'c')], () => true);
+  queue.offer([conditions('first', 'a', 'b')], () => true);
   await end();
   await end();
   await queue.idle();
@@ -84,8 +86,8 @@ it('what a later plan does not want any more is not written', async () => {
 
 it('two are in flight at most, and the longest wanted goes first', async () => {
   const { queue, sent, end, inFlight } = setUp();
-  queue.offer(conditions('first', 'a', 'b', 'd'));
-  queue.offer(conditions('second', 'c', 'd'));
+  queue.offer([conditions('first', 'a', 'b', 'd')], () => true);
+  queue.offer([conditions('second', 'c', 'd')], () => true);
   expect(inFlight()).toBe(2);
   await end();
   await end();
@@ -97,16 +99,16 @@ it('two are in flight at most, and the longest wanted goes first', async () => {
 
 it('a write that fails wakes the controller, which does not send it again at once', async () => {
   const { queue, sent, seen, fail } = setUp();
-  queue.offer(conditions('first', 'a'));
+  queue.offer([conditions('first', 'a')], () => true);
   await fail(new KubeError(500, 'InternalError', 'failed calling webhook'));
-  queue.offer(conditions('first', 'a'));
+  queue.offer([conditions('first', 'a')], () => true);
   await queue.idle();
   expect([sent, seen.failures]).toEqual([['brs-a first'], 1]);
 });
 
 it('nothing is sent after the end of the leadership', async () => {
   const { queue, sent, stop, fail } = setUp();
-  queue.offer(conditions('first', 'a', 'b', 'c'));
+  queue.offer([conditions('first', 'a', 'b', 'c')], () => true);
   stop.abort(new Error('the Lease is held by another'));
   await fail(new Error('aborted'));
   await fail(new Error('aborted'));

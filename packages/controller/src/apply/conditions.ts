@@ -5,6 +5,7 @@ import { isShown } from '../cluster/assume-cache.ts';
 import { healthCondition, nodeOf, PROGRESSING, type ShadowView, SUSPECT } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { transitionTime } from '../plan/condition.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import { WriteQueue, type Wish } from './queue.ts';
 import { record, shadowPath } from './shadows.ts';
@@ -32,9 +33,19 @@ export class ConditionQueue {
     this.#queue = new WriteQueue({ ...context, parallel: PARALLEL, write: ({ change }) => this.#write(change) });
   }
 
-  /** Replaces what is left to be written. Those that need a user go first. */
-  offer(conditions: readonly NodeCondition[]): void {
-    const due = conditions.filter((one) => this.#isDue(one));
+  /**
+   * Replaces what is left to be written. Those that need a user go first.
+   * @param isWanted - false: the condition of the node is left as it is
+   */
+  offer(conditions: Parts<NodeCondition>, isWanted: (one: NodeCondition) => boolean): void {
+    const { assumeCache } = this.#context;
+    // The plan may be older than the latest writes.
+    const byUids = byUidIn(conditions);
+    const latest = [...new Set([...assumeCache.withConditions(), ...this.#queue.objectsInFlight()])].flatMap(
+      (uid) => byUids.find((byUid) => byUid.has(uid))?.get(uid) ?? [],
+    );
+    const all = new Set([...notShownIn(conditions).flat(), ...latest]);
+    const due = [...all].filter((one) => isWanted(one) && this.#isDue(one));
     this.#queue.offer(
       due.map((change) => ({
         key: conditionKey(change.shadow),
@@ -50,7 +61,6 @@ export class ConditionQueue {
     await this.#queue.idle();
   }
 
-  /** The plan may be older than the latest write. */
   #isDue(change: NodeCondition): boolean {
     const { shadow } = change;
     const { uid } = shadow.metadata;
@@ -71,6 +81,15 @@ export class ConditionQueue {
     }
   }
 }
+
+/** Those that the shadows did not show when they were planned. */
+const notShownIn = ofParts((part: readonly NodeCondition[]) =>
+  part.filter((one) => !isShown(one.shadow, shownBy(one))),
+);
+
+const byUidIn = ofParts(
+  (part: readonly NodeCondition[]) => new Map(part.map((one) => [one.shadow.metadata.uid, one] as const)),
+);
 
 function isUrgent({ event, health }: NodeCondition): boolean {
   return event?.warning === true || health === 'Stalled';

@@ -30,7 +30,7 @@ import {
 import { prunePatch, restorePatch } from './nodes.ts';
 import { conditionOf } from './conditions.ts';
 import { patchOf } from './shadows.ts';
-import { Moment } from '../plan/facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
 
 const AT_NOW = { policy: POLICY, now: new Moment(NOW) };
 

@@ -80,6 +80,11 @@ export class WriteQueue<T extends Wish> {
     return this.#inFlight.get(object);
   }
 
+  /** Of which a write is in flight. */
+  objectsInFlight(): Iterable<string> {
+    return this.#inFlight.keys();
+  }
+
   /** What is left to be written, or in flight. */
   get left(): readonly T[] {
     return [...this.#wanted.values(), ...this.#inFlight.values()];

@@ -27,7 +27,7 @@ function setUp() {
   const reconcile = async (status: object | null = null): Promise<string[]> => {
     const now = clock.now();
     const shadow = { ...shadowWith(status), ...written };
-    queue.offer(plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions);
+    queue.offer(plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions, () => true);
     await queue.idle();
     const { progressing, health, group } = assumeCache.view(shadow, now);
     written = { progressing, health, group };

@@ -2,7 +2,7 @@ import { idle, type Outcome, startSpec, type Transition } from '../plan/transiti
 import { specChange } from '../plan/spec-change.ts';
 import { ago, aNode, aShadow, failure, MINUTE, NEW, NOW, OLD, POLICY, underWay } from '../testing/objects.ts';
 import { lineOf } from './spec-lines.ts';
-import { Moment } from '../plan/facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
 
 const START = ago(10 * MINUTE);
 const STARTED = { startedAt: START, from: OLD };

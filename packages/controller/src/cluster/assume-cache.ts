@@ -39,6 +39,11 @@ export class AssumeCache {
     return this.#conditions.get(uid);
   }
 
+  /** The UIDs of the shadows for which {@link shown} has something. */
+  withConditions(): Iterable<string> {
+    return this.#conditions.keys();
+  }
+
   /**
    * Returns the names of the nodes of which {@link view} may differ from the time of the latest call, unless another version of
    * the shadow is the cause.

@@ -139,7 +139,7 @@ const MAX_APPROVALS = 5;
 function approvalNotices(plan: WholePlan): Notice[] {
   const { forecast, conditions } = plan;
   if (!forecast.reasons.has('WaitingForApproval')) return [];
-  const waiting = conditions.filter(({ progressing }) => progressing.reason === 'WaitingForApproval');
+  const waiting = conditions.flat().filter(({ progressing }) => progressing.reason === 'WaitingForApproval');
   const lanes = [...Map.groupBy(waiting, ({ group }) => group)];
   const all = lanes.flatMap(([group, nodes]) => approvalsIn(plan, group, nodes));
   const same = [...Map.groupBy(all, ({ object, version }) => `${object.kind} ${object.name} ${version}`).values()];
@@ -157,7 +157,7 @@ function approvalsIn(
   const { versions } = rollout?.policy ?? policy;
   const isOwn = rollout?.group.lanes.has('canaries') === true;
   const object = isOwn ? groupObject(name) : FLEET;
-  const counts = isOwn ? versionsOf(conditions.filter(({ group }) => group === name)) : forecast.versions;
+  const counts = isOwn ? versionsOf([conditions.flat().filter(({ group }) => group === name)]) : forecast.versions;
   const isKnown = (version: string): boolean => counts.some((one) => one.hasAge && sameVersion(one.version, version));
   return nodes
     .map(({ shadow }) => releaseOf(wantedVersion(shadow.status?.target_version ?? '', versions)))
@@ -196,7 +196,7 @@ function late(object: Notice['object'], message: string): Notice {
 function stuckNotices({ stuckNodes, lost, conditions }: WholePlan): Notice[] {
   const names = [...new Set([...lost.map(({ name }) => name), ...stuckNodes])];
   if (names.length === 0) return [];
-  const found = new Map(conditions.map((one): [string, NodeCondition] => [one.node.metadata.name, one]));
+  const found = new Map(conditions.flat().map((one): [string, NodeCondition] => [one.node.metadata.name, one]));
   return names.map((name) => {
     const isLost = lost.some((one) => one.name === name);
     const summary = isLost ? `${name} did not return from its reboot` : `${name} is stuck in its update`;

@@ -17,6 +17,7 @@ import { blockOf, type ShadowView } from '../cluster/shadow.ts';
 import { hasReached, isSettled, STATES } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
+import { whyNotDrainedNow } from './admission.ts';
 import {
   agentNotConnected,
   agentNotResponding,
@@ -40,15 +41,13 @@ import {
   whyNotInForce,
 } from './condition.ts';
 import { failures, pendingRollback } from './facts/attempts.ts';
-import { estimateFor, expectedMs } from './facts/estimates.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
 import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { mayBeDrained } from './facts/drainability.ts';
-import { type FleetState, gateInput, policyFor } from './fleet.ts';
+import { type FleetState, type NodeFacts, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/applications.ts';
-import { whyNotDrained } from './gates/index.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
 import { isUpdateRequested } from './requests.ts';
 import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
@@ -61,13 +60,19 @@ import {
   requestedOf,
   restoresSettings,
   sameSettings,
+  type SettingsFacts,
 } from './facts/settings.ts';
-import type { Moment } from './facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
+import { type Suspect, suspectsOf } from './facts/suspects.ts';
 
 export type NodePhase = 'upToDate' | 'updating' | 'waiting' | 'failed';
 
 export interface Assessment {
   readonly managedNode: ManagedNode;
+  /** Undefined: its shadow does not exist, or is not that of this Node. */
+  readonly settings?: SettingsFacts | undefined;
+  /** The workloads that fail on it since its update. */
+  readonly suspects?: readonly Suspect[];
   /** The configuration has not taken full effect on the host yet. */
   readonly pending?: boolean;
   readonly change?: Transition | undefined;
@@ -94,22 +99,35 @@ export interface Decision extends Assessment {
   readonly blocked?: Blocked;
 }
 
-export function assess(managedNode: ManagedNode, fleetState: FleetState, now: Moment): Assessment {
+export function assess({ managedNode, settings }: NodeFacts, fleetState: FleetState, now: Moment): Assessment {
   if (!isPair(managedNode)) return { times: [], ...WAITING, managedNode };
-  const input = inputOf(managedNode, fleetState, now);
+  const input = inputOf(managedNode, settings, fleetState, now);
   const { start, ...found } = assessPair(input);
   const candidate = start && { ...managedNode, policy: input.policy, ...start };
-  return { times: [], ...found, managedNode, ...(candidate !== undefined && { candidate }) };
+  const suspects = suspectsOf(managedNode, now, fleetState.policy);
+  return {
+    times: [],
+    ...found,
+    managedNode,
+    settings,
+    ...(suspects.length > 0 && { suspects }),
+    ...(candidate !== undefined && { candidate }),
+  };
 }
 
 /** What a node finds that is a candidate now. */
 type Start = Omit<Candidate, keyof NodePair>;
 
-interface Found extends Partial<Omit<Assessment, 'managedNode' | 'candidate'>> {
+interface Found extends Partial<Omit<Assessment, 'managedNode' | 'settings' | 'suspects' | 'candidate'>> {
   readonly start?: Start;
 }
 
-function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): TransitionInput {
+function inputOf(
+  pair: NodePair,
+  settings: SettingsFacts | undefined,
+  fleetState: FleetState,
+  now: Moment,
+): TransitionInput {
   const { status, spec, state, record, purpose } = pair.shadow;
   // These ask checks, workloads and quorums as well.
   if (state === 'Staged' || state === 'Proving' || record.jobs !== undefined) now.holdsOnce();
@@ -130,7 +148,7 @@ function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): Transitio
               version: spec.version ?? '',
               isReboot: purpose === 'Settings',
               isRequested: record.updateNow === true,
-              isRollback: purpose === 'Rollback' || restoresSettings(pair.shadow, fleetState.settings.get(pair.name)),
+              isRollback: purpose === 'Rollback' || restoresSettings(pair.shadow, settings),
             },
             fleetState,
           )
@@ -139,44 +157,10 @@ function inputOf(pair: NodePair, fleetState: FleetState, now: Moment): Transitio
     checks: fleetState.checks,
     workloads: fleetState.workloads,
     quorums: fleetState.quorums,
-    settings: fleetState.settings.get(pair.name),
+    settings,
     now,
   };
 }
-
-/** The rest of its update has to fit into the window. */
-function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
-  const { name, node, shadow, policy } = candidate;
-  const { now } = fleetState;
-  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
-  const since = shadow.times.startedAt ?? now;
-  const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
-  // The slot of a rollback is that of the update that failed.
-  const overLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback ? OVER_LIMIT : undefined;
-  const late = isOverdue(shadow, policy, fleetState.moment) ? LATE : undefined;
-  const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
-  const input = gateInput(candidate, fleetState, { ...NO_LIMITS, controlPlane, needMs });
-  const blocked = whyNotDrained(input) ?? overLimit ?? late;
-  // Its pods count as gone for the nodes that are assessed after it.
-  if (blocked === undefined) {
-    fleetState.workloads.drains(node);
-    fleetState.controlPlane.drains(node);
-    fleetState.quorums.drains(node);
-  }
-  return blocked;
-}
-
-/** It releases its slot, so that a node whose pods cannot be listed does not stop the fleet. */
-const LATE: Blocked = {
-  reason: 'WaitingForCapacity',
-  message: 'Its drain could not start before the deadline of its staging',
-};
-/** They were asked before the node started. */
-const NO_LIMITS = { capacity: undefined, othersFirst: undefined };
-const OVER_LIMIT: Blocked = {
-  reason: 'WaitingForCapacity',
-  message: 'More nodes are unavailable than the limits allow',
-};
 
 const WAITING: Found = { phase: 'waiting' };
 

@@ -25,7 +25,7 @@ function fleet(
 const started = (made: Plan): string[] =>
   made.specs.flatMap(({ outcome, node }) => (outcome === 'Started' ? [node.metadata.name] : []));
 const saidOf = (made: Plan, name: string): string | undefined => {
-  const found = made.conditions.find(({ node }) => node.metadata.name === name)?.progressing;
+  const found = made.conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing;
   return found && `${found.reason}: ${found.message}`;
 };
 const tried = (count: number, msAgo: number) => ({

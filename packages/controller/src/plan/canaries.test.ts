@@ -45,14 +45,14 @@ function started(made: Plan): string[] {
 
 /** Why the nodes wait. */
 function reasons(made: Plan): Record<string, string> {
-  const waiting = made.conditions.filter(
-    ({ progressing: { reason } }) => reason !== 'UpToDate' && reason !== 'Updating',
-  );
+  const waiting = made.conditions
+    .flat()
+    .filter(({ progressing: { reason } }) => reason !== 'UpToDate' && reason !== 'Updating');
   return Object.fromEntries(waiting.map(({ node, progressing }) => [node.metadata.name, progressing.reason]));
 }
 
 function messageOf(made: Plan, name: string): string | undefined {
-  return made.conditions.find(({ node }) => node.metadata.name === name)?.progressing.message;
+  return made.conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing.message;
 }
 
 const completed = (ms: number): BrupopConfigStatus => ({ canaries: [{ version: NEW, since: ago(ms) }] });
@@ -388,6 +388,8 @@ it('a canary that is not offered the version, or is off, is named', () => {
     aManagedNode('c', { ...canary, ready: false }, { status: offered }),
     aManagedNode('d'),
   ];
-  const waiting = planned(nodes, rollout).conditions.find(({ node }) => node.metadata.name === 'd');
+  const waiting = planned(nodes, rollout)
+    .conditions.flat()
+    .find(({ node }) => node.metadata.name === 'd');
   expect(waiting?.progressing.message).toContain('not updated: b (not offered it), c (not Ready)');
 });

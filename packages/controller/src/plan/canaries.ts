@@ -31,7 +31,8 @@ import { type Checks, probesOf, problemIn } from './facts/query-checks.ts';
 import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { isPrevious } from './facts/attempts.ts';
-import { Moment } from './facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
+import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 
 export interface CompletedCanary {
   readonly version: string;
@@ -66,7 +67,7 @@ export class Canaries {
   readonly #phases: ReadonlyMap<string, Phase>;
 
   /** @param selected - the nodes that the configuration selects: of the group, or of the fleet */
-  constructor(selected: readonly NodePair[], input: CanaryInput, now: number) {
+  constructor(selected: Parts<NodePair>, input: CanaryInput, now: number) {
     const { policy, before, checks, group } = input;
     this.#policy = policy;
     this.#group = group?.name;
@@ -75,11 +76,9 @@ export class Canaries {
     // A time in the future is of a clock that was wrong.
     const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
     const known = recorded(before).filter(isPast);
-    // The others would wait for a skipped node for ever.
-    const nodes = selected.filter(({ node }) => skippedBy(node) === undefined);
-    const parts = isOff(policy) ? [] : nodes.flatMap((pair) => partsOf(pair, now));
-    const ofPhase = { nodes, policy, checks, isClockRight, known, now };
-    const byRelease = [...Map.groupBy(parts, ({ version }) => releaseOf(version))];
+    const nodes = isOff(policy) ? [] : countedIn(selected);
+    const ofPhase = { nodes: nodes.flat(), policy, checks, isClockRight, known, now };
+    const byRelease = [...Map.groupBy(rolesIn(nodes, now).flat(), ({ version }) => releaseOf(version))];
     this.#phases = new Map(byRelease.map(([release, of]) => [release, phaseOf(release, of, ofPhase)]));
   }
 
@@ -151,25 +150,30 @@ function isCanary({ metadata: { labels = {} } }: NodeView, { rollout: { canary }
 type Role = 'waiting' | 'updating' | 'late' | 'succeeded';
 
 /** What a node is for one version. */
-interface Part {
+interface NodeRole {
   readonly pair: NodePair;
   readonly version: string;
   readonly role: Role;
 }
 
+/** The others would wait for a skipped node for ever. */
+const countedIn = ofParts((part: readonly NodePair[]) => part.filter(({ node }) => skippedBy(node) === undefined));
+
+const rolesIn = ofPartsAt((part: readonly NodePair[], now) => part.flatMap((pair) => rolesOf(pair, now)));
+
 /** For the versions that a node has updated to, and is to update to or is updating to. */
-function partsOf(pair: NodePair, now: number): Part[] {
+function rolesOf(pair: NodePair, now: Moment): NodeRole[] {
   const { status, updated } = pair.shadow;
   if (status === undefined) return [];
   const { current_version: version } = status;
   const hasSucceeded = sameVersion(updated?.version, version) && !isPrevious(pair.shadow, version);
-  return [...(hasSucceeded ? [{ pair, version, role: 'succeeded' as const }] : []), ...nextPartOf(pair, status, now)];
+  return [...(hasSucceeded ? [{ pair, version, role: 'succeeded' as const }] : []), ...nextRoleOf(pair, status, now)];
 }
 
-function nextPartOf(pair: NodePair, { current_version, target_version }: ShadowStatus, now: number): Part[] {
+function nextRoleOf(pair: NodePair, { current_version, target_version }: ShadowStatus, now: Moment): NodeRole[] {
   const { shadow, policy } = pair;
   if (shadow.purpose === 'Update') {
-    const role = isOverdue(shadow, policy, new Moment(now)) ? 'late' : 'updating';
+    const role = isOverdue(shadow, policy, now) ? 'late' : 'updating';
     return [{ pair, version: shadow.spec.version ?? '', role }];
   }
   // A reboot for settings says nothing about a version.
@@ -193,9 +197,9 @@ interface PhaseInput {
  * Of all nodes that may be canaries, not only of those that are offered the version already: a release
  * reaches the nodes in waves, and one agent may claim to be offered it first.
  */
-function phaseOf(version: string, parts: readonly Part[], input: PhaseInput): Phase {
+function phaseOf(version: string, roles: readonly NodeRole[], input: PhaseInput): Phase {
   const { nodes, policy, now } = input;
-  const canaries = parts.filter(({ pair }) => isCanary(pair.node, policy));
+  const canaries = roles.filter(({ pair }) => isCanary(pair.node, policy));
   const ofRole = (role: Role): NodePair[] => canaries.flatMap((one) => (one.role === role ? one.pair : []));
   const [succeeded, updating] = [ofRole('succeeded'), ofRole('updating')];
   const updated = new Set(succeeded);
@@ -205,7 +209,7 @@ function phaseOf(version: string, parts: readonly Part[], input: PhaseInput): Ph
   const needed = Math.min(eligible.length, nodesAtOnce(policy.rollout.canary.nodes, eligible.length));
   const unhealthy = succeeded.filter((pair) => healthyFrom(pair) > now);
   const isProved = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
-  const isAwaited = parts.some(({ role }) => role !== 'succeeded');
+  const isAwaited = roles.some(({ role }) => role !== 'succeeded');
   const before = input.known.find((one) => sameVersion(one.version, version))?.since;
   const needsEach = needed >= eligible.length;
   const known = new Set(canaries.map(({ pair }) => pair));

@@ -67,7 +67,10 @@ const ended = (record: NodeRecord): ManagedNode =>
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
 const started = ({ checks: { nodes } }: Plan): string[] => nodes.flatMap(({ start }) => start.map(({ key }) => key));
 const progressing = ({ conditions }: Plan): string =>
-  conditions.map(({ progressing: { reason, message } }) => `${reason}: ${message}`).join();
+  conditions
+    .flat()
+    .map(({ progressing: { reason, message } }) => `${reason}: ${message}`)
+    .join();
 
 /** What is known of the Jobs that a plan starts. */
 function seen(made: Plan, state: JobView['state'], more: Partial<JobView> = {}): ReadonlyMap<string, JobView> {
@@ -94,7 +97,7 @@ describe('a query before an update', () => {
     const answer = { passed: false, found: 'the query is 0', at: NOW - 5 * SECOND };
     const made = planOf([aManagedNode('a'), aManagedNode('b')], query(['Before']), { answer });
     expect(outcomes(made)).toEqual([]);
-    expect(made.conditions.map(({ progressing: { message } }) => message)).toEqual([
+    expect(made.conditions.flat().map(({ progressing: { message } }) => message)).toEqual([
       'The check errors does not pass: the query is 0',
       'The check errors does not pass: the query is 0',
     ]);
@@ -313,7 +316,7 @@ describe('a check after the update', () => {
     it('leaves the node its update slot, and says so', () => {
       const made = planOf([failed(), aManagedNode('b')], spec);
       expect(outcomes(made)).toEqual([]);
-      expect(made.conditions[0]?.progressing).toMatchObject({ reason: 'CheckFailed', status: 'False' });
+      expect(made.conditions.flat()[0]?.progressing).toMatchObject({ reason: 'CheckFailed', status: 'False' });
       expect(made.counts).toMatchObject({ failed: 1, upToDate: 0 });
       expect(made.stuckNodes).toEqual(['a']);
     });

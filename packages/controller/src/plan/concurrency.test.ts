@@ -23,7 +23,7 @@ const changed = ({ specs }: Plan, which: string): string[] =>
   specs.filter(({ outcome }) => outcome === which).map(({ node }) => node.metadata.name);
 const started = (made: Plan): string[] => changed(made, 'Started');
 const reasonOf = ({ conditions }: Plan, name: string): string | undefined =>
-  conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
+  conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing.reason;
 const inZone = (zone: string): [NodeParts] => [{ labels: { [ZONE_LABEL]: zone } }];
 const updating: ShadowParts = { spec: underWay('StagedAndPerformedUpdate'), status: { current_state: 'Idle' } };
 const staged: ShadowParts = { spec: underWay('StagedAndPerformedUpdate') };

@@ -219,12 +219,12 @@ export class ControlPlane {
   readonly #drained: Set<string>;
 
   /**
-   * @param nodes - all nodes of the cluster
+   * @param nodes - those of the control plane
    * @param slots - the nodes that hold an update slot
    */
   constructor(nodes: readonly NodeView[], slots: Iterable<ManagedNode>) {
     const holders = [...slots];
-    this.#nodes = nodes.filter(isControlPlane);
+    this.#nodes = nodes;
     const cordoned = this.#nodes.filter(ownedByUs).map(({ metadata: { name } }) => name);
     this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
     this.#drained = new Set([...holders.filter(isDisrupted).map(({ name }) => name), ...cordoned]);

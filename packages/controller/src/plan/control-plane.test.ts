@@ -37,7 +37,7 @@ function planOf(managedNodes: readonly ManagedNode[], others: readonly NodeView[
 }
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome, node }) => `${outcome} ${node.metadata.name}`);
 const reasonOf = ({ conditions }: Plan, name: string): unknown =>
-  conditions.find(({ node }) => node.metadata.name === name)?.progressing;
+  conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing;
 
 it('they start one at a time, also where more nodes may update at once', () => {
   const made = planOf([member('a'), member('b'), member('c'), aManagedNode('worker')]);

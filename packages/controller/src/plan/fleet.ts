@@ -3,7 +3,7 @@ import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import type { Connectivity } from '../cluster/connectivity.ts';
-import { isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
+import { isControlPlane, isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import { isUnderWay, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
@@ -34,7 +34,8 @@ import { GroupOrder } from './group-order.ts';
 import { CanaryLanes, type GroupFreeze, groupFreezes } from './lanes.ts';
 import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
-import { type Kept, Moment } from './facts/moment.ts';
+import { type Kept, Moment } from '../kept/moment.ts';
+import { countOf, membersOf, ofParts, ofPartsAt, type Parts, type Splitter } from '../kept/parts.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;
@@ -45,9 +46,8 @@ export interface FleetState {
   /** In the order in which they claim nodes. */
   readonly groups: readonly NodeGroup[];
   /** Of each node; what is found of a node is made of these. */
-  readonly facts: ReadonlyMap<ManagedNode, NodeFacts>;
-  /** By the name of the node; for nodes with a shadow. */
-  readonly settings: ReadonlyMap<string, SettingsFacts>;
+  readonly facts: Parts<NodeFacts>;
+  readonly parts: Parts<ManagedNode>;
   readonly settingsRollouts: SettingsRollouts;
   readonly drains: Drains;
   readonly ownNamespace: string;
@@ -88,36 +88,43 @@ export interface FleetState {
 
 /** What depends on nothing but the node and the time. */
 export interface NodeFacts {
+  readonly managedNode: ManagedNode;
+  /** Undefined: there is no shadow. */
   readonly settings: SettingsFacts | undefined;
   readonly slot: Slot | undefined;
 }
 
-export type KeptFactsOfNodes = Kept<ManagedNode, NodeFacts>;
+/** What was found of nodes in earlier plans. */
+export interface KeptFactsOfNodes {
+  readonly managedNodes: Splitter<ManagedNode>;
+  /** Also those that are not managed. */
+  readonly nodes: Splitter<NodeView>;
+  readonly ofNodes: Kept<ManagedNode, NodeFacts>;
+  readonly ofParts: Kept<readonly ManagedNode[], readonly NodeFacts[]>;
+}
 
 export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfNodes): FleetState {
-  const { managedNodes, config, policy } = snapshot;
+  const { config, policy } = snapshot;
   const moment = new Moment(now);
-  const facts = new Map(managedNodes.map((one) => [one, kept.of(one, now, (at) => factsOf(one, at))]));
-  const { settings, slots } = byNode(facts);
-  const stuck = [...slots].flatMap(([{ node }, { deadline }]) => (node !== undefined && now >= deadline ? [node] : []));
-  // A node that only has to confirm a change of settings is available.
-  const unavailable = new Map([...slots].filter(([, { expires }]) => !expires));
-  const selected = managedNodes.filter(hasNode).filter(({ node }) => isSelected(node, policy));
+  const parts = kept.managedNodes.split(snapshot.managedNodes, policy);
+  const facts = factsOfAll(parts, now, kept);
+  const { holders, slots, stuck, unavailable } = heldOf(facts, now);
+  const selected = selectedIn(parts);
   const limitsOf = limitsBy(snapshot, selected, stuck, now);
   const versions = versionsOf(selected);
   const offeredSince = (version: string): number | undefined =>
     agesSince(version, versions, config?.status?.versions ?? [], now);
   const stale = staleResources(snapshot.watchLags);
-  const asked = askedOf(snapshot, slots.keys(), moment, now);
+  const asked = askedOf(snapshot, parts, slots.keys(), moment);
   const isHealthUnknown = (pair: NodePair): boolean => isUnknown(pair, asked, moment);
   const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status]));
   const reported = { before: config?.status, groups: snapshot.groups, groupsBefore };
-  const failed = failedNodes(snapshot, { selected, versions, isHealthUnknown, now: moment });
+  const failed = failedNodes(snapshot, { parts, selected, versions, isHealthUnknown, now: moment });
   return {
     policy,
     facts,
-    settings,
-    settingsRollouts: new SettingsRollouts(snapshot, settings, moment),
+    parts,
+    settingsRollouts: new SettingsRollouts(snapshot, facts, moment),
     ownNamespace: snapshot.ownNamespace,
     stale,
     connectivity: snapshot.connectivity,
@@ -125,17 +132,17 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     ...asked,
     versions,
     offeredSince,
-    estimate: estimateOf(managedNodes, policy.maintenance),
+    estimate: estimateOf(parts, policy.maintenance),
     slots,
     stuck,
-    orphaned: managedNodes.filter((one) => isOrphaned(one, slots)).map(({ name }) => name),
+    orphaned: orphanedIn(facts).flat(),
     failed,
-    observation: new Observation(snapshot, asked, now),
-    frozen: frozenVersions(failed, { ...snapshot, before: config?.status?.frozenVersions, versions, selected, now }),
+    observation: new Observation(snapshot, parts, asked, now),
+    frozen: frozenVersions(failed, { parts, policy, before: config?.status?.frozenVersions, versions, selected, now }),
     groupFreezes: groupFreezes(failed, reported, selected, now),
     ...reported,
-    nodesOverLimit: nodesOverLimit(mayWait([...slots.keys()], settings), limitsOf(unavailable)),
-    controlPlane: new ControlPlane(snapshot.nodes, slots.keys()),
+    nodesOverLimit: nodesOverLimit(mayWait(holders), limitsOf(unavailable)),
+    controlPlane: new ControlPlane(controlPlaneIn(kept.nodes.split(snapshot.nodes)).flat(), slots.keys()),
     capacity: limitsOf(slots),
     groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
     canaries: new CanaryLanes(selected, { ...snapshot, ...reported, ...asked }, now),
@@ -144,12 +151,49 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
   };
 }
 
+function factsOfAll(
+  parts: Parts<ManagedNode>,
+  now: number,
+  { ofNodes, ofParts: known }: KeptFactsOfNodes,
+): Parts<NodeFacts> {
+  return parts.map((part) =>
+    known.of(part, now, (of) => part.map((one) => ofNodes.of(one, now, (at) => factsOf(one, at), of))),
+  );
+}
+
+type Holder = NodeFacts & { readonly slot: Slot };
+
+function heldOf(facts: Parts<NodeFacts>, now: number) {
+  const holders = holdersIn(facts).flat();
+  const slots = new Map(holders.map(({ managedNode, slot }) => [managedNode, slot]));
+  const late = holders.filter(({ slot }) => now >= slot.deadline);
+  return {
+    holders,
+    slots,
+    stuck: late.flatMap(({ managedNode: { node } }) => node ?? []),
+    // A node that only has to confirm a change of settings is available.
+    unavailable: new Map([...slots].filter(([, { expires }]) => !expires)),
+  };
+}
+
+const holdersIn = ofParts((part: readonly NodeFacts[]) => part.filter((one): one is Holder => one.slot !== undefined));
+
+const selectedIn = ofParts((part: readonly ManagedNode[]) =>
+  part.filter(hasNode).filter(({ node, policy }) => isSelected(node, policy)),
+);
+
+const controlPlaneIn = ofParts((part: readonly NodeView[]) => part.filter(isControlPlane));
+
 type Asked = Pick<FleetState, 'drains' | 'checks' | 'workloads' | 'quorums'>;
 
 /** What asks for look-ups when it is asked. */
-function askedOf(snapshot: Snapshot, slots: Iterable<ManagedNode>, moment: Moment, now: number): Asked {
-  const { managedNodes, allPods } = snapshot;
-  const drained = managedNodes.filter((one) => isDrained(one, allPods.asOf, moment)).map(({ name }) => name);
+function askedOf(snapshot: Snapshot, parts: Parts<ManagedNode>, slots: Iterable<ManagedNode>, moment: Moment): Asked {
+  const { ms: now } = moment;
+  const { allPods } = snapshot;
+  const drained = mayBeDrainedIn(parts)
+    .flat()
+    .filter((one) => isDrained(one, allPods.asOf, moment))
+    .map(({ name }) => name);
   return {
     drains: new Drains(snapshot, now),
     checks: new Checks(snapshot.checks, now),
@@ -158,23 +202,14 @@ function askedOf(snapshot: Snapshot, slots: Iterable<ManagedNode>, moment: Momen
   };
 }
 
+const mayBeDrainedIn = ofParts((part: readonly ManagedNode[]) =>
+  part.filter(({ shadow }) => shadow !== undefined && (shadow.state === 'Proving' || STATES[shadow.state].evicts)),
+);
+
 /** True while it is not known whether the node is healthy after its update. */
 function isUnknown(pair: NodePair, asked: Asked, now: Moment): boolean {
   const drain = (): Drainable => asked.drains.of(pair.node, pair.policy);
   return monitoringOf({ ...pair, ...asked, drain, now }).isUnknown === true;
-}
-
-function byNode(facts: FleetState['facts']): {
-  readonly settings: ReadonlyMap<string, SettingsFacts>;
-  readonly slots: ReadonlyMap<ManagedNode, Slot>;
-} {
-  const settings = new Map<string, SettingsFacts>();
-  const slots = new Map<ManagedNode, Slot>();
-  for (const [one, found] of facts) {
-    if (found.settings !== undefined) settings.set(one.name, found.settings);
-    if (found.slot !== undefined) slots.set(one, found.slot);
-  }
-  return { settings, slots };
 }
 
 function factsOf(managedNode: ManagedNode, now: Moment): NodeFacts {
@@ -182,7 +217,7 @@ function factsOf(managedNode: ManagedNode, now: Moment): NodeFacts {
     ? settingsFacts({ ...managedNode, policy: requestedPolicy(managedNode, now), now })
     : undefined;
   const slot = slotOf(managedNode, now) ?? slotOfSettings(managedNode, settings) ?? slotOfTaints(managedNode, now);
-  return { settings, slot };
+  return { managedNode, settings, slot };
 }
 
 /**
@@ -196,18 +231,21 @@ function isDrained({ shadow }: ManagedNode, listedFrom: number, now: Moment): bo
 }
 
 /** Without nodes that go back to a version or to settings: these are drained also beyond the limits. */
-function mayWait(nodes: readonly ManagedNode[], settings: ReadonlyMap<string, SettingsFacts>): ManagedNode[] {
-  return nodes.filter(
-    ({ name, shadow }) =>
-      shadow === undefined || (shadow.purpose !== 'Rollback' && !restoresSettings(shadow, settings.get(name))),
-  );
+function mayWait(holders: readonly Holder[]): ManagedNode[] {
+  return holders.flatMap(({ managedNode, settings }) => {
+    const { shadow } = managedNode;
+    const goesBack = shadow !== undefined && (shadow.purpose === 'Rollback' || restoresSettings(shadow, settings));
+    return goesBack ? [] : [managedNode];
+  });
 }
 
-function isOrphaned(managedNode: ManagedNode, slots: ReadonlyMap<ManagedNode, Slot>): boolean {
-  const { node, shadow } = managedNode;
-  if (node === undefined || !ownedByUs(node) || slots.has(managedNode)) return false;
-  return shadow === undefined || !isUnderWay(shadow);
-}
+/** Names of those that have annotations of the operator, but hold no slot. */
+const orphanedIn = ofParts((part: readonly NodeFacts[]) =>
+  part.flatMap(({ managedNode: { name, node, shadow }, slot }) => {
+    if (node === undefined || slot !== undefined || !ownedByUs(node)) return [];
+    return shadow === undefined || !isUnderWay(shadow) ? [name] : [];
+  }),
+);
 
 /** What gates ask, of the node and of the fleet. */
 export function gateInput(
@@ -267,28 +305,36 @@ function hasNode(managedNode: ManagedNode): managedNode is WithNode {
  */
 function limitsBy(
   { policy, groups }: Snapshot,
-  selected: readonly WithNode[],
+  selected: Parts<WithNode>,
   stuck: readonly NodeView[],
   now: number,
 ): (slots: ReadonlyMap<ManagedNode, Slot>) => Limits {
-  const byGroup = Map.groupBy(selected, ({ group }) => group?.name);
   const ofGroups = groups
     .filter(({ concurrency }) => Object.keys(concurrency).length > 0)
-    .map(({ name, concurrency }) => ({ name, concurrency, members: byGroup.get(name)?.map(({ node }) => node) ?? [] }));
-  const unavailable = selected.filter(
-    ({ node, cordonedSince = now }) => isDown(node) || (isUnavailable(node) && now - cordonedSince < CORDON_COUNTS_MS),
-  );
-  return (slots) => {
-    const own = ofGroups.map(({ name, concurrency, members }): [string, Capacity] => {
-      const stuckOnes = stuck.filter((node) => members.includes(node));
-      return [name, new Capacity(concurrency, members.length, stuckOnes)];
+    .map(({ name, concurrency }) => {
+      const members = membersOf(name, selected);
+      const stuckOnes = stuck.filter((node) => members.some((part) => part.some((one) => one.node === node)));
+      return { name, concurrency, managed: countOf(members), stuckOnes };
     });
-    const limits = new Limits(new Capacity(policy.concurrency, selected.length, stuck), new Map(own));
+  const unavailable = unavailableIn(selected, now).flat();
+  return (slots) => {
+    const own = ofGroups.map(({ name, concurrency, managed, stuckOnes }): [string, Capacity] => [
+      name,
+      new Capacity(concurrency, managed, stuckOnes),
+    ]);
+    const limits = new Limits(new Capacity(policy.concurrency, countOf(selected), stuck), new Map(own));
     for (const one of [...slots.keys()].filter(hasNode)) limits.reserve(one, true);
     for (const one of unavailable) if (!slots.has(one)) limits.reserve(one, false);
     return limits;
   };
 }
+
+const unavailableIn = ofPartsAt((part: readonly WithNode[], now) =>
+  part.filter(({ node, cordonedSince }) => {
+    if (isDown(node)) return true;
+    return isUnavailable(node) && (cordonedSince === undefined || !now.reached(cordonedSince + CORDON_COUNTS_MS));
+  }),
+);
 
 /**
  * Hosts that the configuration does not select have their own settings, and one that goes back to its previous version. Those of

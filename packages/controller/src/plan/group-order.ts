@@ -19,13 +19,14 @@ import type { NodeGroup } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted } from '../policy/policy.ts';
 import { isAccepted } from './facts/deadlines.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
-import { Moment } from './facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
+import { membersOf, type Parts } from '../kept/parts.ts';
 import type { Blocked } from './gates/reasons.ts';
 
 interface GroupOrderInput {
   readonly groups: readonly NodeGroup[];
   /** The nodes that the configuration selects. */
-  readonly selected: readonly ManagedNode[];
+  readonly selected: Parts<ManagedNode>;
   /** Those that no user has accepted. */
   readonly failed: readonly FailedNode[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
@@ -51,14 +52,12 @@ interface GroupProgress {
 export class GroupOrder {
   readonly #input: GroupOrderInput;
   readonly #groups: ReadonlyMap<string, NodeGroup>;
-  readonly #members: ReadonlyMap<string | undefined, readonly ManagedNode[]>;
   readonly #progressByKey = new Map<string, GroupProgress>();
   readonly #waitsFor = new Map<string, EarlierGroup>();
 
   constructor(input: GroupOrderInput) {
     this.#input = input;
     this.#groups = new Map(input.groups.map((group) => [group.name, group]));
-    this.#members = Map.groupBy(input.selected, ({ group }) => group?.name);
   }
 
   /**
@@ -98,7 +97,8 @@ export class GroupOrder {
 
   #progress(name: string, version: string): GroupProgress {
     const key = `${name} ${version}`;
-    const progress = this.#progressByKey.get(key) ?? this.#progressOf(this.#members.get(name) ?? [], version);
+    const members = membersOf(name, this.#input.selected);
+    const progress = this.#progressByKey.get(key) ?? this.#progressOf(members.flat(), version);
     this.#progressByKey.set(key, progress);
     return progress;
   }

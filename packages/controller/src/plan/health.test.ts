@@ -45,7 +45,7 @@ function planOf(managedNode: ManagedNode, { spec = {}, pods = [], listedMsAgo = 
 }
 
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ outcome }) => outcome);
-const message = ({ conditions }: Plan): string | undefined => conditions[0]?.progressing.message;
+const message = ({ conditions }: Plan): string | undefined => conditions.flat()[0]?.progressing.message;
 const lookUps = (made: Plan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
 
 /** It runs the new version, and has been monitored for some time. */
@@ -62,7 +62,7 @@ describe('a node with the condition DiskPressure', () => {
   it('starts no update, and says why', () => {
     const made = planOf(aManagedNode('a', pressed));
     expect(outcomes(made)).toEqual([]);
-    expect(made.conditions[0]?.progressing).toMatchObject({
+    expect(made.conditions.flat()[0]?.progressing).toMatchObject({
       reason: 'NodeUnhealthy',
       message: 'No update starts while the Node has the condition DiskPressure',
     });
@@ -158,7 +158,7 @@ describe('a node with podsBefore: Required', () => {
   it('starts no update while a pod on it cannot start, and says why', () => {
     const made = waiting([aPod('web', { failing: true })]);
     expect(outcomes(made)).toEqual([]);
-    expect(made.conditions[0]?.progressing).toMatchObject({
+    expect(made.conditions.flat()[0]?.progressing).toMatchObject({
       reason: 'NodeUnhealthy',
       message: 'No update starts while pods of these controllers on the node cannot start: ReplicaSet apps/web',
     });
@@ -320,7 +320,7 @@ describe('the update of a node', () => {
   ])('has not failed while its pods cannot be listed, and %s', (_, pods, listedMsAgo) => {
     const made = planOf(updated(30 * MINUTE), { pods, listedMsAgo, listProblem: 'timed out' });
     expect([made.failed, outcomes(made), lookUps(made)]).toEqual([[], [], ['a']]);
-    expect(made.conditions[0]?.progressing).toMatchObject({
+    expect(made.conditions.flat()[0]?.progressing).toMatchObject({
       reason: 'DeadlineExceeded',
       message:
         'It is not known whether the node is healthy after its update to 1.21.0: the pods on the node cannot be listed: ' +

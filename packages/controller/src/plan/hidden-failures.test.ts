@@ -26,7 +26,7 @@ it('a version that a node did not boot stays so after a user wrote a spec with i
   const later = NOW + 24 * HOUR;
   const atRest = aManagedNode('a', {}, { record: change?.record ?? {}, status: reportOf('Idle') });
   const made = plan(aSnapshot([atRest], {}, later), later);
-  expect([made.specs.length, made.conditions[0]?.progressing.reason]).toEqual([0, 'ManualRetryRequired']);
+  expect([made.specs.length, made.conditions.flat()[0]?.progressing.reason]).toEqual([0, 'ManualRetryRequired']);
 });
 
 it('a version that a node did not boot stays so after an attempt with another version that was withdrawn', () => {
@@ -39,7 +39,10 @@ it('a version that a node did not boot stays so after an attempt with another ve
     const node = aManagedNode('a', {}, { record: { ...change?.record, unsuccessful: 2 }, status, annotations });
     return plan(aSnapshot([node], {}, later), later);
   };
-  expect([offered().specs.length, offered().conditions[0]?.progressing.reason]).toEqual([0, 'ManualRetryRequired']);
+  expect([offered().specs.length, offered().conditions.flat()[0]?.progressing.reason]).toEqual([
+    0,
+    'ManualRetryRequired',
+  ]);
   const retried = offered({ [RETRY_ANNOTATION]: failed.version }).specs[0];
   expect([retried?.outcome, retried?.record.failed]).toEqual(['Started', { ...failed, isHidden: undefined }]);
 });

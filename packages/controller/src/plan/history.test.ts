@@ -3,7 +3,7 @@ import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import { readRecord, recordText } from '@brupop/shared/api/record';
 import { annotationsOf } from '../apply/shadows.ts';
 import { ago, aNode, aShadow, MINUTE, NEW, NOW, OLD, POLICY, underWay } from '../testing/objects.ts';
-import { Moment } from './facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
 import { specChange } from './spec-change.ts';
 import { idle } from './transition.ts';
 

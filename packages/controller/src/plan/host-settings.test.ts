@@ -21,7 +21,7 @@ const only = (made: Plan): [unknown, unknown, unknown] => {
   const [write] = made.specs;
   return [write?.outcome, write?.spec.state, write?.spec.settings];
 };
-const reasonOf = ({ conditions: [news] }: Plan): string | undefined => news?.progressing.reason;
+const reasonOf = ({ conditions }: Plan): string | undefined => conditions.flat()[0]?.progressing.reason;
 const locked = { spec: { settings: pinned({ versionLock: NEW }) } } as const;
 const step = (operation: Operation): ShadowParts => ({
   spec: underWay('RebootedIntoUpdate'),
@@ -110,7 +110,7 @@ const lockedTo = (hostLock: string): ShadowParts => ({ status: { target_version:
 
 test('a host with a lock that no pin explains is not UpToDate, and its condition and an Event name the lock and the remedy', () => {
   const made = planOf([aManagedNode('a', {}, lockedTo(OLD))]);
-  const [news] = made.conditions;
+  const [news] = made.conditions.flat();
   expect([reasonOf(made), made.counts.upToDate, made.forecast.needAttention]).toEqual([
     'HostLocked',
     0,
@@ -129,7 +129,7 @@ test.each(['UpdateCheckFailed', 'HostStatusUnreadable'] as const)(
     const lastOperation = failure(errorCode, { version: OLD, message: 'refresh: no route to host' });
     const made = planOf([aManagedNode('a', {}, { status: { target_version: OLD, lastOperation } })]);
     expect([reasonOf(made), made.counts.upToDate]).toEqual(['UpdateCheckFailed', 0]);
-    expect(made.conditions[0]?.progressing.message).toBe(
+    expect(made.conditions.flat()[0]?.progressing.message).toBe(
       `Runs ${OLD}; its host cannot check for updates (${errorCode}): refresh: no route to host`,
     );
   },
@@ -187,13 +187,13 @@ test('settings that stay on a host although they are no longer requested are in 
     records: [{ key: 'settings.motd', value: '"a"', owner: 'group' }],
   };
   const shadow: ShadowParts = { status: { target_version: OLD, settings } };
-  const [news] = planOf([aManagedNode('a', {}, shadow)]).conditions;
+  const [news] = planOf([aManagedNode('a', {}, shadow)]).conditions.flat();
   expect(news?.progressing.reason).toBe('UpToDate');
   expect(news?.progressing.message).toContain('settings.motd');
   expect(news?.event).toMatchObject({ reason: 'SettingsKept', warning: true });
   const { status = 'False', reason = '', message = '' } = news?.progressing ?? {};
   const known = { type: 'Progressing', status, reason, message, lastTransitionTime: ago(0) } as const;
-  const [again] = planOf([aManagedNode('a', {}, { ...shadow, progressing: known })]).conditions;
+  const [again] = planOf([aManagedNode('a', {}, { ...shadow, progressing: known })]).conditions.flat();
   expect(again?.event).toBeUndefined();
 });
 
@@ -206,7 +206,7 @@ test('a node without the label of managed nodes is not pinned', () => {
 test('what the host says about the lock is passed on', () => {
   const settings = { message: 'PATCH /settings: 400 Invalid version string' };
   const shadow: ShadowParts = { ...locked, status: { target_version: OLD, settings } };
-  const [news] = planOf([aManagedNode('a', {}, shadow)], { pin: NEW }).conditions;
+  const [news] = planOf([aManagedNode('a', {}, shadow)], { pin: NEW }).conditions.flat();
   expect(news?.progressing.message).toContain('400 Invalid version string');
 });
 
@@ -219,7 +219,9 @@ test('no node of a fleet that gets other settings starts before it has them', ()
 test('an agent that names other settings each time gets one Event an hour', () => {
   const keys = Array.from({ length: 3 }, (_, i) => {
     const shadow: ShadowParts = { status: { target_version: OLD, settings: { cannotUnset: [`settings.motd-${i}`] } } };
-    return planOf([aManagedNode('a', {}, shadow)]).conditions.map(({ event }) => event?.key);
+    return planOf([aManagedNode('a', {}, shadow)])
+      .conditions.flat()
+      .map(({ event }) => event?.key);
   });
   expect(new Set(keys.flat()).size).toBe(1);
 });

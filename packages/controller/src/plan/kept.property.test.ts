@@ -30,11 +30,11 @@ const { BRUPOP_FUZZ_RUNS = '30' } = process.env;
 /** The events after which the two differ, in one process. */
 function differences(events: readonly Happening[]): Happening[] {
   const world = newWorld();
-  const [unchanged, kept] = [new UnchangedNodes(), new KeptFacts()];
+  const [unchanged, kept] = [new UnchangedNodes(), new KeptFacts(2)];
   return events.filter((event) => {
     happen(world, event);
     const snapshot = snapshotOf(world);
-    const made = plan(snapshot, world.now);
+    const made = plan(snapshot, world.now, new KeptFacts(2));
     const managedNodes = unchanged.recognised(snapshot.managedNodes);
     const isSame = isDeepStrictEqual(plan({ ...snapshot, managedNodes }, world.now, kept), made);
     carryOut(world, made);
@@ -157,10 +157,10 @@ it('they are the same while only time passes and Jobs run, also when the clock i
     const checks = { ...NO_CHECKS_KNOWN, jobs: new Map<string, JobView>() };
     const shadows = made.map((nodeOf, i) => nodeOf(`node-${i}`));
     const snapshot = { ...snapshotWith(shadows, resume), checks };
-    const kept = new KeptFacts();
+    const kept = new KeptFacts(2);
     const differs = all.filter(({ minutes, jobs }) => {
       const now = NOW + minutes * MINUTE;
-      const found = plan(snapshot, now);
+      const found = plan(snapshot, now, new KeptFacts(2));
       const isSame = isDeepStrictEqual(plan(snapshot, now, kept), found);
       runJobs(checks, found.checks, jobs, now);
       return !isSame;

@@ -46,7 +46,7 @@ const updated = (name: string, pool: string, ms = MINUTE, node: NodeParts = {}):
 const started = ({ specs }: Plan): string[] =>
   specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
 const waitsFor = ({ conditions }: Plan, name: string): { reason: string; message: string } | undefined =>
-  conditions.find(({ node }) => node.metadata.name === name)?.progressing;
+  conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing;
 const withStatus = (group: BottlerocketNodeGroup, status: NodeGroupStatus): BottlerocketNodeGroup => ({
   ...group,
   status,

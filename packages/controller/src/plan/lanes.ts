@@ -18,7 +18,8 @@ import { isAccepted } from './facts/deadlines.ts';
 import type { Checks } from './facts/query-checks.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import { type FrozenVersion, frozenVersions } from './facts/freezes.ts';
-import { Moment } from './facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
+import { membersOf, ofParts, type Parts } from '../kept/parts.ts';
 import { versionsOf } from './facts/versions.ts';
 
 /** What the budget of a group comes to. */
@@ -36,17 +37,9 @@ interface Reported {
 
 type Member = Pick<ManagedNode, 'group'>;
 
-/** The nodes that are in no group with such a lane. */
-function outside<T extends Member>(nodes: readonly T[], lane: Lane): T[] {
-  return nodes.filter(({ group }) => group?.lanes.has(lane) !== true);
-}
-
-/** The groups with a lane, and their nodes. */
-function lanesOf<T extends Member>(groups: readonly NodeGroup[], nodes: readonly T[], lane: Lane): [NodeGroup, T[]][] {
-  const own = groups.filter(({ lanes }) => lanes.has(lane));
-  if (own.length === 0) return [];
-  const byGroup = Map.groupBy(nodes, ({ group }) => group?.name);
-  return own.map((group) => [group, byGroup.get(group.name) ?? []]);
+/** The groups with a lane. */
+function withLane(groups: readonly NodeGroup[], lane: Lane): NodeGroup[] {
+  return groups.filter(({ lanes }) => lanes.has(lane));
 }
 
 /**
@@ -56,19 +49,27 @@ function lanesOf<T extends Member>(groups: readonly NodeGroup[], nodes: readonly
 export function groupFreezes(
   failed: readonly FailedNode[],
   { groups, groupsBefore }: Reported,
-  selected: readonly ManagedNode[],
+  selected: Parts<ManagedNode>,
   now: number,
 ): ReadonlyMap<string, GroupFreeze> {
   const moment = new Moment(now);
-  const freezes = lanesOf(groups, selected, 'budget').map(([{ name, policy }, nodes]): [string, GroupFreeze] => {
+  const freezes = withLane(groups, 'budget').map(({ name, policy }): [string, GroupFreeze] => {
+    const nodes = membersOf(name, selected);
     const own = failed.filter((one) => one.group === name && !isAccepted(one.since, policy, moment));
     const before = groupsBefore.get(name)?.frozenVersions;
-    const lane = { managedNodes: nodes, selected: nodes, versions: versionsOf(nodes) };
+    const lane = { parts: nodes, selected: nodes, versions: versionsOf(nodes) };
     const frozen = frozenVersions(own, { ...lane, policy, before, now });
     return [name, { failed: own, frozen: frozen.map((one) => ({ ...one, group: name })) }];
   });
   return new Map(freezes);
 }
+
+/** The nodes that are in no group with canaries of its own. */
+const ofFleetIn = ofParts((part: readonly ManagedNode[]) =>
+  part.filter(isPair).filter(({ group }) => group?.lanes.has('canaries') !== true),
+);
+
+const pairsIn = ofParts((part: readonly ManagedNode[]) => part.filter(isPair));
 
 interface FleetOfLanes extends Reported, Pick<Snapshot, 'policy' | 'clockSkewMs'> {
   readonly before: BrupopConfigStatus | undefined;
@@ -81,12 +82,12 @@ export class CanaryLanes {
   readonly #ofGroups: ReadonlyMap<string, Canaries>;
 
   /** @param selected - the nodes that the configuration selects */
-  constructor(selected: readonly ManagedNode[], fleet: FleetOfLanes, now: number) {
+  constructor(selected: Parts<ManagedNode>, fleet: FleetOfLanes, now: number) {
     const { groups, groupsBefore, before } = fleet;
-    const pairs = selected.filter(isPair);
-    this.#fleet = new Canaries(outside(pairs, 'canaries'), { ...fleet, before: before?.canaries }, now);
+    this.#fleet = new Canaries(ofFleetIn(selected), { ...fleet, before: before?.canaries }, now);
     this.#ofGroups = new Map(
-      lanesOf(groups, pairs, 'canaries').map(([group, nodes]) => {
+      withLane(groups, 'canaries').map((group) => {
+        const nodes = pairsIn(membersOf(group.name, selected));
         const own = { policy: group.policy, before: groupsBefore.get(group.name)?.canaries, group };
         return [group.name, new Canaries(nodes, { ...fleet, ...own }, now)];
       }),

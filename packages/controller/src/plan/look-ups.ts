@@ -13,6 +13,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import type { Decision } from './assess.ts';
 import { noListWorks } from './facts/drainability.ts';
+import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/reasons.ts';
 import type { QuorumCount } from './facts/quorums.ts';
@@ -30,7 +31,7 @@ import { requestEndOf } from './requests.ts';
 import { eventOn } from './spec-change.ts';
 
 interface Decided {
-  readonly decisions: readonly Decision[];
+  readonly decisions: Parts<Decision>;
   readonly fleetState: FleetState;
 }
 
@@ -60,7 +61,7 @@ export function lookUpsOf(
   { pods }: Snapshot,
 ): LookUps {
   const { drains, workloads, quorums, observation, now } = fleetState;
-  const wanted = decisions.flatMap(({ lookUp, managedNode: { node } }) => (lookUp === true ? (node ?? []) : []));
+  const wanted = wantedIn(decisions).flat();
   // By when they were asked last: lists that fail do not take the places of others.
   const askedAt = ({ metadata: { name } }: NodeView): number =>
     Math.max(pods.get(name)?.seenAt ?? 0, pods.get(name)?.retryAt ?? 0);
@@ -82,6 +83,10 @@ export function lookUpsOf(
   };
 }
 
+const wantedIn = ofParts((part: readonly Decision[]) =>
+  part.flatMap(({ lookUp, managedNode: { node } }) => (lookUp === true ? (node ?? []) : [])),
+);
+
 /** Another one after a while: a list that works shows that it is only because of some nodes. */
 function probeOf(candidates: readonly Candidate[], wanted: readonly NodeView[], now: number): NodeView[] {
   const others = candidates.map(({ node }) => node).filter((node) => !wanted.includes(node));
@@ -93,11 +98,7 @@ function probeOf(candidates: readonly Candidate[], wanted: readonly NodeView[], 
 export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }: Snapshot): (number | undefined)[] {
   const { slots, policy, groups, canaries, checks, workloads, quorums, observation, now } = fleetState;
   return [
-    ...decisions.flatMap(({ times, blocked, managedNode }) => [
-      ...times,
-      blocked?.retryAt,
-      requestEndOf(managedNode.shadow),
-    ]),
+    ...nextTimeIn(decisions, now),
     ...[...slots.values()].map(({ deadline }) => deadline),
     ...[...pods.values()].map(({ retryAt }) => retryAt),
     ...checks.times,
@@ -109,6 +110,17 @@ export function timesOf({ decisions, fleetState }: Decided, { watchLags, pods }:
     ...staleCheckTimes(watchLags, now),
   ];
 }
+
+/** The next one of each part. */
+const nextTimeIn = ofPartsAt((part: readonly Decision[], now) => {
+  const times = part.flatMap(({ times: ofNode, blocked, managedNode }) => [
+    ...ofNode,
+    blocked?.retryAt,
+    requestEndOf(managedNode.shadow),
+  ]);
+  const later = times.filter((time) => time !== undefined && !now.reached(time));
+  return later.length === 0 ? undefined : later.reduce((a = Infinity, b = Infinity) => Math.min(a, b));
+});
 
 /** The Jobs of one node. */
 export interface NodeJobs {
@@ -133,17 +145,23 @@ export interface CheckWork {
 
 export function checkWork({ decisions, fleetState }: Decided): CheckWork {
   const { checks } = fleetState;
-  const current = decisions.flatMap(({ managedNode: { shadow, policy } }) => {
-    const hasLeft = shadow?.record.jobs !== undefined && hasHooksLeft({ shadow, policy });
-    return shadow !== undefined && (isUnderWay(shadow) || hasLeft) ? shadow : [];
-  });
+  const withJobs = withJobsIn(decisions).flat();
   return {
     evaluate: checks.due,
-    read: decisions.flatMap(({ jobs }) => jobs?.read ?? []),
-    nodes: decisions.flatMap(nodeJobs),
-    attempts: new Set(current.map(currentAttempt)),
+    read: withJobs.flatMap(({ jobs }) => jobs?.read ?? []),
+    nodes: withJobs.flatMap(nodeJobs),
+    attempts: new Set(attemptsIn(decisions).flat()),
   };
 }
+
+const withJobsIn = ofParts((part: readonly Decision[]) => part.filter(({ jobs }) => jobs !== undefined));
+
+const attemptsIn = ofParts((part: readonly Decision[]) =>
+  part.flatMap(({ managedNode: { shadow, policy } }) => {
+    const hasLeft = shadow?.record.jobs !== undefined && hasHooksLeft({ shadow, policy });
+    return shadow !== undefined && (isUnderWay(shadow) || hasLeft) ? [currentAttempt(shadow)] : [];
+  }),
+);
 
 /** A spec that is written for the node comes first. */
 function nodeJobs({ managedNode, change, jobs }: Decision): NodeJobs[] {

@@ -45,7 +45,7 @@ const inPool = (name: string, pool: string, shadow: ShadowParts = {}, node: Node
 const started = ({ specs }: Plan): string[] =>
   specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
 const waitsFor = ({ conditions }: Plan, name: string): { reason: string; message: string } | undefined =>
-  conditions.find(({ node }) => node.metadata.name === name)?.progressing;
+  conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing;
 const updatedTo = (version: string, minutes: number): ShadowParts => ({
   status: { current_version: version, target_version: version },
   record: { succeeded: { version: version, at: ago(minutes * MINUTE) } },
@@ -270,7 +270,7 @@ describe('an update', () => {
 it('a shadow shows the group of its node, and a group its nodes, its plan and what is wrong', () => {
   const web = aGroup('web', { concurrency: { maxUpdating: 1 } });
   const made = planOf([inPool('a', 'web'), inPool('b', 'web'), inPool('c', 'none')], { groups: [web] });
-  expect(made.conditions.map(({ node, group }) => [node.metadata.name, group])).toContainEqual(['b', 'web']);
+  expect(made.conditions.flat().map(({ node, group }) => [node.metadata.name, group])).toContainEqual(['b', 'web']);
   const [rollout] = made.groups;
   if (rollout === undefined) throw new Error('there is one');
   const status = groupStatusOf(web, { rollout, before: undefined, isWritten: true, now: NOW });

@@ -300,7 +300,7 @@ describe('a workload that fails on an updated node', () => {
     const policy = { ...late.policy, resumes: [NOW - MINUTE] };
     const made = planOf({ nodes: [{ ...late, policy }] });
     expect(lookUps(made)).toEqual(['a']);
-    expect(made.conditions[0]?.suspects).toContain(WEB);
+    expect(made.conditions.flat()[0]?.suspects).toContain(WEB);
   });
 
   it('makes its node Suspect, and holds no version alone', () => {
@@ -309,7 +309,7 @@ describe('a workload that fails on an updated node', () => {
       listed: { a: [crashing(2 * MINUTE)] },
     });
     expect(started(made)).toEqual(['c']);
-    const [condition] = made.conditions;
+    const [condition] = made.conditions.flat();
     expect(condition && healthConditions(condition, NOW)).toMatchObject([
       { type: 'Ready' },
       { type: 'Suspect', status: 'True', message: `these workloads fail on the node: ${WEB} cannot start` },
@@ -395,7 +395,7 @@ describe('a version with which a workload fails on two nodes', () => {
   it('is held: no node starts, and the condition Held names workloads, nodes and the ways out', () => {
     const made = planOf({ nodes: [a, b, next], listed });
     expect(started(made)).toEqual([]);
-    expect(made.conditions.find(({ node }) => node.metadata.name === 'c')?.progressing.reason).toBe('Held');
+    expect(made.conditions.flat().find(({ node }) => node.metadata.name === 'c')?.progressing.reason).toBe('Held');
     const condition = conditionOf(made, 'Held');
     expect(condition).toMatchObject({ status: 'True', reason: 'WorkloadsFail' });
     for (const part of [

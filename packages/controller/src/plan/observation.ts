@@ -20,13 +20,14 @@ import { namesOf } from '@brupop/shared/runtime/errors';
 import type { PlacedPod } from '../cluster/all-pods.ts';
 import { offers } from '../cluster/needs.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { isPrevious } from './facts/attempts.ts';
 import { isAccepted } from './facts/deadlines.ts';
 import type { Drains } from './facts/drainability.ts';
 import { type HeldVersion, holdsOf } from './facts/freezes.ts';
-import { Moment } from './facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
+import { ofName, ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import { byPrecedence } from './facts/precedence.ts';
 import {
   controllerOf,
@@ -40,6 +41,7 @@ import {
   type SuspectNode,
   suspectsOf,
 } from './facts/suspects.ts';
+import { type Successes, successesOf } from './facts/versions.ts';
 import type { Workloads } from './facts/workloads.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { Blocked, Candidate } from './gates/reasons.ts';
@@ -76,13 +78,13 @@ export interface SuspectsChange {
   readonly suspects: NonNullable<NodePair['shadow']['record']['suspects']>;
 }
 
-type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'managedNodes' | 'ownNamespace'>;
+type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'ownNamespace'>;
 
 export class Observation {
   readonly #now: number;
   readonly #drains: Drains;
   readonly #workloads: Workloads;
-  readonly #pairs: readonly NodePair[];
+  readonly #pairs: Parts<NodePair>;
   readonly #observed: readonly Observed[];
   readonly holds: readonly HeldVersion[];
   /** The workloads that fail, without those that a user has accepted. */
@@ -92,7 +94,7 @@ export class Observation {
   /** Those that may not be held again. */
   readonly #over: ReadonlySet<string>;
   /** How many nodes have updated to it, and when the latest one did, epoch milliseconds. */
-  readonly #successes: ReadonlyMap<string, { readonly count: number; readonly latest: number }>;
+  readonly #successes: ReadonlyMap<string, Successes>;
   /** What was answered to nodes that are to start. */
   readonly #unknown = new Map<string, Blocked | undefined>();
   /** Whether a workload fails on a version only, as all pods show it. */
@@ -100,19 +102,26 @@ export class Observation {
   /** The version of each node. */
   #running: ReadonlyMap<string, string> | undefined;
 
-  constructor(known: Known, { drains, workloads }: { drains: Drains; workloads: Workloads }, now: number) {
+  constructor(
+    known: Known,
+    parts: Parts<ManagedNode>,
+    { drains, workloads }: { drains: Drains; workloads: Workloads },
+    now: number,
+  ) {
     this.#now = now;
     this.#drains = drains;
     this.#workloads = workloads;
-    this.#pairs = known.managedNodes.filter(isPair);
+    this.#pairs = pairsIn(parts);
     const before = new ReadyBefore(this.#pairs, now);
-    this.#observed = this.#pairs.flatMap((pair) => observedOf(pair, known, before, now) ?? []);
     const moment = new Moment(now);
-    this.suspects = this.#pairs.flatMap((one) => suspectsOf(one, moment, known.policy));
+    this.#observed = observable(this.#pairs, known, now).flatMap((pair) => observedOf(pair, known, before, now) ?? []);
+    this.suspects = suspectedIn(this.#pairs)
+      .flat()
+      .flatMap((one) => suspectsOf(one, moment, known.policy));
     this.holds = holdsOf(this.suspects, this.#pairs, known, moment);
     this.#held = new Map(this.holds.flatMap((one) => (one.suspects.length > 0 ? [blockedBy(one)] : [])));
     this.#over = new Set(this.holds.flatMap(({ version, isOver }) => (isOver ? [releaseOf(version)] : [])));
-    this.#successes = successesOf(this.#pairs, new Set(this.#observed.map(({ version }) => releaseOf(version))));
+    this.#successes = this.#observed.length === 0 ? new Map() : successesOf(this.#pairs);
   }
 
   /** Names of the nodes of whose pods something is kept. */
@@ -218,7 +227,9 @@ export class Observation {
 
   /** False when the workload fails on nodes of other versions as well. */
   #failsOnlyOn(version: string, pods: readonly PlacedPod[], suspect: Suspect): boolean {
-    this.#running ??= new Map(this.#pairs.map(({ name, shadow: { status } }) => [name, status?.current_version ?? '']));
+    this.#running ??= new Map(
+      this.#pairs.flat().map(({ name, shadow: { status } }) => [name, status?.current_version ?? '']),
+    );
     const running = this.#running;
     const own = byController(pods).get(controllerOf(suspect)) ?? [];
     const others = own.filter(
@@ -231,11 +242,19 @@ export class Observation {
 
   /** True when a node of another version has what one has lost. */
   #isElsewhere(need: string, version: string): boolean {
-    return this.#pairs.some(
-      ({ node, shadow: { status } }) => !sameVersion(status?.current_version, version) && offers(node, need),
-    );
+    return this.#pairs
+      .flat()
+      .some(({ node, shadow: { status } }) => !sameVersion(status?.current_version, version) && offers(node, need));
   }
 }
+
+const pairsIn = ofParts((part: readonly ManagedNode[]) => part.filter(isPair));
+
+const suspectedIn = ofParts((part: readonly NodePair[]) =>
+  part.filter(({ shadow }) => shadow.record.suspects !== undefined),
+);
+
+const pairOf = ofName<NodePair>();
 
 /** Of each list, since many suspects may be asked for. */
 const indexes = new WeakMap<readonly PlacedPod[], ReadonlyMap<string, readonly PlacedPod[]>>();
@@ -249,19 +268,6 @@ function byController(pods: readonly PlacedPod[]): ReadonlyMap<string, readonly 
 function blockedBy({ version, until }: HeldVersion): [release: string, blocked: Blocked] {
   const message = `Workloads fail on nodes that run ${version}; see the condition Held of BrupopConfig "cluster"`;
   return [releaseOf(version), { reason: 'Held', message, retryAt: until }];
-}
-
-function successesOf(pairs: readonly NodePair[], releases: ReadonlySet<string>) {
-  const found = new Map<string, { count: number; latest: number }>();
-  if (releases.size === 0) return found;
-  for (const { shadow } of pairs) {
-    const { version = '', at = 0 } = shadow.updated ?? {};
-    const release = releaseOf(version);
-    if (!releases.has(release)) continue;
-    const { count, latest } = found.get(release) ?? { count: 0, latest: 0 };
-    found.set(release, { count: count + 1, latest: Math.max(latest, at) });
-  }
-  return found;
 }
 
 const isOf =
@@ -280,18 +286,27 @@ function isSame(known: SuspectsChange['suspects'], found: SuspectsChange['suspec
 /** Undefined: the node is not observed, or not any more. */
 function observedOf(pair: NodePair, known: Known, before: ReadyBefore, now: number): Observed | undefined {
   const { updated } = pair.shadow;
-  if (updated === undefined || !mayBeObserved(pair, updated.at, known, now) || !runsIt(pair, updated.version))
-    return undefined;
+  const isOver = updated === undefined || !isObserved(pair.policy) || now < updated.at;
+  if (isOver || !runsIt(pair, updated.version)) return undefined;
   const one = seenOf(pair, updated, known, before, now);
   return isDuringObservation(one, known.policy, now) ? one : undefined;
 }
 
-/** False, at once, for the many nodes whose update ended a while ago, and of which nothing is known that might still count. */
-function mayBeObserved({ name, shadow, policy }: NodePair, since: number, { observed }: Known, now: number): boolean {
-  if (!isObserved(policy) || now < since) return false;
-  const isEarly = now < since + Math.max(policy.health.watchForMs, RECHECK_MS) + GRACE_MS;
-  return isEarly || shadow.record.suspects !== undefined || observed.has(name);
+/** Without the many nodes whose update ended a while ago, and of which nothing is known that might still count. */
+function observable(pairs: Parts<NodePair>, { observed }: Known, now: number): NodePair[] {
+  const recent = recentIn(pairs, now).flat();
+  const names = new Set(recent.map(({ name }) => name));
+  const others = [...observed.keys()].filter((name) => !names.has(name));
+  return [...recent, ...others.flatMap((name) => pairOf(name, pairs) ?? [])];
 }
+
+const recentIn = ofPartsAt((part: readonly NodePair[], now) =>
+  part.filter(({ shadow: { updated, record }, policy }) => {
+    if (updated === undefined || !isObserved(policy) || !now.reached(updated.at)) return false;
+    const end = updated.at + Math.max(policy.health.watchForMs, RECHECK_MS) + GRACE_MS;
+    return record.suspects !== undefined || !now.reached(end);
+  }),
+);
 
 function seenOf(
   pair: NodePair,

@@ -23,7 +23,7 @@ const planOf = (managedNodes: readonly ManagedNode[], config?: unknown): Plan =>
 const started = ({ specs }: Plan): string[] =>
   specs.filter(({ outcome }) => outcome === 'Started').map(({ node }) => node.metadata.name);
 const reasonOf = ({ conditions }: Plan, name: string): string | undefined =>
-  conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
+  conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing.reason;
 const limit = (maxUpdating: unknown): unknown => ({ concurrency: { maxUpdating } });
 
 const upToDate = { status: { current_version: NEW } };
@@ -286,7 +286,7 @@ test.each([null, { observedGeneration: 2 }])(
   'a node whose agent does not report (status %p) says what to do when the Node was created again',
   (status) => {
     const { conditions } = planOf([aManagedNode('a', {}, { status })]);
-    expect(conditions[0]?.progressing.message).toMatch(/created again .*: delete the pod$/);
+    expect(conditions.flat()[0]?.progressing.message).toMatch(/created again .*: delete the pod$/);
   },
 );
 
@@ -294,6 +294,7 @@ test('what waits for the whole fleet says the same on every node, so that a step
   const before = planOf([aManagedNode('a'), aManagedNode('b'), aManagedNode('c')]);
   const after = planOf([aManagedNode('a', {}, rebooting), aManagedNode('b'), aManagedNode('c')]);
   const messages = [...before.conditions, ...after.conditions]
+    .flat()
     .filter(({ progressing }) => progressing.reason === 'WaitingForCapacity')
     .map(({ progressing }) => progressing.message);
   expect(messages).toHaveLength(4);
@@ -306,9 +307,9 @@ describe('nodes that hold a slot past a deadline', () => {
     aManagedNode('z'),
   ];
   const said = (managedNodes: readonly ManagedNode[], concurrency: object = { maxUpdating: 1 }): string | undefined =>
-    planOf(managedNodes, { concurrency, rollout: { failureBudget: '100%' } }).conditions.find(
-      ({ node }) => node.metadata.name === 'z',
-    )?.progressing.message;
+    planOf(managedNodes, { concurrency, rollout: { failureBudget: '100%' } })
+      .conditions.flat()
+      .find(({ node }) => node.metadata.name === 'z')?.progressing.message;
 
   it('are named by the nodes that wait', () => {
     expect(said(nodes('a'))).toBe(
@@ -353,7 +354,7 @@ test('the condition of a node under way stays the same over all its steps', () =
   const states = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
   const messages = states.map((state) => {
     const shadow = { spec: underWay(state), status: { current_state: 'Idle' } } as const;
-    return planOf([aManagedNode('a', {}, shadow)]).conditions[0]?.progressing.message;
+    return planOf([aManagedNode('a', {}, shadow)]).conditions.flat()[0]?.progressing.message;
   });
   expect(messages[0]).toContain(NEW);
   expect(new Set(messages).size).toBe(1);
@@ -418,7 +419,7 @@ test('while a watch is stale, nodes past their drain continue and staged nodes s
 test('a monitoring that cannot succeed says why when it is cancelled', () => {
   const made = planOf([aManagedNode('a', {}, { spec: underWay('MonitoringUpdate', 30 * MINUTE) })]);
   expect(made.specs.map(({ outcome, spec }) => [outcome, spec.state])).toEqual([['Cancelled', 'Idle']]);
-  expect(made.conditions[0]?.progressing).toMatchObject({
+  expect(made.conditions.flat()[0]?.progressing).toMatchObject({
     reason: 'DeadlineExceeded',
     message: 'The node is not healthy after its update to 1.21.0: the node runs 1.20.0 instead of 1.21.0',
   });
@@ -432,7 +433,7 @@ test.each([
   const recovered = { spec: underWay('MonitoringUpdate', 60 * MINUTE), status };
   const made = planOf([aManagedNode('a', { readySince: ago(0) }, recovered)], { monitoring: { healthyFor: '5m' } });
   expect(made.specs).toEqual([]);
-  expect(made.conditions[0]?.progressing).toMatchObject({
+  expect(made.conditions.flat()[0]?.progressing).toMatchObject({
     reason: 'DeadlineExceeded',
     message: `The node was not healthy in time after its update to 1.21.0${expected}`,
   });
@@ -446,7 +447,7 @@ test('a cancelled drain says so in the same write', () => {
     message: "The drain for 1.21.0 had no result within 60 minutes and was cancelled; look at the agent's log",
   };
   expect(made.specs).toMatchObject([{ outcome: 'Cancelled', spec: { state: 'Idle' }, because }]);
-  expect(made.conditions).toMatchObject([{ progressing: because, event: undefined }]);
+  expect(made.conditions.flat()).toMatchObject([{ progressing: because, event: undefined }]);
 });
 
 test('a reboot without a result says what the agent cannot do', () => {
@@ -454,12 +455,12 @@ test('a reboot without a result says what the agent cannot do', () => {
   const lastOperation = failure(undefined, { operation: 'Reboot', state: 'Processing', message });
   const made = planOf([aManagedNode('a', {}, { ...stuckReboot, status: { ...stuckReboot.status, lastOperation } })]);
   const said = expect.stringContaining(`comes back. The agent's latest message: ${message}`) as string;
-  expect(made.conditions).toMatchObject([{ progressing: { reason: 'DeadlineExceeded', message: said } }]);
+  expect(made.conditions.flat()).toMatchObject([{ progressing: { reason: 'DeadlineExceeded', message: said } }]);
 });
 
 test('an update whose next spec is rejected says so', () => {
   const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
-  expect(planOf([{ ...staged, writeRejection: 'denied' }]).conditions).toMatchObject([
+  expect(planOf([{ ...staged, writeRejection: 'denied' }]).conditions.flat()).toMatchObject([
     { progressing: { reason: 'SpecWriteRejected' } },
   ]);
 });

@@ -66,7 +66,7 @@ describe('lists of members', () => {
     const made = withList(undefined);
     expect(outcomes(made)).toEqual(['Started worker']);
     expect(made.members.list).toMatchObject([{ name: 'db' }]);
-    expect(made.conditions.map(({ node }) => node.metadata.name)).toEqual(['worker']);
+    expect(made.conditions.flat().map(({ node }) => node.metadata.name)).toEqual(['worker']);
   });
 
   it.each([

@@ -10,10 +10,11 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type NodePair } from '../cluster/snapshot.ts';
 import type { Decision } from './assess.ts';
 import { describeSuspects } from './facts/suspects.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Blocked } from './gates/reasons.ts';
 import type { SuspectsChange } from './observation.ts';
-import { type Refusal, refusedRequest, withoutRequest, withRequestTime } from './requests.ts';
+import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './requests.ts';
 import { eventOn } from './spec-change.ts';
 
 export interface RecordChange {
@@ -26,9 +27,11 @@ export interface RecordChange {
 }
 
 /** The write of a spec comes first, and has a record of its own. */
-export function recordChanges(decisions: readonly Decision[], { observation, now }: FleetState): RecordChange[] {
+export function recordChanges(decisions: Parts<Decision>, { observation, now }: FleetState): RecordChange[] {
   const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
-  return decisions.flatMap((decision) => {
+  const isSuspect = ({ managedNode: { name } }: Decision): boolean => suspects.has(name);
+  const others = suspects.size === 0 ? [] : decisions.flat().filter(isSuspect);
+  return [...new Set([...concernedIn(decisions).flat(), ...others])].flatMap((decision) => {
     const { managedNode, change, jobs, next } = decision;
     if (change !== undefined || !isPair(managedNode)) return [];
     const refused = refusedRequest(managedNode.shadow, { next, because: waitsFor(decision, managedNode), now });
@@ -39,6 +42,14 @@ export function recordChanges(decisions: readonly Decision[], { observation, now
     return noted(managedNode, decision, suspects.get(managedNode.name), now);
   });
 }
+
+/** Of the others only suspects may change. */
+const concernedIn = ofParts((part: readonly Decision[]) =>
+  part.filter(
+    ({ managedNode: { shadow }, blocked }) =>
+      shadow !== undefined && (hasRequest(shadow) || blocked?.startsWaiting === true),
+  ),
+);
 
 /** Without what a condition says of the request itself, if that is known. */
 function waitsFor(

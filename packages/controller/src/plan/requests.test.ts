@@ -31,8 +31,8 @@ const CLOSED = { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '1h
 
 const planOf = (nodes: readonly ManagedNode[], spec: object = {}): Plan => plan(aSnapshot(nodes, spec), NOW);
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ node, outcome }) => `${node.metadata.name} ${outcome}`);
-const reasonOf = ({ conditions }: Plan): string | undefined => conditions[0]?.progressing.reason;
-const messageOf = ({ conditions }: Plan): string => conditions[0]?.progressing.message ?? '';
+const reasonOf = ({ conditions }: Plan): string | undefined => conditions.flat()[0]?.progressing.reason;
+const messageOf = ({ conditions }: Plan): string => conditions.flat()[0]?.progressing.message ?? '';
 /** The Events about requests that are refused, each with the annotation that is removed. */
 const refusals = ({ records }: Plan): string[] =>
   records.flatMap(({ refused, event }) =>
@@ -223,7 +223,9 @@ describe('update-now', () => {
       rollout,
     });
     expect(outcomes(made)).toEqual([]);
-    expect(['Soaking', 'WaitingForApproval', 'WaitingForCanary']).toContain(made.conditions.at(-1)?.progressing.reason);
+    expect(['Soaking', 'WaitingForApproval', 'WaitingForCanary']).toContain(
+      made.conditions.flat().at(-1)?.progressing.reason,
+    );
   });
 
   it.each<[string, Step, string, string]>([

@@ -24,7 +24,7 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten, truncated } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
-import type { Moment } from './facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
 import { type Blocked, type Candidate, MAX_MESSAGE } from './gates/reasons.ts';
 
 /** How long `update-now` waits after the controller has seen it, milliseconds. */
@@ -53,6 +53,15 @@ function requestIn({ metadata: { annotations = {} } }: Pick<ShadowView, 'metadat
 export function requestEndOf(shadow: Pick<ShadowView, 'metadata' | 'record'> | undefined): number | undefined {
   const at = shadow && askedAt(shadow);
   return at === undefined ? undefined : at + REQUEST_MS;
+}
+
+/** True if a user asks for something, or did and the record still says so. */
+export function hasRequest({
+  metadata: { annotations = {} },
+  record,
+}: Pick<ShadowView, 'metadata' | 'record'>): boolean {
+  const isSet = [ABORT_ANNOTATION, UPDATE_NOW_ANNOTATION].some((name) => annotations[name] !== undefined);
+  return isSet || record.asked !== undefined;
 }
 
 function askedAt(shadow: Pick<ShadowView, 'metadata' | 'record'>): number | undefined {

@@ -64,7 +64,7 @@ const planOf = (nodes: readonly ManagedNode[], spec: object = AUTOMATIC, now = N
   plan(aSnapshot(nodes, spec, now), now);
 const outcomes = ({ specs }: Plan): string[] => specs.map(({ node, outcome }) => `${node.metadata.name} ${outcome}`);
 const reasonOf = (made: Plan, name: string): string | undefined =>
-  made.conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
+  made.conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing.reason;
 
 describe('a node that is not healthy in time after its update', () => {
   it('keeps its slot by default', () => {
@@ -208,7 +208,7 @@ test('a node that goes back is drained, rebooted and healthy, and then waits for
   expect(outcomes(after)).toEqual([]);
   expect(after.failed).toMatchObject([{ name: 'a', version: NEW, code: 'NotHealthy' }]);
   expect(reasonOf(after, 'a')).toBe('Reverted');
-  expect(after.conditions[0]?.progressing.message).toEqual(
+  expect(after.conditions.flat()[0]?.progressing.message).toEqual(
     expect.stringMatching(
       /^The node failed with 1\.21\.0 \(NotHealthy, at 20\S+\), and went back to 1\.20\.0\. To retry: kubectl annotate brs /u,
     ),

@@ -243,7 +243,7 @@ describe('no settings keep a node from updates without a reason and a time limit
   const none = { settings: undefined };
   const restoring = (agoMs: number, settings: SettingsStatus, version = OLD, node: NodeParts = {}): ManagedNode =>
     member('a', { spec: spec('Live', agoMs, []), status: { settings, target_version: version } }, node);
-  const reasonOf = (made: Plan): string | undefined => made.conditions[0]?.progressing.reason;
+  const reasonOf = (made: Plan): string | undefined => made.conditions.flat()[0]?.progressing.reason;
 
   it('the update of a host that cannot restore its settings starts after 5 minutes', () => {
     for (const settings of [flight, { message: 'PATCH: 500' }, { ...flight, ...inForce }]) {
@@ -259,7 +259,7 @@ describe('no settings keep a node from updates without a reason and a time limit
       status: { settings: flight },
     });
     const made = planOf([restarts, proved('b'), member('c', { status: { target_version: NEW } })], {}, none);
-    expect(made.conditions[0]?.progressing).toMatchObject({
+    expect(made.conditions.flat()[0]?.progressing).toMatchObject({
       reason: 'HostSettingsNotApplied',
       message: expect.stringContaining('within 5 min') as string,
     });
@@ -306,7 +306,7 @@ it('starts no update of a node whose settings are being proved', () => {
   });
   const made = planOf([updating]);
   expect(written(made)).toEqual([]);
-  expect(made.conditions[0]?.progressing.reason).toBe('ChangingSettings');
+  expect(made.conditions.flat()[0]?.progressing.reason).toBe('ChangingSettings');
 });
 
 it.each([

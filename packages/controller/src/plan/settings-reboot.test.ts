@@ -70,7 +70,7 @@ const planOf = (nodes: readonly ManagedNode[], config: object = {}, group: objec
 const outcomes = ({ specs }: Plan): string[] =>
   specs.map(({ node, outcome, spec }) => `${node.metadata.name} ${outcome} ${spec.version ?? ''}`.trim());
 const reasons = ({ conditions }: Plan): string[] =>
-  conditions.map(({ node, progressing }) => `${node.metadata.name} ${progressing.reason}`);
+  conditions.flat().map(({ node, progressing }) => `${node.metadata.name} ${progressing.reason}`);
 const condition = ({ groups: [group] }: Plan): string => {
   if (group === undefined) throw new Error('the plan has no group');
   const { reason, message } = evaluateSettings(group.settings);
@@ -176,7 +176,7 @@ it('does not make the node try a version again that did not boot, from its start
   const again = atRest('a', { record: change?.record ?? {}, status: { target_version: NEW, settings: inForce } });
   const made = planOf([again]);
   expect(outcomes(made)).toEqual([]);
-  const [found] = made.conditions;
+  const [found] = made.conditions.flat();
   expect(found?.progressing.reason).toBe('ManualRetryRequired');
   expect(found?.progressing.message).toContain(`The node failed with ${NEW} (RolledBack, at ${failed.at})`);
 });

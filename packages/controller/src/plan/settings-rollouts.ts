@@ -18,7 +18,8 @@ import {
   requestedOf,
   type SettingsFacts,
 } from './facts/settings.ts';
-import type { Moment } from './facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 
 type Way = 'AtRest' | 'InReboot';
 
@@ -35,16 +36,10 @@ export class SettingsRollouts {
   /** By the name of each of its nodes. */
   readonly #rollouts = new Map<string, Rollout>();
 
-  constructor(
-    { managedNodes, policy }: Pick<Snapshot, 'managedNodes' | 'policy'>,
-    settings: ReadonlyMap<string, SettingsFacts>,
-    now: Moment,
-  ) {
-    const members = managedNodes.flatMap((managedNode): Member[] => {
-      const facts = settings.get(managedNode.name);
-      return facts === undefined ? [] : [{ managedNode, facts }];
-    });
-    if (!areConcerned(members)) return;
+  constructor({ policy }: Pick<Snapshot, 'policy'>, facts: Parts<Known>, now: Moment) {
+    const parts = membersIn(facts);
+    if (!concernedIn(parts).includes(true)) return;
+    const members = parts.flat();
     for (const nodes of [...Map.groupBy(members, keyOf).values()].filter(areConcerned)) {
       const rollout = rolloutOf(nodes, nodes[0]?.managedNode.policy ?? policy, now);
       for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
@@ -79,12 +74,24 @@ export class SettingsRollouts {
   }
 }
 
+/** What is known of a node; undefined: it has no shadow. */
+interface Known {
+  readonly managedNode: ManagedNode;
+  readonly settings: SettingsFacts | undefined;
+}
+
 type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
 
 /** Nodes that neither have settings of a group nor are to lose some wait for nothing. */
 function areConcerned(nodes: readonly Member[]): boolean {
   return nodes.some(({ facts }) => facts.state !== 'none');
 }
+
+const concernedIn = ofParts(areConcerned);
+
+const membersIn = ofParts((part: readonly Known[]) =>
+  part.flatMap(({ managedNode, settings: facts }): Member[] => (facts === undefined ? [] : [{ managedNode, facts }])),
+);
 
 function keyOf({ managedNode: { group }, facts: { hash } }: Member): string {
   return `${group?.name ?? ''}/${hash}`;

@@ -13,7 +13,7 @@ import {
 } from '../testing/objects.ts';
 import { idle, type Outcome, startSpec, type Transition } from './transition.ts';
 import { specChange, type SpecChange, stepSeconds, transitionOf } from './spec-change.ts';
-import { Moment } from './facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
 
 const STARTED = { startedAt: ago(10 * MINUTE), from: OLD };
 const AT_NOW = { policy: POLICY, now: new Moment(NOW) };

@@ -80,7 +80,9 @@ test('a node that did not fit into its window needs at least as long the next ti
         window('0 7 * * *', '2h'),
       ),
       NOW,
-    ).conditions.find(({ node }) => node.metadata.name === name)?.progressing.reason;
+    )
+      .conditions.flat()
+      .find(({ node }) => node.metadata.name === name)?.progressing.reason;
   expect([again('a', { record }), again('b', {})]).toEqual(['OutsideMaintenanceWindow', 'Updating']);
 });
 

@@ -26,7 +26,7 @@ import { Quorums } from './facts/quorums.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './gates/reasons.ts';
 import { type Transition, transition } from './transition.ts';
-import { Moment } from './facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
 
 const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });
 

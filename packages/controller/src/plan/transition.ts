@@ -48,7 +48,7 @@ import {
 import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { beforeDrain } from './gates/applications.ts';
-import type { Moment } from './facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
 
 export type Outcome =
   /** A waiting node starts its update. */

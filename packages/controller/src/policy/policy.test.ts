@@ -81,9 +81,9 @@ test('a node that is not healthy in time counts as failed by the limit that is s
     { spec: underWay('MonitoringUpdate', 10 * MINUTE), status: { current_version: NEW } },
   );
   const reasons = (timeout: string): string[] =>
-    plan(aSnapshot([node], { monitoring: { timeout, healthyFor: '1m' } }), NOW).conditions.map(
-      ({ progressing }) => progressing.reason,
-    );
+    plan(aSnapshot([node], { monitoring: { timeout, healthyFor: '1m' } }), NOW)
+      .conditions.flat()
+      .map(({ progressing }) => progressing.reason);
   expect(reasons('5m')).toEqual(['DeadlineExceeded']);
   expect(reasons('30m')).not.toEqual(['DeadlineExceeded']);
 });

@@ -19,8 +19,10 @@ import { zoneOf } from '../cluster/node.ts';
 import type { CalendarState } from '../policy/calendar.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
-import type { Decision } from '../plan/assess.ts';
+import type { Decision, NodePhase } from '../plan/assess.ts';
+import { decisionsOf } from '../plan/decide.ts';
 import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
+import { countOf, ofParts, type Parts } from '../kept/parts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
@@ -55,7 +57,7 @@ type End = number | undefined;
 /** The fleet, or a group, with what updates and waits in it. */
 interface Scope {
   readonly policy: UpdatePolicy;
-  readonly members: readonly Decision[];
+  readonly members: Parts<Decision>;
   /** What was last reported. */
   readonly before: Pick<BrupopConfigStatus, 'plan' | 'expectedCompletionTime'> | undefined;
   /** Of updates under way. */
@@ -93,13 +95,15 @@ const LEFT_OUT: ReadonlySet<Reason> = new Set(['Skipped', 'NotSelected', 'Versio
  */
 export function forecastOf(
   fleetState: FleetState,
-  counted: readonly Decision[],
+  counted: Parts<Decision>,
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
 ): FleetForecast {
-  const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   const fleet = scopeOf(undefined, counted, fleetState);
   const groups = new Map(
-    fleetState.groups.map((group) => [group.name, scopeOf(group, byGroup.get(group.name) ?? [], fleetState)]),
+    fleetState.groups.map((group) => {
+      const members = decisionsOf(group.name, counted);
+      return [group.name, scopeOf(group, members, fleetState)];
+    }),
   );
   const alike = alikeOf(fleet, groups);
   const all = [fleet, ...new Set(alike.values()), ...groups.values()];
@@ -120,17 +124,17 @@ export function forecastOf(
 }
 
 /** @param group - undefined: the fleet */
-function scopeOf(group: NodeGroup | undefined, members: readonly Decision[], fleetState: FleetState): Scope {
+function scopeOf(group: NodeGroup | undefined, members: Parts<Decision>, fleetState: FleetState): Scope {
   const { estimate, stuck, now } = fleetState;
   const { policy } = group ?? fleetState;
-  const ends = members.flatMap(({ phase, managedNode: { shadow, policy: own } }): End[] => {
-    if (phase !== 'updating') return [];
+  const updating = updatingIn(members).flat();
+  const ends = updating.map(({ managedNode: { shadow, policy: own } }): End => {
     const end = (shadow?.times.startedAt ?? now) + estimateFor(estimate, own.maintenance).usualMs;
     // It is not known when an update ends that takes longer than usual.
-    return [end > now ? end : undefined];
+    return end > now ? end : undefined;
   });
   const limit = Math.max(1, atOnce(policy, members)) - (group === undefined ? stuck.length : 0);
-  const slots = Math.min(members.length, limit);
+  const slots = Math.min(countOf(members), limit);
   const unused = Array.from({ length: Math.max(0, slots - ends.length) }, () => now);
   const used = ends.filter((end) => end !== undefined).toSorted((a, b) => a - b);
   return {
@@ -144,11 +148,17 @@ function scopeOf(group: NodeGroup | undefined, members: readonly Decision[], fle
   };
 }
 
+const updatingIn = ofParts((part: readonly Decision[]) => part.filter(({ phase }) => phase === 'updating'));
+
+const zonesIn = ofParts((part: readonly Decision[]) => [
+  ...new Set(part.map(({ managedNode: { node } }) => node && zoneOf(node))),
+]);
+
 /** How many nodes can update at once if they are spread evenly over the zones. */
-function atOnce({ concurrency }: UpdatePolicy, members: readonly Decision[]): number {
+function atOnce({ concurrency }: UpdatePolicy, members: Parts<Decision>): number {
   const { maxUpdating, maxUnavailable = { percent: 100 }, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
-  const zones = new Set(members.map(({ managedNode: { node } }) => node && zoneOf(node))).size;
-  const limits = [maxUpdating, maxUnavailable].map((limit) => nodesAtOnce(limit, members.length));
+  const zones = new Set(zonesIn(members).flat()).size;
+  const limits = [maxUpdating, maxUnavailable].map((limit) => nodesAtOnce(limit, countOf(members)));
   return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits);
 }
 
@@ -310,12 +320,22 @@ function isExcluded({ shown: reason }: Waiting): boolean {
 
 type Reasons = Pick<Forecast, 'reasons' | 'waitingReasons' | 'failedReasons' | 'needAttention'>;
 
-function reasonsOf(members: readonly Decision[]): Reasons {
-  const found = members.flatMap(({ progressing, managedNode, phase = 'waiting', neverConnected }) => {
+interface WaitsFor {
+  readonly reason: Reason;
+  readonly phase: NodePhase;
+  readonly needsUser: boolean;
+}
+
+const waitsForIn = ofParts((part: readonly Decision[]) =>
+  part.flatMap(({ progressing, managedNode, phase = 'waiting', neverConnected }): WaitsFor[] => {
     const { reason } = progressing ?? managedNode.shadow?.progressing ?? {};
     if (!isReason(reason) || reason === 'UpToDate' || reason === 'Updating') return [];
-    return { reason, phase, needsUser: neverConnected === true || traitsOf(reason).needsAttention === true };
-  });
+    return [{ reason, phase, needsUser: neverConnected === true || traitsOf(reason).needsAttention === true }];
+  }),
+);
+
+function reasonsOf(members: Parts<Decision>): Reasons {
+  const found = waitsForIn(members).flat();
   const count = (of: typeof found): Map<Reason, number> =>
     new Map([...Map.groupBy(of, ({ reason }) => reason)].map(([reason, nodes]) => [reason, nodes.length]));
   return {

@@ -5,9 +5,9 @@ import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Decision } from '../plan/assess.ts';
 import { allowedAtReboot, type SettingsFacts } from '../plan/facts/settings.ts';
-import type { FleetState } from '../plan/fleet.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import type { Blocked } from '../plan/gates/reasons.ts';
-import type { Grants } from '../plan/plan.ts';
+import type { Grants } from '../plan/decide.ts';
 
 export interface GroupSettings {
   /** The nodes to which each of these applies, by name. */
@@ -33,15 +33,8 @@ interface Known {
   readonly blocked: Blocked | undefined;
 }
 
-export function groupSettingsOf(
-  members: readonly Decision[],
-  { settings }: Pick<FleetState, 'settings'>,
-  { waiting }: Grants,
-): GroupSettings {
-  const known = members.flatMap(({ managedNode: { name }, blocked }): Known[] => {
-    const facts = settings.get(name);
-    return facts === undefined || facts.state === 'none' ? [] : [{ name, facts, blocked }];
-  });
+export function groupSettingsOf(members: Parts<Decision>, { waiting }: Grants): GroupSettings {
+  const known = knownIn(members).flat();
   const named = (applies: (facts: SettingsFacts) => boolean): string[] =>
     known.filter(({ facts }) => applies(facts)).map(({ name }) => name);
   const withClass = (wanted: SettingClass): string[] =>
@@ -67,6 +60,12 @@ export function groupSettingsOf(
     waitsFor: waits.find(({ name }) => !skipped.includes(name))?.blocked.message ?? messages[0],
   };
 }
+
+const knownIn = ofParts((part: readonly Decision[]) =>
+  part.flatMap(({ managedNode: { name }, settings: facts, blocked }): Known[] =>
+    facts === undefined || facts.state === 'none' ? [] : [{ name, facts, blocked }],
+  ),
+);
 
 interface Waiting {
   readonly name: string;

@@ -6,9 +6,9 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { eventOn } from '../plan/spec-change.ts';
-import { Moment } from '../plan/facts/moment.ts';
-import { describeSuspects, type Suspect, suspectsOf } from '../plan/facts/suspects.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
+import type { Moment } from '../kept/moment.ts';
+import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
+import { describeSuspects, type Suspect } from '../plan/facts/suspects.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { type Health, healthOf } from './reconciliation.ts';
 import { keptEvent, waitEvent } from './wait-events.ts';
@@ -27,21 +27,29 @@ export interface NodeCondition {
 
 /** A node whose pods are listed for the first time gets no condition, since that takes a moment. */
 export function nodeConditionsOf(
-  decisions: readonly Decision[],
-  { pods, policy }: Pick<Snapshot, 'pods' | 'policy'>,
-  now: number,
-): NodeCondition[] {
-  const known = decisions.filter(
-    ({ lookUp, blocked, managedNode }) =>
-      blocked?.isUnknown !== true && (lookUp !== true || pods.get(managedNode.name)?.problem !== undefined),
-  );
-  return known.flatMap((decision) => nodeCondition(decision, policy, now) ?? []);
+  decisions: Parts<Decision>,
+  { pods, lost }: Pick<Snapshot, 'pods'> & { readonly lost: readonly LostNode[] },
+  now: Moment,
+): Parts<NodeCondition> {
+  const hasProblem = ({ managedNode: { name } }: Decision): boolean => pods.get(name)?.problem !== undefined;
+  const listed = lookedUpIn(decisions).flat().filter(hasProblem);
+  const found = [listed.flatMap((one) => nodeCondition(one, now) ?? []), ...conditionsIn(decisions, now.ms)];
+  return lost.length === 0 ? found : found.map((part) => part.map((one) => withLoss(one, lost)));
+}
+
+const conditionsIn = ofPartsAt((part: readonly Decision[], now) =>
+  part.filter(isKnown).flatMap((one) => (one.lookUp === true ? [] : (nodeCondition(one, now) ?? []))),
+);
+
+const lookedUpIn = ofParts((part: readonly Decision[]) => part.filter((one) => isKnown(one) && one.lookUp === true));
+
+function isKnown({ blocked }: Decision): boolean {
+  return blocked?.isUnknown !== true;
 }
 
 function nodeCondition(
-  { managedNode, progressing, change, neverConnected }: Decision,
-  fleet: UpdatePolicy,
-  now: number,
+  { managedNode, progressing, change, neverConnected, suspects = [] }: Decision,
+  now: Moment,
 ): NodeCondition | undefined {
   if (progressing === undefined || !isPair(managedNode)) return undefined;
   // The write that cancels an update has its own Event.
@@ -53,7 +61,7 @@ function nodeCondition(
   return {
     shadow,
     node,
-    ...withSuspects(progressing, suspectsOf(managedNode, new Moment(now), fleet)),
+    ...withSuspects(progressing, suspects),
     health,
     event,
     group: group?.name ?? '',
@@ -77,7 +85,7 @@ function deadlineEvent({ node, shadow }: NodePair, { reason, message }: Progress
 }
 
 /** The condition of a lost node says so, whether or not its deadline has passed, and a user has to look at the host. */
-export function withLoss(condition: NodeCondition, lost: readonly LostNode[]): NodeCondition {
+function withLoss(condition: NodeCondition, lost: readonly LostNode[]): NodeCondition {
   const found = lost.find(({ name }) => name === condition.node.metadata.name);
   if (found === undefined) return condition;
   const progressing = { ...condition.progressing, message: found.message, waitingFor: 'NodeLost' };

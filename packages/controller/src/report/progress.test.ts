@@ -113,7 +113,7 @@ test('time in which the canaries soak counts, and the limit is as much later', (
   const rollout = { progressDeadline: '2h', soak: '1h', canary: { nodes: 1 } };
   const since = { ...counted(2 * HOUR + 30 * MINUTE), lastProgressTime: ago(3 * HOUR) };
   const { made } = seen([succeeded(4 * HOUR), aManagedNode('a')], { rollout }, since);
-  expect(made.conditions.some(({ progressing }) => progressing.reason === 'Soaking')).toBe(true);
+  expect(made.conditions.flat().some(({ progressing }) => progressing.reason === 'Soaking')).toBe(true);
   expect(made.progress).toMatchObject({ isLate: false, deadline: NOW + 30 * MINUTE });
 });
 

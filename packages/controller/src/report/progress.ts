@@ -15,6 +15,7 @@ import type { Decision } from '../plan/assess.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { isPrevious } from '../plan/facts/attempts.ts';
+import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import { isReason, type ReasonTraits, traitsOf } from '../plan/gates/reasons.ts';
 
 /** Times are epoch milliseconds. */
@@ -31,18 +32,23 @@ export interface Progress {
  * @param all - the nodes of the rollout: of the group, or of the fleet
  * @param group - one with a deadline of its own; undefined: the fleet, without the nodes of such groups
  */
-export function progressOf(fleetState: FleetState, all: readonly Decision[], group?: NodeGroup): Progress | undefined {
+export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?: NodeGroup): Progress | undefined {
   const { now } = fleetState;
   const { before, policy, groups, counted } =
     group === undefined ? fleetLane(fleetState, all) : { ...groupLane(fleetState, group), counted: all };
-  if (!counted.some(needsUpdate)) return undefined;
-  const { lastProgressAt, countedMs, countedFrom } = recordOf(before?.progress, latestSuccess(counted, now), now);
+  const open = openIn(counted).flat();
+  if (open.length === 0) return undefined;
+  const { lastProgressAt, countedMs, countedFrom } = recordOf(
+    before?.progress,
+    Math.max(0, ...latestSuccessIn(counted, now)),
+    now,
+  );
   const soFarMs = countedMs + (countedFrom === undefined ? 0 : Math.max(0, now - countedFrom));
   const { progressDeadlineMs = Infinity, soakMs } = policy.rollout;
   const longestSoakMs = Math.max(soakMs, ...groups.flatMap((one) => [one.soakMs, one.policy.rollout.soakMs]));
   const limitMs = progressDeadlineMs + longestSoakMs;
   const isLate = soFarMs >= limitMs;
-  if (!mayProgress({ ...fleetState, policy }, counted, group)) {
+  if (!mayProgress({ ...fleetState, policy }, open, group)) {
     return { lastProgressAt, countedMs: soFarMs, countedFrom: undefined, deadline: undefined, isLate };
   }
   const from = countedFrom ?? now;
@@ -60,11 +66,14 @@ function groupLane({ groupsBefore }: FleetState, group: NodeGroup): Lane {
 
 function fleetLane(
   { before, policy, groups }: FleetState,
-  all: readonly Decision[],
-): Lane & { readonly counted: readonly Decision[] } {
-  const counted = all.filter(({ managedNode }) => isOfFleet(managedNode.group));
-  return { before, policy, groups: groups.filter(isOfFleet), counted };
+  all: Parts<Decision>,
+): Lane & { readonly counted: Parts<Decision> } {
+  return { before, policy, groups: groups.filter(isOfFleet), counted: ofFleetIn(all) };
 }
+
+const ofFleetIn = ofParts((part: readonly Decision[]) =>
+  part.filter(({ managedNode }) => isOfFleet(managedNode.group)),
+);
 
 function isOfFleet(group: NodeGroup | undefined): boolean {
   return group?.lanes.has('progress') !== true;
@@ -78,6 +87,8 @@ function needsUpdate(decision: Decision): boolean {
   return (candidate !== undefined || phase === 'failed') && (fleetWide || !isIntended);
 }
 
+const openIn = ofParts((part: readonly Decision[]) => part.filter(needsUpdate));
+
 type CountedTime = Pick<Progress, 'lastProgressAt' | 'countedMs' | 'countedFrom'>;
 
 function recordOf(before: BrupopConfigStatus['progress'], succeededAt: number, now: number): CountedTime {
@@ -90,25 +101,24 @@ function recordOf(before: BrupopConfigStatus['progress'], succeededAt: number, n
 }
 
 /** A reboot for settings is progress, going back is none, and a time in the future is of a clock that was wrong. */
-function latestSuccess(counted: readonly Decision[], now: number): number {
-  const times = counted.map(({ managedNode: { shadow } }) => {
+const latestSuccessIn = ofPartsAt((part: readonly Decision[], now) => {
+  const times = part.map(({ managedNode: { shadow } }) => {
     const { version = '' } = shadow?.record.succeeded ?? {};
     const time = shadow?.times.succeededAt ?? 0;
-    return shadow === undefined || time > now || isPrevious(shadow, version) ? 0 : time;
+    return shadow === undefined || !now.reached(time) || isPrevious(shadow, version) ? 0 : time;
   });
   return times.reduce((a, b) => Math.max(a, b), 0);
-}
+});
 
 /** False while no node may start or be drained, or all that wait do so because the configuration says so. */
 function mayProgress(
   { policy, stale, clockSkewMs, connectivity, now }: FleetState,
-  counted: readonly Decision[],
+  waiting: readonly Decision[],
   group: NodeGroup | undefined,
 ): boolean {
   const isUncertain = stale.length > 0 || connectivity.lost || isClockWrong(clockSkewMs);
   const isStopped = policy.paused || policy.problem !== undefined || isUncertain;
   if (isStopped) return false;
-  const waiting = counted.filter(needsUpdate);
   // Those that wait for another group do when that one is stopped. Its time is not that of the group.
   const others = waiting.filter(({ blocked }) => blocked?.reason !== 'WaitingForNodeGroup');
   const asked = others.length > 0 || group !== undefined ? others : waiting;

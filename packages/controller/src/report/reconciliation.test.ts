@@ -62,9 +62,11 @@ function groupConditions(made: Plan, isWritten = true): (string | undefined)[] {
 }
 
 const nodeOf = (made: Plan, name: string): string[] =>
-  made.conditions.flatMap(({ node, health, progressing: { reason, waitingFor } }) =>
-    node.metadata.name === name ? [health, reason, waitingFor] : [],
-  );
+  made.conditions
+    .flat()
+    .flatMap(({ node, health, progressing: { reason, waitingFor } }) =>
+      node.metadata.name === name ? [health, reason, waitingFor] : [],
+    );
 
 const groups: Record<string, [Plan, (string | undefined)[]]> = {
   'settings in force are Current': [
@@ -207,7 +209,9 @@ describe('a drain that waits for a pod', () => {
   it('shows in Waiting For after a minute, with the pod in the message', () => {
     const made = plan(aSnapshot([draining(61)], {}), NOW);
     expect(nodeOf(made, 'a')).toEqual(['Reconciling', 'Updating', 'DisruptionBudget']);
-    expect(made.conditions[0]?.progressing.message).toContain('waits for the pod default/db-0 (DisruptionBudget)');
+    expect(made.conditions.flat()[0]?.progressing.message).toContain(
+      'waits for the pod default/db-0 (DisruptionBudget)',
+    );
   });
 
   it('does not show before, and is looked at again then', () => {

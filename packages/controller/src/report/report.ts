@@ -3,21 +3,23 @@ import type { Edit } from '@brupop/shared/api/edits';
 import type { Connectivity } from '../cluster/connectivity.ts';
 import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
+import type { Decision } from '../plan/assess.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
 import type { FrozenVersion, HeldVersion } from '../plan/facts/freezes.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import type { CheckWork, LookUps } from '../plan/look-ups.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Upkeep } from '../upkeep/upkeep.ts';
 import { type FleetForecast, forecastOf } from './forecast.ts';
-import { type NodeCondition, nodeConditionsOf, withLoss } from './node-conditions.ts';
+import { type NodeCondition, nodeConditionsOf } from './node-conditions.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { type ObjectEdit, type Release, releasesOf } from './rollouts.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 
 export interface Report extends Rollout {
-  readonly conditions: readonly NodeCondition[];
+  readonly conditions: Parts<NodeCondition>;
   /** Resources whose watch is stale: no update starts. */
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
@@ -53,13 +55,13 @@ export function reportOf(
   { lost, metadata }: Pick<Upkeep, 'lost' | 'metadata'>,
   snapshot: Pick<Snapshot, 'pods' | 'config' | 'groupObjects'>,
 ): Report {
-  const { policy, stale, connectivity, clockSkewMs, stuck, failed, frozen, canaries, orphaned, now } = fleetState;
+  const { policy, stale, connectivity, clockSkewMs, stuck, failed, frozen, canaries, orphaned, moment } = fleetState;
   const { holds, suspects } = fleetState.observation;
-  const counted = decisions.filter(({ managedNode: { node } }) => node !== undefined && isSelected(node, policy));
+  const counted = countedIn(decisions);
   const forecast = forecastOf(fleetState, counted, admitted);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
   return {
-    conditions: nodeConditionsOf(decisions, { pods: snapshot.pods, policy }, now).map((one) => withLoss(one, lost)),
+    conditions: nodeConditionsOf(decisions, { pods: snapshot.pods, lost }, moment),
     policy,
     stale,
     connectivity,
@@ -81,6 +83,11 @@ export function reportOf(
     ...unconfirmedOf(counted, grants),
   };
 }
+
+/** The nodes of the fleet's rollout. */
+const countedIn = ofParts((part: readonly Decision[]) =>
+  part.filter(({ managedNode: { node, policy } }) => node !== undefined && isSelected(node, policy)),
+);
 
 function editsIn({ config, groupObjects }: Pick<Snapshot, 'config' | 'groupObjects'>): ObjectEdit[] {
   return [...namedEdits(config?.edits), ...groupObjects.flatMap((one) => namedEdits(one.edits, one.metadata.name))];

@@ -2,8 +2,10 @@
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
+import { decisionsOf, type Grants } from '../plan/decide.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { FleetForecast, Forecast } from './forecast.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
@@ -14,7 +16,6 @@ import { type Progress, progressOf } from './progress.ts';
 import { type GroupMetadata, NO_METADATA, type NodeMetadataPlan } from '../upkeep/node-metadata.ts';
 import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
-import type { Grants } from '../plan/plan.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
 export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
@@ -51,10 +52,10 @@ export interface GroupRollout extends Rollout {
 }
 
 export function unconfirmedOf(
-  decisions: readonly Decision[],
+  decisions: Parts<Decision>,
   { waiting }: Grants,
 ): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'stuck'> {
-  const pending = decisions.filter((decision) => decision.pending === true);
+  const pending = pendingIn(decisions).flat();
   const paces = new Set(pending.map((decision) => paceOf(decision, waiting)));
   const stuck = new Map<Reason, number>();
   for (const decision of pending) {
@@ -67,6 +68,8 @@ export function unconfirmedOf(
     stuck,
   };
 }
+
+const pendingIn = ofParts((part: readonly Decision[]) => part.filter(({ pending }) => pending === true));
 
 /**
  * With these reasons a node is being changed, or goes on by itself after a disturbance; with other ones it waits for a time, for
@@ -103,9 +106,19 @@ function paceWith(reason: Reason | undefined): 'moves' | 'waits' | 'stuck' {
   return needsAttention === true ? 'stuck' : 'waits';
 }
 
-export function countsOf(decisions: readonly Decision[]): NodeCounts {
-  const counts = { managed: decisions.length, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
-  for (const { phase = 'waiting' } of decisions) counts[phase] += 1;
+const NO_NODES = { managed: 0, upToDate: 0, updating: 0, waiting: 0, failed: 0 };
+
+const countsIn = ofParts((part: readonly Decision[]) => {
+  const counts = { ...NO_NODES, managed: part.length };
+  for (const { phase = 'waiting' } of part) counts[phase] += 1;
+  return counts;
+});
+
+export function countsOf(decisions: Parts<Decision>): NodeCounts {
+  const counts = { ...NO_NODES };
+  for (const part of countsIn(decisions)) {
+    for (const [phase, count] of Object.entries(part) as [keyof NodeCounts, number][]) counts[phase] += count;
+  }
   return counts;
 }
 
@@ -114,7 +127,7 @@ const NO_FREEZE: GroupFreeze = { failed: [], frozen: [] };
 /** @param counted - the nodes of the fleet's rollout */
 export function groupRollouts(
   fleetState: FleetState,
-  counted: readonly Decision[],
+  counted: Parts<Decision>,
   {
     forecast,
     stuckNodes,
@@ -128,17 +141,17 @@ export function groupRollouts(
   },
 ): GroupRollout[] {
   const { groups, groupOrder, groupFreezes, canaries } = fleetState;
-  const byGroup = Map.groupBy(counted, ({ managedNode }) => managedNode.group?.name);
   return groups.flatMap((group) => {
     const { policy } = group;
-    const members = byGroup.get(group.name) ?? [];
-    const names = new Set(members.map(({ managedNode: { name } }) => name));
+    const members = decisionsOf(group.name, counted);
+    const isMember = (name: string): boolean =>
+      members.some((part) => part.some(({ managedNode }) => managedNode.name === name));
     const own = forecast.ofGroups.get(group.name);
     if (own === undefined) return [];
     return {
       group,
       waitsFor: groupOrder.waitsFor(group.name),
-      settings: groupSettingsOf(members, fleetState, grants),
+      settings: groupSettingsOf(members, grants),
       policy,
       counts: countsOf(members),
       ...unconfirmedOf(members, grants),
@@ -148,8 +161,8 @@ export function groupRollouts(
       canaries: canaries.completed(group.name),
       progress: group.lanes.has('progress') ? progressOf(fleetState, members, group) : undefined,
       forecast: own,
-      stuckNodes: stuckNodes.filter((name) => names.has(name)),
-      lost: lost.filter(({ name }) => names.has(name)),
+      stuckNodes: stuckNodes.filter(isMember),
+      lost: lost.filter(({ name }) => isMember(name)),
     };
   });
 }

@@ -32,12 +32,12 @@ it('begins with the first node that starts, not with nodes that wait', () => {
 
 it('ends when no node updates to it or waits for it, and counts the nodes since its start', () => {
   const succeeded = [start - HOUR, start + 1000];
-  const rollouts = after([release({ updating: 1 })], [release({ waiting: 1 })], [release({ succeeded })]);
+  const rollouts = after([release({ updating: 1 })], [release({ waiting: 1 })], [release({ succeeded: [succeeded] })]);
   expect(rollouts).toMatchObject([{ endTime: rfc3339(start + 2 * HOUR), nodes: 1, failures: 0 }]);
 });
 
 it('keeps a failure although the node succeeds later', () => {
-  const rollouts = after([release({ updating: 1 })], [release({ waiting: 1, failed: [start + 1] })], [release({})]);
+  const rollouts = after([release({ updating: 1 })], [release({ waiting: 1, failed: [[start + 1]] })], [release({})]);
   expect(rollouts).toMatchObject([{ failures: 1 }]);
 });
 

@@ -11,6 +11,7 @@ import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Decision } from '../plan/assess.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import { objectOf } from '../policy/node-groups.ts';
 
 type Change = NonNullable<RolloutStatus['changes']>[number];
@@ -22,8 +23,8 @@ export interface Release {
   updating: number;
   waiting: number;
   /** When nodes succeeded or failed with it, epoch milliseconds. */
-  readonly succeeded: number[];
-  readonly failed: number[];
+  readonly succeeded: Parts<number>;
+  readonly failed: Parts<number>;
 }
 
 /** An edit of the configuration, or of a group. */
@@ -32,35 +33,59 @@ export interface ObjectEdit extends Edit {
 }
 
 /** @param decisions - of the nodes of the fleet's rollout */
-export function releasesOf(decisions: readonly Decision[]): Release[] {
-  const found = new Map<string, Release>();
-  for (const decision of decisions) countIn(decision, releaseIn(found, decision));
-  return [...found.values()];
+export function releasesOf(decisions: Parts<Decision>): Release[] {
+  const parts = releasesIn(decisions).flat();
+  const byKey = Map.groupBy(parts, ({ version, group = '' }) => `${version}/${group}`);
+  return [...byKey.values()].flatMap(([first, ...others]) =>
+    first === undefined ? [] : [others.reduce<Release>(sumOf, first)],
+  );
 }
 
-function releaseIn(found: Map<string, Release>, { managedNode }: Decision): (version: string) => Release {
+function sumOf(a: Release, b: Release): Release {
+  return {
+    ...a,
+    updating: a.updating + b.updating,
+    waiting: a.waiting + b.waiting,
+    succeeded: [...a.succeeded, ...b.succeeded],
+    failed: [...a.failed, ...b.failed],
+  };
+}
+
+/** Of one part. */
+interface PartOfRelease extends Release {
+  readonly succeeded: readonly [number[]];
+  readonly failed: readonly [number[]];
+}
+
+const releasesIn = ofParts((part: readonly Decision[]) => {
+  const found = new Map<string, PartOfRelease>();
+  for (const decision of part) countIn(decision, releaseIn(found, decision));
+  return [...found.values()];
+});
+
+function releaseIn(found: Map<string, PartOfRelease>, { managedNode }: Decision): (version: string) => PartOfRelease {
   const group = managedNode.group?.name;
   return (text) => {
     const version = releaseOf(text);
     const key = `${version}/${group ?? ''}`;
     const known = found.get(key);
     if (known !== undefined) return known;
-    const release: Release = { version, group, updating: 0, waiting: 0, succeeded: [], failed: [] };
+    const release: PartOfRelease = { version, group, updating: 0, waiting: 0, succeeded: [[]], failed: [[]] };
     found.set(key, release);
     return release;
   };
 }
 
-function countIn(decision: Decision, of: (version: string) => Release): void {
+function countIn(decision: Decision, of: (version: string) => PartOfRelease): void {
   const { shadow } = decision.managedNode;
   if (shadow === undefined) return;
   const next = nextOf(decision, shadow);
   if (next !== undefined) of(next).updating += 1;
   else countWaiting(decision, shadow, of);
   const { updated, record } = shadow;
-  if (updated !== undefined) of(updated.version).succeeded.push(updated.at);
+  if (updated !== undefined) of(updated.version).succeeded[0].push(updated.at);
   const failedAt = parseTime(record.failed?.at);
-  if (record.failed !== undefined && failedAt !== undefined) of(record.failed.version).failed.push(failedAt);
+  if (record.failed !== undefined && failedAt !== undefined) of(record.failed.version).failed[0].push(failedAt);
 }
 
 /** The version that the node updates to, or starts to; not that of a reboot for settings. */
@@ -70,7 +95,7 @@ function nextOf({ change }: Decision, { spec, purpose, status }: ShadowView): st
   return sameVersion(started, status?.current_version) ? undefined : (started ?? undefined);
 }
 
-function countWaiting({ phase }: Decision, { status }: ShadowView, of: (version: string) => Release): void {
+function countWaiting({ phase }: Decision, { status }: ShadowView, of: (version: string) => PartOfRelease): void {
   const { target_version: target = '', current_version: current = '' } = status ?? {};
   if (phase === 'waiting' && target !== '' && !sameVersion(target, current)) of(target).waiting += 1;
 }
@@ -147,8 +172,8 @@ function continued(
 
 const NO_NODES = { updating: 0, waiting: 0, succeeded: [], failed: [] };
 
-function countSince(start: number, times: readonly number[]): number {
-  return times.filter((at) => at >= start).length;
+function countSince(start: number, times: Parts<number>): number {
+  return times.reduce((sum, part) => sum + part.filter((at) => at >= start).length, 0);
 }
 
 /** An approval, or the end of a pause, lets the first node start. */

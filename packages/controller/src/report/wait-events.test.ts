@@ -1,4 +1,5 @@
 import { waiting } from '../plan/condition.ts';
+import { Moment } from '../kept/moment.ts';
 import { waitEvent } from './wait-events.ts';
 import type { Reason } from '../plan/gates/reasons.ts';
 import { isPair } from '../cluster/snapshot.ts';
@@ -11,7 +12,7 @@ const blocked = (reason: Reason) => waiting({ reason, message: 'why' });
 function eventFor(before: Reason, reason: Reason, now = NOW, isStalled = false): ReturnType<typeof waitEvent> {
   const pair = aManagedNode('a', {}, { progressing: { ...CONDITION, reason: before } });
   if (!isPair(pair)) throw new Error('expected a Node with its shadow');
-  return waitEvent(pair, blocked(reason), { isStalled, now });
+  return waitEvent(pair, blocked(reason), { isStalled, now: new Moment(now) });
 }
 
 describe('the Event on a shadow', () => {

@@ -6,6 +6,7 @@
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import type { NodePair } from '../cluster/snapshot.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
+import type { Moment } from '../kept/moment.ts';
 import { isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 
 /** `docs/runbook.md` explains each. */
@@ -17,7 +18,7 @@ const WITHOUT_EVENT: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'Cha
 export function waitEvent(
   { shadow }: NodePair,
   { reason, message }: ProgressingCondition,
-  { isStalled, now }: { readonly isStalled: boolean; readonly now: number },
+  { isStalled, now }: { readonly isStalled: boolean; readonly now: Moment },
 ): EventSource | undefined {
   const ended = toldBefore(shadow);
   const begins = isReported(reason, isStalled);
@@ -27,7 +28,7 @@ export function waitEvent(
     warning: begins && (traitsOf(reason).needsAttention === true || reason === 'AgentNotConnected'),
     about: shadowReference(shadow),
     message: `${ended === '' ? '' : `No longer ${ended}. `}${reason}: ${message}`,
-    key: `${reason}/${ended}/${Math.floor(now / HOUR_MS)}`,
+    key: `${reason}/${ended}/${Math.floor(now.ms / HOUR_MS)}`,
     isMinor: true,
   };
 }
@@ -42,11 +43,11 @@ function toldBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
 export function keptEvent(
   { shadow }: NodePair,
   { reason, message }: ProgressingCondition,
-  now: number,
+  now: Moment,
 ): EventSource | undefined {
   const { cannotUnset = [] } = shadow.status?.settings ?? {};
   if (reason !== 'UpToDate' || cannotUnset.length === 0 || shadow.progressing?.message === message) return undefined;
-  const key = `${Math.floor(now / HOUR_MS)}`;
+  const key = `${Math.floor(now.ms / HOUR_MS)}`;
   return { reason: KEPT, warning: true, about: shadowReference(shadow), message, key, isMinor: true };
 }
 

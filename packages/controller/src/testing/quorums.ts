@@ -45,7 +45,7 @@ export function outcomes({ specs }: Plan): string[] {
 
 /** Why a node waits, as its condition says it. */
 export function waiting({ conditions }: Plan, name: string): { reason?: string; message?: string } {
-  const { reason, message } = conditions.find(({ node }) => node.metadata.name === name)?.progressing ?? {};
+  const { reason, message } = conditions.flat().find(({ node }) => node.metadata.name === name)?.progressing ?? {};
   return { ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
 }
 

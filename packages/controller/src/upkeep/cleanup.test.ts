@@ -13,7 +13,7 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import { cleanupOf } from './cleanup.ts';
-import { Moment } from '../plan/facts/moment.ts';
+import { Moment } from '../kept/moment.ts';
 
 const excluded = (ms: number): { annotations: Record<string, string>; labels: Record<string, string> } => ({
   annotations: { [EXCLUDED_ANNOTATION]: ago(ms) },

@@ -7,7 +7,7 @@ import { isSettled } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from '../plan/facts/deadlines.ts';
 import { eventOn } from '../plan/spec-change.ts';
-import type { Moment } from '../plan/facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */
 const GARBAGE_COLLECTION_MS = 60_000;

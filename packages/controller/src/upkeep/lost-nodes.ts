@@ -31,7 +31,8 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import { latestTime } from '../plan/facts/deadlines.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { eventOn } from '../plan/spec-change.ts';
-import type { Moment } from '../plan/facts/moment.ts';
+import type { Moment } from '../kept/moment.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 
 export interface LostNode {
   readonly name: string;
@@ -54,21 +55,27 @@ export interface LostNodes {
 }
 
 export function lostNodesOf(
-  managedNodes: readonly ManagedNode[],
+  managedNodes: Parts<ManagedNode>,
   { policy, stale, connectivity, moment: now }: Pick<FleetState, 'policy' | 'stale' | 'connectivity' | 'moment'>,
 ): LostNodes {
   const isKnown = (node: NodeView): boolean => stale.length === 0 && !lossOf(connectivity, node).lost;
-  const away = managedNodes.filter((one) => one.shadow?.state === 'Away').filter(isPair);
+  const concerned = concernedIn(managedNodes).flat();
+  const away = concerned.filter((one) => one.shadow?.state === 'Away').filter(isPair);
   const counted = away.filter(({ node }) => isManaged(node) && isKnown(node));
   const times = new Map<ManagedNode, number | undefined>(counted.map((pair) => [pair, lostAt(pair, policy, now)]));
   const lost = counted.filter((one) => now.reached(times.get(one) ?? Infinity));
   const isLost = new Set<ManagedNode>(lost);
   return {
     lost: lost.map(lostNode),
-    outOfService: managedNodes.flatMap((one) => outOfServiceChange(one, isLost.has(one), policy) ?? []),
+    outOfService: concerned.flatMap((one) => outOfServiceChange(one, isLost.has(one), policy) ?? []),
     lostTimes: [...times.values()],
   };
 }
+
+/** The others are not lost, and have no taint of the operator. */
+const concernedIn = ofParts((part: readonly ManagedNode[]) =>
+  part.filter(({ node, shadow }) => shadow?.state === 'Away' || (node !== undefined && outOfServiceByUs(node))),
+);
 
 function lostNode({ name, node, shadow }: NodePair): LostNode {
   const { uid, generation = 0 } = shadow.metadata;

@@ -2,6 +2,7 @@
 import { MAX_NODE_NAME } from '@brupop/shared/api/names';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 
 export interface NewNodes {
   /** Managed nodes without a shadow; none while a watch is stale, since the shadow or the end of the Node may be unseen. */
@@ -11,8 +12,8 @@ export interface NewNodes {
 }
 
 /** A shadow of an earlier Node of the same name is deleted first. */
-export function newNodesOf(managedNodes: readonly ManagedNode[]): NewNodes {
-  const pending = managedNodes.filter(({ shadow }) => shadow === undefined);
+export function newNodesOf(managedNodes: Parts<ManagedNode>): NewNodes {
+  const pending = withoutShadowIn(managedNodes).flat();
   const nodes = pending.flatMap(({ node }) => node ?? []);
   const without = nodes.filter((node) => isManaged(node) && node.metadata.deletionTimestamp === undefined);
   const rejections = new Map(pending.map(({ name, writeRejection }) => [name, writeRejection]));
@@ -23,6 +24,8 @@ export function newNodesOf(managedNodes: readonly ManagedNode[]): NewNodes {
     uncreated: new Map(without.map((node) => [node.metadata.name, problemOf(node)] as const).filter(isKnown)),
   };
 }
+
+const withoutShadowIn = ofParts((part: readonly ManagedNode[]) => part.filter(({ shadow }) => shadow === undefined));
 
 function isKnown(entry: readonly [string, string | undefined]): entry is [string, string] {
   return entry[1] !== undefined;

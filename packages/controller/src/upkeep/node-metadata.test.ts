@@ -58,7 +58,7 @@ function snapshotOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false
 
 function planOf(of: BottlerocketNodeGroup, { isCurrent = true, clockSkewMs = 0, ...parts }: Parts = {}) {
   const snapshot = { ...snapshotOf(of, parts), clockSkewMs };
-  const { changes, byGroup, finalizers, leftBehind } = nodeMetadataOf(snapshot, isCurrent, NOW);
+  const { changes, byGroup, finalizers, leftBehind } = nodeMetadataOf(snapshot, [snapshot.nodes], isCurrent, NOW);
   return {
     written: changes.map(({ node: { metadata } }) => metadata.name),
     ofGroup: byGroup.get('gpu'),
@@ -108,7 +108,7 @@ describe('a Node of which its kubelet, or a user, has removed the label of manag
       ...withGroups(aSnapshot([]), of.metadata.deletionTimestamp === undefined ? [of] : []),
       nodes: [node],
     };
-    const { changes } = nodeMetadataOf({ ...snapshot, groupObjects: [of] }, true, NOW);
+    const { changes } = nodeMetadataOf({ ...snapshot, groupObjects: [of] }, [snapshot.nodes], true, NOW);
     const state = { labels, annotations, taints: node.taints, applied: claims };
     return changes.flatMap(({ wanted, known }) => {
       return decideMetadata({ state, wanted, known, otherOwner: () => undefined }).writes;

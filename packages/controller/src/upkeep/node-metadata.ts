@@ -12,6 +12,7 @@ import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import { groupOf, type NodeGroup } from '../policy/node-groups.ts';
 import { isEmpty, knownKeys } from '../policy/rendered.ts';
 import { decideMetadata, type MetadataInput, type WantedMetadata } from './metadata-writes.ts';
@@ -68,13 +69,23 @@ interface EvaluatedNode {
   readonly note: MetadataNote | undefined;
 }
 
-/** @param isCurrent - no watch is stale */
-export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: number): NodeMetadataPlan {
-  const { nodes, groups, groupObjects, managedNodes, metadataNotes } = snapshot;
+/**
+ * @param nodes - of the snapshot
+ * @param isCurrent - no watch is stale
+ */
+export function nodeMetadataOf(
+  snapshot: Snapshot,
+  nodes: Parts<NodeView>,
+  isCurrent: boolean,
+  now: number,
+): NodeMetadataPlan {
+  const { groups, groupObjects, managedNodes, metadataNotes } = snapshot;
   const known = new Map(groupObjects.map(({ metadata, status }) => [metadata.name, knownKeys(readRendered(status))]));
   const wantedBy = wantedOf(groupObjects);
   const byName = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
-  const evaluated = nodes.flatMap((node) => {
+  // Only what a group gives, or has given, concerns a Node.
+  const concerned = wantedBy.size === 0 ? withGroupMetadataIn(nodes).flat() : nodes.flat();
+  const evaluated = concerned.flatMap((node) => {
     const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
     const isConcerned =
       node.metadata.deletionTimestamp === undefined && (wanted !== undefined || hasGroupMetadata(node));
@@ -100,6 +111,8 @@ export function nodeMetadataOf(snapshot: Snapshot, isCurrent: boolean, now: numb
     ],
   };
 }
+
+const withGroupMetadataIn = ofParts((part: readonly NodeView[]) => part.filter(hasGroupMetadata));
 
 function hasAll({ change: { groups, wanted }, conflicts }: EvaluatedNode): boolean {
   return wanted !== undefined && groups.length === 0 && conflicts.length === 0;

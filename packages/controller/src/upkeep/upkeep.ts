@@ -11,7 +11,8 @@ import { withoutEvictions } from './evicting-taints.ts';
 import { type LostNodes, lostNodesOf } from './lost-nodes.ts';
 import { type NewNodes, newNodesOf } from './new-nodes.ts';
 import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
-import type { Kept } from '../plan/facts/moment.ts';
+import { ofPartsAt } from '../kept/parts.ts';
+import type { KeptFactsOfNodes } from '../plan/fleet.ts';
 
 export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly cleanups: readonly Cleanup[];
@@ -22,19 +23,22 @@ export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly upkeepTimes: readonly (number | undefined)[];
 }
 
+const cleanupsIn = ofPartsAt((part: readonly ManagedNode[], now) => part.flatMap((one) => cleanupOf(one, now) ?? []));
+
 export function upkeepOf(
   { fleetState }: Plan,
   snapshot: Snapshot,
-  kept: Kept<ManagedNode, Cleanup | undefined>,
+  { nodes: splitter }: Pick<KeptFactsOfNodes, 'nodes'>,
 ): Upkeep {
   const { managedNodes } = snapshot;
-  const { stale, now } = fleetState;
+  const { parts, stale, now } = fleetState;
   const isCurrent = stale.length === 0;
-  const metadata = withoutEvictions(nodeMetadataOf(snapshot, isCurrent, now), fleetState, managedNodes);
-  const cleanups = managedNodes.flatMap((one) => kept.of(one, now, (moment) => cleanupOf(one, moment)) ?? []);
-  const { lostTimes, ...losses } = lostNodesOf(managedNodes, fleetState);
+  const nodes = splitter.split(snapshot.nodes);
+  const metadata = withoutEvictions(nodeMetadataOf(snapshot, nodes, isCurrent, now), fleetState, managedNodes);
+  const cleanups = cleanupsIn(parts, now).flat();
+  const { lostTimes, ...losses } = lostNodesOf(parts, fleetState);
   return {
-    ...newNodesOf(isCurrent ? managedNodes : []),
+    ...newNodesOf(isCurrent ? parts : []),
     ...losses,
     cleanups: cleanups.filter(({ dueAt }) => dueAt <= now),
     metadata,

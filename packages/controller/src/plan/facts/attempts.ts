@@ -25,7 +25,7 @@ import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { hasReached } from '../../cluster/state.ts';
 import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './settings.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 /** How many attempts failed or were cancelled since the latest success, as counted by controllers. */
 export function unsuccessful(shadow: ShadowView): number {

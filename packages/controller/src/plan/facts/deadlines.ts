@@ -26,7 +26,7 @@ import { isUnderWay } from '../../cluster/state.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { msAfter, msBefore } from './jobs.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 /** Returns the latest of the times that are known and not in the future, or undefined. */
 export function latestTime(times: readonly (number | undefined)[], now: Moment): number | undefined {

@@ -58,7 +58,7 @@ describe('a plan', () => {
   it('asks for the pods of the next node, and of no other', () => {
     const made = planOf([]);
     expect([names(made.lookUps), made.specs]).toEqual([['a'], []]);
-    expect(made.conditions.map(({ progressing }) => progressing.reason)).toEqual([
+    expect(made.conditions.flat().map(({ progressing }) => progressing.reason)).toEqual([
       'WaitingForCapacity',
       'WaitingForCapacity',
     ]);
@@ -67,7 +67,7 @@ describe('a plan', () => {
   it('passes over a node that cannot be drained', () => {
     const made = planOf([seen('a', [aPod('x')]), seen('b', [])]);
     expect(made.specs.map(({ node: { metadata } }) => metadata.name)).toEqual(['b']);
-    expect(made.conditions.map(({ progressing }) => progressing.reason)).toEqual([
+    expect(made.conditions.flat().map(({ progressing }) => progressing.reason)).toEqual([
       'DrainBlocked',
       'Updating',
       'WaitingForCapacity',
@@ -78,7 +78,7 @@ describe('a plan', () => {
     const retryAt = NOW + MINUTE;
     const made = planOf([['a', { ...podsOf(aNode({ name: 'a' })), seenAt: undefined, problem: '403', retryAt }]]);
     expect(names(made.lookUps)).toEqual(['b']);
-    expect(made.conditions[0]?.progressing).toMatchObject({
+    expect(made.conditions.flat()[0]?.progressing).toMatchObject({
       reason: 'PodListFailed',
       message: expect.stringContaining('403') as string,
     });

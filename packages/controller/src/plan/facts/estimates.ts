@@ -5,6 +5,7 @@
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
 import type { MaintenanceSettings } from '../../policy/policy.ts';
+import { ofParts, type Parts } from '../../kept/parts.ts';
 
 /** With fewer measured nodes, two unusual or false measurements, as long or as short as they like, would apply to all. */
 const MIN_MEASURED = 5;
@@ -20,14 +21,16 @@ export interface Estimate {
   readonly marginMs: number;
 }
 
-export function estimateOf(managedNodes: readonly ManagedNode[], maintenance: MaintenanceSettings): Estimate {
-  const measured = managedNodes
-    .flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? [])))
-    .toSorted((a, b) => a - b);
+export function estimateOf(nodes: Parts<ManagedNode>, maintenance: MaintenanceSettings): Estimate {
+  const measured = Float64Array.from(measuredIn(nodes).flat()).toSorted();
   const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
   const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
   return estimateFor({ measuredMs }, maintenance);
 }
+
+const measuredIn = ofParts((part: readonly ManagedNode[]) =>
+  part.flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? []))),
+);
 
 /** The same measurements, with what another policy says where there are none. */
 export function estimateFor(

@@ -27,7 +27,8 @@ import { jobsAfter, progressOf } from './jobs.ts';
 import { isTrusted, suspectsOf } from './suspects.ts';
 import type { VersionCount } from './versions.ts';
 import { answers } from '../../cluster/state.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
+import { ofName, ofParts, type Parts } from '../../kept/parts.ts';
 
 /**
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
@@ -126,30 +127,36 @@ export function failureAtEnd(shadow: ShadowView, node: NodeView, reason: string 
 
 /** The nodes that the configuration or a group selects, and their versions. */
 export interface SelectedNodes {
-  readonly selected: readonly ManagedNode[];
+  readonly selected: Parts<ManagedNode>;
   readonly versions: readonly VersionCount[];
 }
 
 /** Returns the failed nodes, the latest first, without those that a user has accepted. */
 export function failedNodes(
-  { managedNodes, policy, config, checks: view, ownNamespace, groups }: Snapshot,
-  { selected, versions, isHealthUnknown, now }: SelectedNodes & AskedOfNode,
+  { policy, config, checks: view, ownNamespace, groups }: Snapshot,
+  {
+    parts,
+    selected,
+    versions,
+    isHealthUnknown,
+    now,
+  }: SelectedNodes & AskedOfNode & { readonly parts: Parts<ManagedNode> },
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
   const input = { view, isHealthUnknown, ownNamespace, fleet: policy, now };
-  const current = managedNodes.flatMap((one) => {
+  const mayHaveFailed = concernedIn(parts).flat();
+  const current = mayHaveFailed.flatMap((one) => {
     const failure = failureOf(one, known, input);
     return failure === undefined
       ? []
       : inLane(failure, known.find((other) => isSame(other, failure))?.group ?? laneOf(one, groups));
   });
-  const present = new Map(known.length === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   const isDeleted = (one: FailedNode): boolean =>
-    wasReplaced(one, present.get(one.name)?.node) || !present.has(one.name);
+    wasReplaced(one, nodeOf(one.name, parts)?.node) || nodeOf(one.name, parts) === undefined;
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasRecovered(one, present.get(one.name)?.shadow)) return false;
-    return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected));
+    if (isCounted || hasRecovered(one, nodeOf(one.name, parts)?.shadow)) return false;
+    return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected.flat()));
   });
   const before = kept.map((one) => {
     const { name, version, code, since, group } = one;
@@ -166,6 +173,20 @@ export function failedNodes(
     .filter(({ since }) => !isAccepted(since, policy, now))
     .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
 }
+
+/** Of the others nothing says that they failed. */
+const concernedIn = ofParts((part: readonly ManagedNode[]) =>
+  part.filter(({ shadow }) => {
+    if (shadow === undefined) return false;
+    return shadow.purpose === 'Update' || shadow.record.failed !== undefined || shadow.record.suspects !== undefined;
+  }),
+);
+
+const nodeOf = ofName<ManagedNode>();
+
+const pinsIn = ofParts((part: readonly ManagedNode[]) => [
+  ...new Set(part.flatMap(({ policy: { versions } }) => versions.pin ?? [])),
+]);
 
 function inLane(failure: FailedNode, group: string | undefined): FailedNode {
   return group === undefined ? failure : { ...failure, group };
@@ -206,10 +227,10 @@ function runsEverywhere({ version }: Pick<FailedNode, 'version'>, selected: read
 export function isLeftBehind(
   { version }: Pick<FailedNode, 'version'>,
   versions: readonly VersionCount[],
-  selected: readonly ManagedNode[],
+  selected: Parts<ManagedNode>,
 ): boolean {
   if (versions.length === 0 || !versions.every((one) => isLater(one.version, version))) return false;
-  return !selected.some(({ policy }) => sameVersion(policy.versions.pin, version));
+  return !pinsIn(selected).some((pins) => pins.some((pin) => sameVersion(pin, version)));
 }
 
 /** A shadow without its Node counts until it is deleted. */

@@ -19,7 +19,8 @@ import type { ManagedNode, NodePair, Snapshot } from '../../cluster/snapshot.ts'
 import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { type FailedNode, isLeftBehind, recorded, type SelectedNodes } from './failed-nodes.ts';
-import { Moment } from './moment.ts';
+import { Moment } from '../../kept/moment.ts';
+import { countOf, type Parts } from '../../kept/parts.ts';
 import type { SuspectNode } from './suspects.ts';
 
 export interface FrozenVersion {
@@ -39,7 +40,9 @@ export interface FrozenVersion {
 const WITNESSES = 3;
 
 /** Of the fleet, or of a group. */
-interface FleetFacts extends Pick<Snapshot, 'managedNodes' | 'policy'>, SelectedNodes {
+interface FleetFacts extends Pick<Snapshot, 'policy'>, SelectedNodes {
+  /** All nodes. */
+  readonly parts: Parts<ManagedNode>;
   /** What was last reported as frozen. */
   readonly before: readonly FrozenVersionStatus[] | undefined;
   readonly now: number;
@@ -48,22 +51,22 @@ interface FleetFacts extends Pick<Snapshot, 'managedNodes' | 'policy'>, Selected
 /** Returns the versions that are frozen. One is forgotten when all nodes have gone beyond it. */
 export function frozenVersions(
   failed: readonly FailedNode[],
-  { managedNodes, policy, before: reported, versions, selected, now }: FleetFacts,
+  { parts, policy, before: reported, versions, selected, now }: FleetFacts,
 ): FrozenVersion[] {
   const moment = new Moment(now);
   const before = recorded(reported).filter(({ since }) => !isAccepted(since, policy, moment));
-  const budget = nodesAtOnce(policy.rollout.failureBudget, selected.length);
+  const budget = nodesAtOnce(policy.rollout.failureBudget, countOf(selected));
   const releases = new Map([...failed, ...before].map(({ version }) => [releaseOf(version), version]));
   const frozen = [...releases.values()].flatMap((version) => {
     const known = before.find((one) => sameVersion(one.version, version));
     if (known !== undefined) return isLeftBehind(known, versions, selected) ? [] : [known];
     const count = failed.filter((one) => sameVersion(one.version, version)).length;
-    return selected.length > 0 && count > budget ? [{ version, since: now }] : [];
+    return countOf(selected) > 0 && count > budget ? [{ version, since: now }] : [];
   });
-  const enough = Math.min(WITNESSES, managedNodes.length);
+  const enough = Math.min(WITNESSES, countOf(parts));
   return frozen.map(({ version, since }) => {
     const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
-    const others = managedNodes.filter((one) => !failedOnes.has(one.name) && hasSeen(one, version));
+    const others = parts.flat().filter((one) => !failedOnes.has(one.name) && hasSeen(one, version));
     return { version, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
   });
 }
@@ -104,13 +107,15 @@ export interface HeldVersion {
 /** @param all - the suspects that no user has accepted */
 export function holdsOf(
   all: readonly SuspectNode[],
-  pairs: readonly NodePair[],
+  pairs: Parts<NodePair>,
   { config, policy }: Pick<Snapshot, 'config' | 'policy'>,
   now: Moment,
 ): HeldVersion[] {
   // A time in the future is of a clock that was wrong.
   const known = recorded(config?.status?.heldVersions).filter(({ since }) => since <= now.ms + CLOCK_TOLERANCE_MS);
-  const kept = known.filter(({ version }) => pairs.some(({ shadow }) => hasVersion(shadow, version)));
+  const kept = known.filter(({ version }) =>
+    pairs.some((part) => part.some(({ shadow }) => hasVersion(shadow, version))),
+  );
   const versions = new Map([...kept, ...all].map(({ version }) => [releaseOf(version), version]));
   return [...versions.values()].flatMap((version) => {
     const before = known.find((one) => sameVersion(one.version, version))?.since;

@@ -31,7 +31,7 @@ import { byPrecedence } from './precedence.ts';
 import type { Quorums } from './quorums.ts';
 import { isObserved, isTrusted } from './suspects.ts';
 import type { Workloads } from './workloads.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly policy: UpdatePolicy;

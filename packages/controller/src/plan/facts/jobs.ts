@@ -17,7 +17,7 @@ import { nodeOf, type ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { recordedMembers } from './quorum-members.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 /** A Job that an update needs. */
 export interface JobRun extends JobRef {

@@ -57,7 +57,7 @@ function fleet(nodes: number, namespaceOf: (node: number) => string): Fleet {
 function comparisonsOf(snapshot: Snapshot, now = NOW): number {
   comparisons = 0;
   const { conditions } = plan(snapshot, now);
-  expect(conditions.map(({ progressing }) => progressing.reason)).toEqual(
+  expect(conditions.flat().map(({ progressing }) => progressing.reason)).toEqual(
     snapshot.managedNodes.map(() => 'DrainBlocked'),
   );
   return comparisons;
@@ -123,7 +123,7 @@ test('a changed budget is compared with the pods that it selects only', () => {
   // It now selects the pods of another node, and no longer those of its own.
   store.set(counted('budget-3', 'apps', labelsOf(4), { resourceVersion: '3' }));
   const moved = plan({ ...snapshot, budgets: cache.current() }, NOW);
-  const blocked = moved.conditions.filter(({ progressing }) => progressing.reason === 'DrainBlocked');
+  const blocked = moved.conditions.flat().filter(({ progressing }) => progressing.reason === 'DrainBlocked');
   expect(blocked).toHaveLength(nodes - 1);
   const twice = blocked.filter(({ progressing }) => progressing.message.includes('budget-3, budget-4'));
   expect(twice).toHaveLength(1);

@@ -1,6 +1,6 @@
 import { isPair } from '../../cluster/snapshot.ts';
 import { ago, aManagedNode, aShadow, MINUTE, NOW } from '../../testing/objects.ts';
-import { Moment } from './moment.ts';
+import { Moment } from '../../kept/moment.ts';
 import { isProved, provedAtChange, restored } from './settings.ts';
 
 const PODS = 'settings.kubernetes.max-pods';

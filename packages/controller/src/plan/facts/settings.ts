@@ -40,7 +40,7 @@ import type { NodePair } from '../../cluster/snapshot.ts';
 import { answers } from '../../cluster/state.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { idleSince, isAccepted } from './deadlines.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 /** How long a node must be Ready with a change since that was seen in force, which is longer than a kubelet that ended counts as running. */
 const PROVING_MS = 60_000;

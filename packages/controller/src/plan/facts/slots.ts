@@ -31,7 +31,7 @@ import { failedCheckAt } from './failed-nodes.ts';
 import { pendingRollback, START_LIMIT_MS, startDeadline } from './attempts.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
 import { covers, isChanging, type SettingsFacts, waitsForRestore } from './settings.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 export interface Slot {
   /** When the node counts as stuck, or the slot ends if it expires; epoch milliseconds. */

@@ -24,7 +24,8 @@ import type { NodePair, ObservedPod } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { comparedAs, isCompared } from './drainability.ts';
-import type { Moment } from './moment.ts';
+import type { Moment } from '../../kept/moment.ts';
+import type { Parts } from '../../kept/parts.ts';
 import { namespaceOf } from './precedence.ts';
 
 export interface Suspect {
@@ -66,12 +67,12 @@ const TOLERANCE_MS = 2_000;
 
 /** What was Ready on the nodes that were drained in the last hour. */
 export class ReadyBefore {
-  readonly #pairs: readonly NodePair[];
+  readonly #pairs: Parts<NodePair>;
   readonly #now: number;
   #found: readonly Drain[] | undefined;
   readonly #byWorkload = new Map<string, readonly Drain[]>();
 
-  constructor(pairs: readonly NodePair[], now: number) {
+  constructor(pairs: Parts<NodePair>, now: number) {
     this.#pairs = pairs;
     this.#now = now;
   }
@@ -100,7 +101,7 @@ export class ReadyBefore {
   }
 
   get #drains(): readonly Drain[] {
-    this.#found ??= this.#pairs.flatMap((pair) => drainOf(pair, this.#now) ?? []);
+    this.#found ??= this.#pairs.flat().flatMap((pair) => drainOf(pair, this.#now) ?? []);
     return this.#found;
   }
 }

@@ -22,7 +22,7 @@ import type { Workloads } from '../facts/workloads.ts';
 import { type Answered, type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/query-checks.ts';
 import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
 import { type AskedNode, atRisk, recordedMembers } from '../facts/quorum-members.ts';
-import type { Moment } from '../facts/moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 import type { Drains } from '../facts/drainability.ts';
 import type { Quorums } from '../facts/quorums.ts';
 import { type Blocked, failureReason, type Gate, type GateInput, traitsOf } from './reasons.ts';

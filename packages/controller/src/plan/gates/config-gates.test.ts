@@ -26,7 +26,7 @@ function waitOf(spec: object, { node, shadow, status }: Case = {}): ProgressingC
   const snapshot = aSnapshot([aManagedNode('a', node, shadow)], spec);
   const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
   const { specs, conditions } = plan({ ...snapshot, config }, NOW);
-  return specs.some(({ outcome }) => outcome === 'Started') ? undefined : conditions[0]?.progressing;
+  return specs.some(({ outcome }) => outcome === 'Started') ? undefined : conditions.flat()[0]?.progressing;
 }
 
 // NOW is Friday 2027-01-15 08:00 UTC.
@@ -137,7 +137,7 @@ test('a version that only one of several agents reports does not age', () => {
     NOW,
   );
   expect(specs).toEqual([]);
-  expect(conditions[0]?.progressing).toMatchObject({
+  expect(conditions.flat()[0]?.progressing).toMatchObject({
     reason: 'MinimumAgeNotReached',
     message:
       'Fewer than two selected nodes run 9.9.9 or are offered it, so spec.versions.minimumAge does not start yet',
@@ -147,7 +147,7 @@ test('a version that only one of several agents reports does not age', () => {
 test('the age of a version starts when a second node is offered it', () => {
   const snapshot = aSnapshot([aManagedNode('a'), aManagedNode('b')], { versions: { minimumAge: '2h' } });
   const { conditions } = plan(snapshot, NOW);
-  expect(conditions[0]?.progressing.waitingFor).toBe('MinimumAgeNotReached until 2027-01-15T10:00:00Z');
+  expect(conditions.flat()[0]?.progressing.waitingFor).toBe('MinimumAgeNotReached until 2027-01-15T10:00:00Z');
 });
 
 test('failures with another version do not count', () => {

@@ -24,7 +24,7 @@ import { Quorums } from '../facts/quorums.ts';
 import { Workloads } from '../facts/workloads.ts';
 import type { Blocked, GateInput } from './reasons.ts';
 import { whyNot } from './index.ts';
-import { Moment } from '../facts/moment.ts';
+import { Moment } from '../../kept/moment.ts';
 
 interface Case {
   readonly node?: NodeParts;

@@ -13,7 +13,7 @@ import type { Checks } from '../facts/query-checks.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
 import type { Quorums } from '../facts/quorums.ts';
 import type { Workloads } from '../facts/workloads.ts';
-import type { Moment } from '../facts/moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;

@@ -11,7 +11,7 @@ import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
 import { type Blocked, type Candidate, failureReason, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
-import type { Moment } from '../facts/moment.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };

@@ -37,10 +37,15 @@ export class Moment {
     this.#until = this.#ms;
   }
 
+  /** @param time - until when a part of the answer holds, epoch milliseconds */
+  holdsUntil(time: number): void {
+    if (time < this.#until) this.#until = time;
+  }
+
   /** @param time - epoch milliseconds */
   reached(time: number): boolean {
     if (this.#ms >= time) return true;
-    if (time < this.#until) this.#until = time;
+    this.holdsUntil(time);
     return false;
   }
 }
@@ -58,13 +63,21 @@ export class Kept<K extends object, T> {
   /**
    * @param of - what the value is made of, besides the time
    * @param now - epoch milliseconds
+   * @param within - of an answer that this one is a part of
    */
-  of(of: K, now: number, find: (moment: Moment) => T): T {
+  of(of: K, now: number, find: (moment: Moment) => T, within?: Moment): T {
     const known = this.#found.get(of);
-    if (known !== undefined && known.from <= now && now < known.until) return known.value;
+    const isKnown = known !== undefined && known.from <= now && now < known.until;
+    const { value, until } = isKnown ? known : this.#find(of, now, find);
+    within?.holdsUntil(until);
+    return value;
+  }
+
+  #find(of: K, now: number, find: (moment: Moment) => T): Found<T> {
     const moment = new Moment(now);
     const value = find(moment);
-    this.#found.set(of, { value, from: now, until: moment.until });
-    return value;
+    const found = { value, from: now, until: moment.until };
+    this.#found.set(of, found);
+    return found;
   }
 }
