@@ -9,6 +9,9 @@ import { wholePlan } from './whole-plan.ts';
 
 const TURN_MS = 1_000;
 const MINUTE = 60_000;
+/** Each plans for some hundred turns. */
+jest.setTimeout(30_000);
+
 const NAMES = Array.from({ length: 30 }, (_, i) => `n${String(i).padStart(2, '0')}`);
 
 /** Plans until a node starts. `answer` is the list of a node. */
