@@ -41,4 +41,39 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a pin ends a rollback as well, and one that is not wanted any more ends where its version is pinned',
+    changes: [
+      { find: /(?<=\n {4}policy: policyFor\(pair, now\),)(?=\n {4}drain)/u, replace: '\n    rules: pair.policy,' },
+      { find: /(?<=purpose === "Rollback" && !isRollbackWanted\(shadow2, )policy/u, replace: 'input.rules' },
+      {
+        find: /(?<=putBack\(input, input\.settings\.failure\);)(?=\n {2}if \(sameSettings)/u,
+        replace:
+          '\n  const { rules, node, now } = input;' +
+          '\n  const endsRollback = shadow2.record.rollback?.isDone === false &&' +
+          ' (!isManaged(node) || pendingRollback(shadow2, rules, now) === undefined);',
+      },
+      {
+        find: /return isProved\(input\) \? (\{ \.\.\.idle\(input, "Configured"\), proves: true) \} : void 0;/u,
+        replace:
+          'return isProved(input) ? $1, endsRollback } :' +
+          ' endsRollback ? { ...redated(shadow2.spec, now), outcome: "Configured", endsRollback } : void 0;',
+      },
+      {
+        find: /const configured = idle\(input, "Configured"\);/u,
+        replace: 'const configured = { ...idle(input, "Configured"), endsRollback };',
+      },
+      { find: /(?<=function endedRollback\(\{ )spec(?= \})/u, replace: 'endsRollback' },
+      {
+        find: /const \{ failed: failed2, previous, isDone = true \}( = shadow2\.record\.rollback \?\? \{\};\n {2}if \()isDone [^\n]+ previous\)/u,
+        replace: 'const { failed: failed2 }$1!endsRollback)',
+      },
+      { find: /(?<=function describeSettings\(\{ spec)(?= \}, before)/u, replace: ', proves, endsRollback' },
+      {
+        find: /(?= {2}const allow = [^\n]+\n {2}if \(allow === "None"\) return "The settings)/u,
+        replace:
+          '  if (endsRollback && !proves) return "The node no longer goes back to " + before.record.rollback?.previous;\n',
+      },
+    ],
+  },
 ];

@@ -135,6 +135,7 @@ function inputOf(
     ...pair,
     state,
     policy: policyFor(pair, now),
+    rules: pair.policy,
     drain: () => {
       now.holdsOnce();
       return fleetState.drains.of(pair.node, pair.policy);

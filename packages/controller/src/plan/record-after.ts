@@ -18,7 +18,6 @@ import { isTrying, oneMoreBlockedDrain } from './facts/drainability.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import {
   hashOfSettings,
-  lockOf,
   ownSettings,
   provedAtChange,
   provedAtGrant,
@@ -285,11 +284,10 @@ function bootAtGrant({ spec }: Transition, shadow: ShadowView): Changes {
   return { settingsBoot: isGrant ? shadow.status?.bootID : undefined };
 }
 
-/** A user has ended it before its drain; or it has ended without success, and the node runs the previous version. */
-function endedRollback({ spec }: Transition, shadow: ShadowView): Changes {
-  const { failed, previous, isDone = true } = shadow.record.rollback ?? {};
-  if (isDone || lockOf({ spec }) === previous) return {};
-  const runsFailed = sameVersion(shadow.status?.current_version, failed);
+/** A user has ended it before the node was drained; or its update had no success, and the node runs the previous version. */
+function endedRollback({ endsRollback = false }: Transition, shadow: ShadowView): Changes {
+  if (!endsRollback) return {};
+  const runsFailed = sameVersion(shadow.status?.current_version, shadow.record.rollback?.failed);
   return runsFailed ? { rollback: undefined } : doneRollback(shadow);
 }
 

@@ -7,12 +7,15 @@ import { RETRY_ANNOTATION, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shadowView } from '../cluster/shadow.ts';
-import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import {
+  aGroup,
   ago,
   aManagedNode,
   aNode,
+  aShadow,
   aSnapshot,
+  failure,
   MINUTE,
   NEW,
   type NodeParts,
@@ -21,6 +24,7 @@ import {
   podsOf,
   type ShadowParts,
   underWay,
+  withGroups,
 } from '../testing/objects.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
@@ -59,6 +63,9 @@ function done(name: string, annotations: ShadowParts['annotations'] = {}): Manag
   const rollback = { rollback: { failed: NEW, previous: OLD, since: ago(MINUTE), isDone: true } };
   return aManagedNode(name, {}, { record: { ...failed, ...rollback }, annotations });
 }
+
+const accepted = (): object => ({ rollout: { rollback: 'Automatic', resume: ago(0) } });
+const pinned122 = (): object => ({ ...AUTOMATIC, versions: { pin: '1.22.0' } });
 
 const planOf = (nodes: readonly ManagedNode[], spec: object = AUTOMATIC, now = NOW): Plan =>
   plan(aSnapshot(nodes, spec, now), now);
@@ -159,6 +166,21 @@ describe('a node that is to go back', () => {
     expect(outcomes(planOf([staged], {}))).toEqual(['a Superseded']);
   });
 
+  it.each(
+    [['rollback: None', {}] as const, ['resume', accepted()] as const, ['another pin', pinned122()] as const].flatMap(
+      ([what, spec]) => (['Stage', 'Drain'] as const).map((operation) => [what, operation, spec] as const),
+    ),
+  )('is returned to service with %s, while its latest operation is %s', (_, operation, spec) => {
+    expect(outcomes(planOf([underWayBack(operation)], spec))).toEqual(['a Superseded']);
+  });
+
+  it.each([{}, accepted(), pinned122()])(
+    'goes on once its host may have been asked to reboot, also with %j',
+    (spec) => {
+      expect(outcomes(planOf([underWayBack('Activate')], spec))).toEqual([]);
+    },
+  );
+
   it('stays when a user accepts its failure, or turns rollbacks off', () => {
     expect(outcomes(planOf([pending('a')], { rollout: { rollback: 'Automatic', resume: ago(0) } }))).toEqual([
       'a Configured',
@@ -168,6 +190,18 @@ describe('a node that is to go back', () => {
     expect(off.specs[0]?.record.rollback).toBeUndefined();
   });
 });
+
+/** It goes back, and its agent performs the operation. */
+function underWayBack(operation: 'Stage' | 'Drain' | 'Activate'): ManagedNode {
+  const { node, shadow } = pending('a');
+  if (shadow?.status === undefined) throw new Error('it has a status');
+  const state = operation === 'Stage' ? 'StagedAndPerformedUpdate' : 'RebootedIntoUpdate';
+  const record = { ...shadow.record, startedAt: ago(MINUTE), from: NEW };
+  const lastOperation = { ...failure(undefined, { operation, version: OLD }), state: 'Processing' as const };
+  const status = { ...shadow.status, current_state: 'StagedAndPerformedUpdate' as const, lastOperation };
+  const spec = { ...underWay(state), version: OLD, settings: shadow.spec.settings ?? null };
+  return { ...aManagedNode('a'), ...(node && { node }), shadow: shadowView({ ...shadow, record, spec, status }) };
+}
 
 /** Sends what a plan wrote, and lets the agent answer. */
 function carriedOut({ node, shadow }: ManagedNode, { specs }: Plan, status: Partial<ShadowStatus> = {}): ManagedNode {
@@ -213,6 +247,55 @@ test('a node that goes back is drained, rebooted and healthy, and then waits for
       /^The node failed with 1\.21\.0 \(NotHealthy, at 20\S+\), and went back to 1\.20\.0\. To retry: kubectl annotate brs /u,
     ),
   );
+});
+
+describe('a node that is to go back to a version that a user pins', () => {
+  const pin = { versions: { pin: OLD } };
+
+  it.each([
+    ['turned rollbacks off', pin],
+    ['accepted the failure', { ...accepted(), ...pin }],
+  ])('is updated to it as any other node when the user has also %s', (_, spec) => {
+    let node = pending('a', {});
+    const outcomesSoFar: string[] = [];
+    for (let round = 0; round < 5; round += 1) {
+      const made = planOf([node], spec, NOW + round * MINUTE);
+      outcomesSoFar.push(...made.specs.map(({ outcome }) => outcome));
+      const hasBooted = made.specs[0]?.spec.state === 'MonitoringUpdate';
+      node = carriedOut(node, made, hasBooted ? { current_version: OLD } : {});
+    }
+    expect(outcomesSoFar).toEqual(['Configured', 'Started', 'Advanced', 'Advanced', 'Succeeded']);
+    expect(node.shadow?.record.rollback).toBeUndefined();
+  });
+
+  it('no longer does if its host has the settings of the pin already', () => {
+    const node = pending('a');
+    const [change] = planOf([node], { versions: { pin: OLD, ignoreWaves: true } }).specs;
+    const spec = { ...node.shadow?.spec, state_transition_timestamp: ago(0) };
+    expect(change).toMatchObject({ outcome: 'Configured', spec });
+    expect(change?.record.rollback).toBeUndefined();
+    expect(change?.event?.message).toBe(`The node no longer goes back to ${OLD}`);
+  });
+
+  it('goes back while the configuration wants it', () => {
+    expect(outcomes(planOf([pending('a')], { ...AUTOMATIC, ...pin }))).toEqual(['a Started']);
+  });
+
+  it('has the rules of its new group after a rollback without success', () => {
+    const { shadow } = pending('a', {}, { current_version: OLD });
+    const settings = pinned({ versionLock: OLD, ignoreWaves: false });
+    const ended = shadowView({
+      ...(shadow ?? aShadow()),
+      spec: { ...(shadow ?? aShadow()).spec, settings },
+      record: { ...shadow?.record, group: 'web' },
+    });
+    const moved = { ...aManagedNode('a', { labels: { pool: 'db' } }), shadow: ended };
+    const inGroups = (node: ManagedNode): Snapshot => withGroups(aSnapshot([node], pin), [aGroup('web'), aGroup('db')]);
+    const after = { ...moved, shadow: carriedOut(moved, plan(inGroups(moved), NOW)).shadow };
+    expect(after.shadow?.record.rollback?.isDone).toBe(true);
+    expect(inGroups(after).managedNodes[0]?.group?.name).toBe('db');
+    expect(outcomes(plan(inGroups(after), NOW))).toEqual([]);
+  });
 });
 
 describe('a node that is to go back does not start', () => {

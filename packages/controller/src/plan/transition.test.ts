@@ -44,6 +44,7 @@ const next = (
     node: aNode(node),
     group: undefined,
     policy: { ...POLICY, ...more },
+    rules: { ...POLICY, ...more },
     drain: () => ({ ...DRAINABLE, ...more }),
     blockedBy: more.blockedBy,
     checks: new Checks(NO_CHECKS_KNOWN, NOW),

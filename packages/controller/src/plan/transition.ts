@@ -24,12 +24,20 @@ import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
+import { isManaged } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
 import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
-import { isOutdated, isRollbackWanted, previousVersion, rollbackPolicy, withdrawn } from './facts/attempts.ts';
+import {
+  isOutdated,
+  isRollbackWanted,
+  pendingRollback,
+  previousVersion,
+  rollbackPolicy,
+  withdrawn,
+} from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
 import type { Checks } from './facts/query-checks.ts';
@@ -109,6 +117,8 @@ export interface Transition {
   readonly failedSettings?: string | undefined;
   /** The version to go back to. */
   readonly previous?: string;
+  /** The node is not to go back any more. */
+  readonly endsRollback?: boolean;
   /** Connectivity was lost during the update, so its duration says nothing. */
   readonly wasSuspended?: boolean;
   /** A user asked for this start with the annotation `update-now`. */
@@ -128,6 +138,8 @@ export interface Transition {
 export interface TransitionInput extends NodePair {
   readonly state: NodeState;
   readonly policy: UpdatePolicy;
+  /** What users ask for: in `policy`, the pin of a node that goes back is its previous version. */
+  readonly rules: UpdatePolicy;
   readonly drain: () => Drainable;
   readonly ownNamespace: string;
   readonly blockedBy: Blocked | undefined;
@@ -195,9 +207,9 @@ function interrupt(input: TransitionInput): Transition | undefined {
 }
 
 function supersede(input: TransitionInput): Transition | undefined {
-  const { shadow, policy, now } = input;
+  const { shadow, policy, rules, now } = input;
   const purpose = shadow.purpose;
-  const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, policy, now);
+  const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, rules, now);
   const isOther = purpose === 'Settings' && !sameSettings(requestedOf(shadow), policy.settings);
   // A restore boots the version that the node runs, which no gate asks for at its start either.
   const isAllowed = restoresSettings(shadow, input.settings) || isWanted(shadow.spec.version ?? '', policy.versions);
@@ -222,15 +234,24 @@ function configure(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
   const { state_transition_timestamp } = shadow.spec;
   if (input.settings?.failure !== undefined) return restoreSettings(input, input.settings.failure);
-  if (sameSettings(requestedOf(shadow), input.policy.settings))
-    return isProved(input) ? { ...idle(input, 'Configured'), proves: true } : undefined;
-  const configured = idle(input, 'Configured');
+  const endsRollback = hasRollbackEnded(input);
+  if (sameSettings(requestedOf(shadow), input.policy.settings)) {
+    if (isProved(input)) return { ...idle(input, 'Configured'), proves: true, endsRollback };
+    return endsRollback ? { ...redated(shadow.spec, input.now), outcome: 'Configured', endsRollback } : undefined;
+  }
+  const configured = { ...idle(input, 'Configured'), endsRollback };
   if (isSettled(shadow)) return configured;
   // The deadline of the agent stays, because a kubelet may cause changes with the labels of its Node.
   return {
     ...configured,
     spec: { ...configured.spec, state_transition_timestamp: state_transition_timestamp ?? null },
   };
+}
+
+/** A user has ended it before the node was drained, or its update had no success. */
+function hasRollbackEnded({ node, shadow, rules, now }: TransitionInput): boolean {
+  const isOpen = shadow.record.rollback?.isDone === false;
+  return isOpen && (!isManaged(node) || pendingRollback(shadow, rules, now) === undefined);
 }
 
 /** What was in force before the change is restored, once, by what the failed change was allowed to do. */

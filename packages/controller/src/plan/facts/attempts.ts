@@ -15,7 +15,7 @@
  *     under way     an update to PREVIOUS
  *     done          `isDone`: FAILED is not tried again on this node, whatever its agent reports
  *     ended         nothing is on record: a user turned it off, accepted the failure with `rollout.resume` or
- *                   pinned another version before the drain, or another update has started
+ *                   pinned another version before the end of the drain, or another update has started
  *
  * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
