@@ -76,4 +76,13 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a reboot for settings of a group goes on when only settings of spec.versions change',
+    changes: [
+      {
+        find: /(?<=purpose === "Settings" && !sameSettings\()requestedOf\(shadow2\), policy\.settings(?=\))/u,
+        replace: 'ownSettings(requestedOf(shadow2)), ownSettings(policy.settings)',
+      },
+    ],
+  },
 ];

@@ -1,9 +1,11 @@
+import { leavesOf } from '@brupop/shared/api/settings';
 import { pinned, pinRecords } from '@brupop/shared/testing/settings';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { Operation } from '@brupop/shared/api/shadow';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
+  aGroup,
   aManagedNode,
   aSnapshot,
   failure,
@@ -12,6 +14,7 @@ import {
   OLD,
   type ShadowParts,
   underWay,
+  withGroups,
 } from '../testing/objects.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
@@ -67,6 +70,32 @@ const changes: Record<string, [Plan, unknown[]]> = {
   ],
 };
 test.each(Object.entries(changes))('%s', (_, [made, expected]) => expect(only(made)).toEqual(expected));
+
+describe('a node that drains to be rebooted for settings of its group', () => {
+  const settings = { kernel: { lockdown: 'integrity' } };
+  const owner = 'BottlerocketNodeGroup/gpu';
+  const leaves = [...leavesOf(settings)].map(([key, value]) => ({ key, value, owner }));
+  const { spec, status } = step('Drain');
+  const draining = aManagedNode(
+    'a',
+    { labels: { pool: 'gpu' } },
+    {
+      spec: { ...spec, version: OLD, settings: { leaves, allow: 'NeedsReboot' } },
+      status: { ...status, target_version: OLD },
+      record: { startedAt: ago(0), from: OLD, group: 'gpu' },
+    },
+  );
+
+  it.each([
+    ['goes on when its version is pinned', { pin: OLD }, undefined],
+    ['goes on when waves are to be ignored', { ignoreWaves: true }, undefined],
+    ['gives it up when another version is pinned', { pin: NEW }, 'Superseded'],
+    ['gives it up when its version is denied', { deny: [OLD] }, 'Superseded'],
+  ])('%s', (_, versions, outcome) => {
+    const snapshot = withGroups(aSnapshot([draining], { versions }), [aGroup('gpu', { settings })]);
+    expect(only(plan(snapshot, NOW))[0]).toBe(outcome);
+  });
+});
 
 test('a host that is set otherwise has time to confirm that', () => {
   const [write] = planOf([aManagedNode('a')], { pin: NEW }).specs;

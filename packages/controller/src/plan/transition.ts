@@ -210,7 +210,9 @@ function supersede(input: TransitionInput): Transition | undefined {
   const { shadow, policy, rules, now } = input;
   const purpose = shadow.purpose;
   const isEnded = purpose === 'Rollback' && !isRollbackWanted(shadow, rules, now);
-  const isOther = purpose === 'Settings' && !sameSettings(requestedOf(shadow), policy.settings);
+  // Those of spec.versions are set at rest, without a reboot.
+  const isOther =
+    purpose === 'Settings' && !sameSettings(ownSettings(requestedOf(shadow)), ownSettings(policy.settings));
   // A restore boots the version that the node runs, which no gate asks for at its start either.
   const isAllowed = restoresSettings(shadow, input.settings) || isWanted(shadow.spec.version ?? '', policy.versions);
   return isAllowed && !isEnded && !isOther ? undefined : idle(input, 'Superseded');
