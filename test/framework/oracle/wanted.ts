@@ -85,4 +85,13 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a node that starts to go back to its previous version keeps the request to retry the one that failed',
+    changes: [
+      {
+        find: /(?<=\(FOLLOWED\[outcome\] \?\? \[\]\)\.filter\(\(name\) => annotations\[name\] !== void 0)(?=\))/u,
+        replace: ' && !(record9.rollback?.isDone === false && sameVersion(annotations[name], record9.rollback.failed))',
+      },
+    ],
+  },
 ];

@@ -29,7 +29,7 @@ import {
 } from '../testing/objects.ts';
 import { prunePatch, restorePatch } from './nodes.ts';
 import { conditionOf } from './conditions.ts';
-import { patchOf } from './shadows.ts';
+import { annotationsOf, patchOf } from './shadows.ts';
 import { Moment } from '../kept/moment.ts';
 
 const AT_NOW = { policy: POLICY, now: new Moment(NOW) };
@@ -66,6 +66,21 @@ describe('the patch of a spec', () => {
     expect(patchOf(write(parts, { spec, outcome }))).toMatchObject(used);
     expect(patchOf(write(parts, idle(AT_NOW, 'Failed')))).not.toMatchObject(used);
     expect(patchOf(write({}, { spec, outcome }))).not.toMatchObject(used);
+  });
+
+  it.each([
+    ['leaves the request to retry the version that failed', NEW, false],
+    ['uses up the request to retry the previous version', OLD, true],
+    ['uses up a request that names no version', 'true', true],
+  ])('of a node that goes back %s', (_, asked, isUsed) => {
+    const rollback = { failed: NEW, previous: OLD, since: ago(MINUTE), isDone: false };
+    const parts = {
+      annotations: { [RETRY_ANNOTATION]: asked },
+      record: { rollback },
+      status: { current_version: NEW },
+    };
+    const change = write(parts, { spec: startSpec(OLD, POLICY, new Moment(NOW)), outcome: 'Started' });
+    expect(Object.keys(annotationsOf(change)).includes(RETRY_ANNOTATION)).toBe(isUsed);
   });
 });
 

@@ -12,6 +12,7 @@ import {
 } from '@brupop/shared/api/names';
 import type { ObjectMeta } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
+import { sameVersion } from '@brupop/shared/api/version';
 import { isConflict } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { crPath } from '@brupop/shared/kube/paths';
@@ -178,6 +179,11 @@ const FOLLOWED: Partial<Record<SpecChange['outcome'], readonly string[]>> = {
   Aborted: [ABORT_ANNOTATION],
 };
 
+/** A node that goes back to its previous version can try the other one again only afterwards. */
+function isForLater(asked: string, { rollback }: SpecChange['record']): boolean {
+  return rollback?.isDone === false && sameVersion(asked, rollback.failed);
+}
+
 /** null removes an annotation. */
 export function annotationsOf({
   shadow,
@@ -187,7 +193,9 @@ export function annotationsOf({
 }: Pick<SpecChange, 'shadow' | 'record' | 'outcome' | 'past'>): Readonly<Record<string, string | null>> {
   const text = recordText(record);
   const { annotations = {} } = shadow.metadata;
-  const followed = (FOLLOWED[outcome] ?? []).filter((name) => annotations[name] !== undefined);
+  const followed = (FOLLOWED[outcome] ?? []).filter(
+    (name) => annotations[name] !== undefined && !isForLater(annotations[name], record),
+  );
   return {
     ...(text !== recordText(shadow.record) && { [RECORD_ANNOTATION]: text }),
     ...Object.fromEntries(followed.map((name) => [name, null])),
