@@ -94,4 +94,14 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a success ends a failure with the version, whenever the clock said that it failed',
+    changes: [
+      { find: /(?<=function hasRecovered\(\{ code, since)(?= \}, shadow2\))/u, replace: ', version: version3' },
+      {
+        find: /(?<=\(shadow2\.updated\?\.at \?\? 0\) >= since)(?=\);)/u,
+        replace: ' || shadow2.record.failed === undefined && sameVersion(shadow2.updated?.version, version3)',
+      },
+    ],
+  },
 ];

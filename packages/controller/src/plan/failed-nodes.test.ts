@@ -340,6 +340,17 @@ describe('a node whose shadow was deleted after its failure', () => {
   });
 });
 
+describe('a failure that was recorded by a clock that was ahead', () => {
+  const status = { failedNodes: [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(-HOUR) }] };
+  const after = (version: string): Plan =>
+    planOf([aManagedNode('a', {}, { record: { succeeded: { version, at: ago(MINUTE) } } })], { status });
+
+  it('ends when the node succeeds with the version, and not with another one', () => {
+    expect(after(NEW).failed).toEqual([]);
+    expect(after(OLD).failed).toMatchObject([{ name: 'a', version: NEW }]);
+  });
+});
+
 describe('a version that too many nodes failed with', () => {
   const two = [failedWith('a', 'RolledBack'), failedWith('b', 'NotHealthy', HOUR)];
 

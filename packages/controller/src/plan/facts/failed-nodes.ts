@@ -203,9 +203,14 @@ function isSame(a: FailedNode, b: FailedNode): boolean {
   return a.name === b.name && sameVersion(a.version, b.version);
 }
 
-/** It has succeeded since, or its workloads do not fail any more. */
-function hasRecovered({ code, since }: FailedNode, shadow: ShadowView | undefined): boolean {
-  return shadow !== undefined && (code === 'WorkloadsFailed' || (shadow.updated?.at ?? 0) >= since);
+/**
+ * It has succeeded since, or its workloads do not fail any more. A success with the version removes the failure from the
+ * record: the clock may have been ahead at the time of the failure.
+ */
+function hasRecovered({ code, version, since }: FailedNode, shadow: ShadowView | undefined): boolean {
+  if (shadow === undefined || code === 'WorkloadsFailed') return shadow !== undefined;
+  const { updated, record } = shadow;
+  return (updated?.at ?? 0) >= since || (record.failed === undefined && sameVersion(updated?.version, version));
 }
 
 /** True when another Node has the name of the one that failed. Two clocks are compared, so it was created well after the failure. */
