@@ -104,4 +104,40 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'Events say who pauses, whether a spec is Idle again, whether a host may have rebooted, and that a rollback ends',
+    changes: [
+      {
+        find: /return policy\.interrupt && !mayHaveRebooted\(input\) \? (idle\(input, "Interrupted"\)) : void 0;/u,
+        replace:
+          'return policy.interrupt && !mayHaveRebooted(input) ?' +
+          ' { ...$1, because: { reason: "Paused", message: describePause(policy, input.group) } } : void 0;',
+      },
+      { find: /(?<=Interrupted: \()(?=\) => \(\{)/u, replace: '{ because }' },
+      {
+        find: /'BrupopConfig "cluster" interrupts updates: [^']+'/u,
+        replace: '"A pause interrupts this update, which is undone and starts again afterwards. " + because.message',
+      },
+      { find: /(?<=Repaired: \()_, \{ spec \}/u, replace: 'next, { spec }' },
+      {
+        find: /(?=`The spec of the shadow \(\$\{spec\.state\}\) was not written)/u,
+        replace:
+          'next.spec.state === spec.state ? "The spec of the shadow (" + spec.state + ") had no time, ' +
+          'or one that is unreadable or still to come: it has the present one" : ',
+      },
+      { find: /(?<=Released: \()(?=\) => \(\{)/u, replace: '_, { state: state2 }' },
+      {
+        find: /(?="The node is no longer managed: the update ends before its reboot")/u,
+        replace:
+          'state2 === "Away" || state2 === "Proving" ? ' +
+          '"The node is no longer managed: the update ends, and its host may have rebooted" : ',
+      },
+      {
+        find: /(?=`The configuration no longer allows \$\{before)/u,
+        replace:
+          'before.purpose === "Rollback" ? ' +
+          '"The configuration no longer asks for the return to " + before.spec.version + ": it is undone" : ',
+      },
+    ],
+  },
 ];

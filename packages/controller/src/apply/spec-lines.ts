@@ -23,12 +23,12 @@ const LINES: Readonly<Record<Outcome, readonly [LogLevel, string]>> = {
   Reverted: ['info', 'the node runs its previous version again'],
   Withdrawn: ['info', 'the update is cancelled: the host no longer offers its version'],
   Deferred: ['info', 'the staged update is deferred'],
-  Interrupted: ['info', 'the update is undone: the configuration interrupts updates'],
+  Interrupted: ['info', 'the update is undone: a pause interrupts updates'],
   Aborted: ['info', 'the update is undone: a user ended it'],
   Superseded: ['info', 'the update is undone: the configuration no longer wants it'],
   Configured: ['info', 'the host gets other settings, or may change other ones'],
-  Repaired: ['warn', 'the spec was not written by this operator, and is Idle again'],
-  Released: ['info', 'the update ends before its reboot: the node is no longer managed'],
+  Repaired: ['warn', 'the spec of a shadow is repaired'],
+  Released: ['info', 'the update ends: the node is no longer managed'],
 };
 
 export function lineOf(change: SpecChange): Line {

@@ -121,6 +121,9 @@ it('a pause of one group leaves the others alone, and its mistakes do not end it
     ({ outcome }) => outcome === 'Interrupted',
   );
   expect(interrupted.map(({ node }) => node.metadata.name)).toEqual(['d']);
+  expect(interrupted[0]?.event?.message).toBe(
+    `A pause interrupts this update, which is undone and starts again afterwards. ${message}`,
+  );
   const mistaken = planOf(nodes, { groups: [aGroup('gpu', { ...paused, after: ['gone'] })] });
   expect(waitsFor(mistaken, 'a')).toMatchObject({ reason: 'Paused', message });
   const ofFleet = planOf(nodes, { groups: [aGroup('gpu', paused)], config: { paused: true } });

@@ -80,6 +80,49 @@ it.each<readonly [string, SpecChange, string]>([
   expect(transitionOf(change).code).toBe(code);
 });
 
+describe('the Event', () => {
+  const messageOf = ({ event }: SpecChange): string | undefined => event?.message;
+
+  it.each([
+    ['StagedAndPerformedUpdate', 'the update ends before its reboot'],
+    ['RebootedIntoUpdate', 'the update ends, and its host may have rebooted'],
+    ['MonitoringUpdate', 'the update ends, and its host may have rebooted'],
+  ] as const)('of a node that is no longer managed says in %s: %s', (state, message) => {
+    const status = { lastOperation: failure(undefined, { operation: 'Reboot' }) };
+    expect(messageOf(end('Released', { spec: underWay(state), status }))).toBe(
+      `The node is no longer managed: ${message}`,
+    );
+  });
+
+  it('of a spec whose time is replaced does not say that the spec is Idle', () => {
+    const spec = underWay('MonitoringUpdate', -60 * MINUTE);
+    const change = changeOf({ spec }, { spec: { ...spec, state_transition_timestamp: ago(0) }, outcome: 'Repaired' });
+    expect(messageOf(change)).toBe(
+      'The spec of the shadow (MonitoringUpdate) had no time, or one that is unreadable or still to come: ' +
+        'it has the present one',
+    );
+    expect(messageOf(end('Repaired', { spec: { state: 'ErrorReset' } }))).toBe(
+      'The spec of the shadow (ErrorReset) was not written by this operator, and is Idle again',
+    );
+  });
+
+  it.each([
+    ['an update', STARTED, `no longer allows ${NEW}: this update is undone`],
+    [
+      'a rollback',
+      { ...STARTED, rollback: { failed: OLD, previous: NEW, since: ago(0), isDone: false } },
+      `no longer asks for the return to ${NEW}: it is undone`,
+    ],
+    [
+      'a reboot',
+      { ...STARTED, from: NEW },
+      'no longer needs this reboot for the settings of its group: it is cancelled',
+    ],
+  ])('of %s that is superseded says what the configuration no longer wants', (_, record, message) => {
+    expect(messageOf(end('Superseded', { record }))).toBe(`The configuration ${message}`);
+  });
+});
+
 describe('the duration of a step', () => {
   it('is the time since its spec was written', () => {
     expect(stepSeconds(end('Succeeded', { spec: underWay('MonitoringUpdate', 5 * MINUTE) }))).toBe(300);

@@ -18,7 +18,7 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { hasStarted, isUnderWay } from '../cluster/state.ts';
+import { hasStarted, isUnderWay, type Purpose } from '../cluster/state.ts';
 import { type Past, pastOf } from './history.ts';
 import { recordAfter } from './record-after.ts';
 import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
@@ -112,6 +112,12 @@ function forSettings(before: ShadowView): string {
   return keys.length === 0 ? FOR_SETTINGS : `${FOR_SETTINGS}: ${namesOf(keys)}`;
 }
 
+const SUPERSEDED: Readonly<Record<Purpose, (version: string) => string>> = {
+  Update: (version) => `The configuration no longer allows ${version}: this update is undone`,
+  Rollback: (version) => `The configuration no longer asks for the return to ${version}: it is undone`,
+  Settings: () => `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled`,
+};
+
 type EventText = (transition: Transition, before: ShadowView) => Omit<NodeEvent, 'key'>;
 
 const EVENTS: Readonly<Record<Outcome, EventText>> = {
@@ -134,13 +140,19 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
     message: describeSettings(transition, before),
     isMinor: true,
   }),
-  Repaired: (_, { spec }) => ({
+  Repaired: ({ spec: { state } }, { spec }) => ({
     reason: 'SpecRepaired',
-    message: `The spec of the shadow (${spec.state}) was not written by this operator, and is Idle again`,
+    message:
+      state === spec.state
+        ? `The spec of the shadow (${state}) had no time, or one that is unreadable or still to come: it has the present one`
+        : `The spec of the shadow (${spec.state}) was not written by this operator, and is Idle again`,
   }),
-  Released: () => ({
+  Released: (_, { state }) => ({
     reason: 'Released',
-    message: 'The node is no longer managed: the update ends before its reboot',
+    message:
+      state === 'Away' || state === 'Proving'
+        ? 'The node is no longer managed: the update ends, and its host may have rebooted'
+        : 'The node is no longer managed: the update ends before its reboot',
   }),
   Cancelled: ({ because }) => ({
     reason: 'DeadlineExceeded',
@@ -154,9 +166,9 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
     const why = because?.message ?? 'The node cannot be drained now; its condition Progressing says why';
     return { reason: 'UpdateDeferred', message: `The staged update is deferred and starts again later. ${why}` };
   },
-  Interrupted: () => ({
+  Interrupted: ({ because }) => ({
     reason: 'UpdateInterrupted',
-    message: 'BrupopConfig "cluster" interrupts updates: this one is undone, and starts again after the pause',
+    message: `A pause interrupts this update, which is undone and starts again afterwards. ${because?.message ?? ''}`,
   }),
   Aborted: (_, { spec }) => ({
     reason: 'UpdateAborted',
@@ -164,12 +176,9 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
       `A user ended the update to ${spec.version ?? '?'} with the annotation ${ABORT_ANNOTATION}: it is undone, and ` +
       `starts again when a user asks for it with the annotation ${RETRY_ANNOTATION}`,
   }),
-  Superseded: (_, before) => ({
+  Superseded: (_, { purpose, spec: { version } }) => ({
     reason: 'UpdateSuperseded',
-    message:
-      before.purpose === 'Settings'
-        ? `The configuration no longer needs this reboot ${FOR_SETTINGS}: it is cancelled`
-        : `The configuration no longer allows ${before.spec.version ?? '?'}: this update is undone`,
+    message: SUPERSEDED[purpose ?? 'Update'](version ?? '?'),
   }),
   Withdrawn: (_, { spec, status }) => ({
     reason: 'UpdateSuperseded',

@@ -56,6 +56,7 @@ import {
 import type { Quorums } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';
 import { beforeDrain } from './gates/applications.ts';
+import { describePause } from './gates/fleet.ts';
 import type { Moment } from '../kept/moment.ts';
 
 export type Outcome =
@@ -100,7 +101,7 @@ export type Outcome =
 export interface Transition {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
-  /** Why the update is cancelled; or deferred, unless the pods on the node are the reason. */
+  /** Why the update is cancelled or interrupted; or deferred, unless the pods on the node are the reason. */
   readonly because?: Pick<Blocked, 'reason' | 'message'>;
   /** At the start of a drain: what is not healthy on the node. */
   readonly unreadyBefore?: readonly string[];
@@ -202,8 +203,9 @@ function abort(input: TransitionInput): Transition | undefined {
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {
-  const { policy } = input;
-  return policy.interrupt && !mayHaveRebooted(input) ? idle(input, 'Interrupted') : undefined;
+  const { policy, group } = input;
+  if (!policy.interrupt || mayHaveRebooted(input)) return undefined;
+  return { ...idle(input, 'Interrupted'), because: { reason: 'Paused', message: describePause(policy, group) } };
 }
 
 function supersede(input: TransitionInput): Transition | undefined {
