@@ -68,11 +68,10 @@ export const WANTED: readonly Wanted[] = [
         find: /const \{ failed: failed2, previous, isDone = true \}( = shadow2\.record\.rollback \?\? \{\};\n {2}if \()isDone [^\n]+ previous\)/u,
         replace: 'const { failed: failed2 }$1!endsRollback)',
       },
-      { find: /(?<=function describeSettings\(\{ spec)(?= \}, before)/u, replace: ', proves, endsRollback' },
+      { find: /(?<=function describeSettings\(\{ spec)(?= \}, before)/u, replace: ', endsRollback' },
       {
         find: /(?= {2}const allow = [^\n]+\n {2}if \(allow === "None"\) return "The settings)/u,
-        replace:
-          '  if (endsRollback && !proves) return "The node no longer goes back to " + before.record.rollback?.previous;\n',
+        replace: '  if (endsRollback) return "The node no longer goes back to " + before.record.rollback?.previous;\n',
       },
     ],
   },

@@ -334,12 +334,11 @@ function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy):
 /** A silent agent has what it has confirmed before. */
 function assessUnsettled({ shadow, settings, ownNamespace, now }: TransitionInput, change?: Transition): Found {
   const at = notRespondingAt(shadow, now);
+  const isLate = now.reached(at);
   const waiting = { change, phase: 'waiting', times: [at] } as const;
-  if (shadow.status === undefined) {
-    const neverConnected = now.reached(at);
-    return { ...waiting, progressing: agentNotConnected(ownNamespace), pending: !neverConnected, neverConnected };
-  }
-  if (!now.reached(at)) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
+  if (shadow.status === undefined)
+    return { ...waiting, progressing: agentNotConnected(ownNamespace), pending: !isLate, neverConnected: isLate };
+  if (!isLate) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
   return { ...waiting, progressing: agentNotResponding(shadow.status.lastOperation), pending: !isComplete(settings) };
 }
 

@@ -214,14 +214,14 @@ const EVENTS: Readonly<Record<Outcome, EventText>> = {
 };
 
 /** Names the settings, never their values. */
-function describeSettings({ spec, proves = false, endsRollback = false }: Transition, before: ShadowView): string {
+function describeSettings({ spec, endsRollback }: Transition, before: ShadowView): string {
   const [old, next] = [requestedOf(before), requestedOf({ spec })];
   const other = [
     ...next.filter((one) => !sameSettings([one], same(old, one))),
     ...old.filter((one) => same(next, one).length === 0),
   ];
   if (other.length > 0) return `The host gets other settings: ${namesOf(keysOf(other))}`;
-  if (endsRollback && !proves) return `The node no longer goes back to ${before.record.rollback?.previous ?? '?'}`;
+  if (endsRollback === true) return `The node no longer goes back to ${before.record.rollback?.previous ?? '?'}`;
   const allow = spec.settings?.allow ?? 'None';
   if (allow === 'None') return 'The settings of its group are proved, and the host may change nothing more';
   const granted = pendingOf(before).filter((one) => covers(allow, one.class));

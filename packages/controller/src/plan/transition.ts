@@ -23,21 +23,12 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../cluster/shadow.ts';
-import { isManaged } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
 import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
-import {
-  isOutdated,
-  isRollbackWanted,
-  pendingRollback,
-  previousVersion,
-  rollbackPolicy,
-  withdrawn,
-} from './facts/attempts.ts';
+import { hasRollbackEnded, isRollbackWanted, isWithdrawal, previousVersion, rollbackPolicy } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
 import type { Checks } from './facts/query-checks.ts';
@@ -238,7 +229,7 @@ function configure(input: TransitionInput): Transition | undefined {
   const { shadow } = input;
   const { state_transition_timestamp } = shadow.spec;
   if (input.settings?.failure !== undefined) return restoreSettings(input, input.settings.failure);
-  const endsRollback = hasRollbackEnded(input);
+  const endsRollback = hasRollbackEnded(input, input.rules, input.now);
   if (sameSettings(requestedOf(shadow), input.policy.settings)) {
     if (isProved(input)) return { ...idle(input, 'Configured'), proves: true, endsRollback };
     return endsRollback ? { ...redated(shadow.spec, input.now), outcome: 'Configured', endsRollback } : undefined;
@@ -250,12 +241,6 @@ function configure(input: TransitionInput): Transition | undefined {
     ...configured,
     spec: { ...configured.spec, state_transition_timestamp: state_transition_timestamp ?? null },
   };
-}
-
-/** A user has ended it before the node was drained, or its update had no success. */
-function hasRollbackEnded({ node, shadow, rules, now }: TransitionInput): boolean {
-  const isOpen = shadow.record.rollback?.isDone === false;
-  return isOpen && (!isManaged(node) || pendingRollback(shadow, rules, now) === undefined);
 }
 
 /** What was in force before the change is restored, once, by what the failed change was allowed to do. */
@@ -313,12 +298,7 @@ function fail(input: TransitionInput): Transition | undefined {
   const { shadow, node, policy, now } = input;
   if (!answers(shadow) || shadow.status?.current_state !== 'ErrorReset') return undefined;
   if (isBootUnconfirmed(shadow, node) && !isOverdue(shadow, policy, now)) return undefined;
-  return idle(input, isFirstWithdrawal(shadow) ? 'Withdrawn' : 'Failed');
-}
-
-/** Only the first one since the latest success is no failure, because an agent may report it each time. */
-function isFirstWithdrawal(shadow: ShadowView): boolean {
-  return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
+  return idle(input, isWithdrawal(shadow) ? 'Withdrawn' : 'Failed');
 }
 
 function startDrain(input: TransitionInput): Transition | undefined {

@@ -20,7 +20,9 @@
  * It happens once: a node that is not healthy on PREVIOUS either stays as it is.
  */
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
+import { isManaged } from '../../cluster/node.ts';
 import type { Rollback, ShadowView } from '../../cluster/shadow.ts';
+import type { NodePair } from '../../cluster/snapshot.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { hasReached } from '../../cluster/state.ts';
 import { isAccepted } from './deadlines.ts';
@@ -44,10 +46,15 @@ export function failures(shadow: ShadowView): number {
 }
 
 /** True when the latest attempt failed only because the host now offers another version, or none. */
-export function isOutdated({ status }: ShadowView): boolean {
+function isOutdated({ status }: ShadowView): boolean {
   const { lastOperation: last, target_version: offered = '' } = status ?? {};
   if (last?.state !== 'Failed' || last.errorCode !== 'VersionNotOffered') return false;
   return isVersion(offered) && !sameVersion(offered, last.version);
+}
+
+/** Only the first one since the latest success is no failure, because an agent may report it each time. */
+export function isWithdrawal(shadow: ShadowView): boolean {
+  return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */
@@ -72,6 +79,14 @@ export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: 
   const isPinned = pin !== undefined && !sameVersion(pin, failed) && !sameVersion(pin, previous);
   return policy.rollout.rollback === 'Automatic' && !isPinned && !isAccepted(since, policy, now);
 }
+
+/** True of a node at rest whose record has a rollback that a user has ended, or whose update had no success. */
+export function hasRollbackEnded({ node, shadow }: Pair, rules: UpdatePolicy, now: Moment): boolean {
+  const isOpen = shadow.record.rollback?.isDone === false;
+  return isOpen && (!isManaged(node) || pendingRollback(shadow, rules, now) === undefined);
+}
+
+type Pair = Pick<NodePair, 'node' | 'shadow'>;
 
 /** True when the record says that the node goes or went to `version` from one that failed. */
 export function isPrevious(shadow: ShadowView, version: string): boolean {
