@@ -156,8 +156,8 @@ export const METRICS = {
   ),
   dependents: gauge(
     'dependents',
-    'Dependents by `state`, as in `status.dependents` of the `BrupopConfig`: `Up`, `Down`, `ScaledByOthers`, `NotFound`, `NotAllowed` ' +
-      'or `Failed`. Only on the leader.',
+    'Dependents by `state`, as in `status.dependents` of the `BrupopConfig`: `Up`, `Down`, `ScaledByOthers`, ' +
+      '`RecordRemoved`, `NotFound`, `NotAllowed` or `Failed`. Only on the leader.',
     'state',
   ),
   deadlineExceeded: counter(

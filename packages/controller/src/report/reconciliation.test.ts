@@ -163,6 +163,7 @@ describe('a configuration with dependents and recovery', () => {
     ['NotScaled', undefined],
     ['ScaledDown', undefined],
     ['ScaledByOthers', undefined],
+    ['RecordRemoved', undefined],
     ['TargetNotFound', undefined],
     ['TargetRequestFailed', undefined],
     ['LossUnknown', undefined],

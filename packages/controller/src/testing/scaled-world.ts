@@ -55,6 +55,8 @@ export class ScaledWorld {
   /** What happens once before the next patch arrives. */
   beforePatch: (() => void) | undefined;
   leader: Dependents;
+  /** Of the leader. */
+  registry = createRegistry('test');
   readonly #objects = new Map<string, RawTarget>();
   readonly #listeners = new Set<() => void>();
   #version = 0;
@@ -116,13 +118,14 @@ export class ScaledWorld {
       this.logged.push(`${level} ${msg}`);
     };
     const log = createLogger({ write });
+    this.registry = createRegistry('test');
     this.leader = new Dependents({
       client: this as never,
       cluster: { dependents: () => this.view, onChange: (listener) => this.#onChange(listener) },
       targets: this.targets,
       clock,
       log,
-      metrics: createMetrics(createRegistry('test')),
+      metrics: createMetrics(this.registry),
       events: { record: (event) => this.events.push(event) },
       onReport: () => undefined,
     });

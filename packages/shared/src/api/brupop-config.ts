@@ -169,13 +169,14 @@ const statusSchema = object({
         state: described(
           text(64),
           'Up: as its users scaled it. Down: scaled to 0 by the operator. ScaledByOthers: scaled to 0 by the operator and then by ' +
-            'another actor. NotFound, NotAllowed, Failed: its state is unknown.',
+            'another actor. RecordRemoved: scaled to 0 by the operator, and another actor has removed the annotation with the number ' +
+            'of replicas. NotFound, NotAllowed, Failed: its state is unknown.',
         ),
         replicas: optional(
           count(),
-          'The recorded number of replicas, of one that is Down, or was when it was last read.',
+          'The recorded number of replicas, of one that is Down or RecordRemoved, or was when it was last read.',
         ),
-        since: optional(time(), 'Since when it is Down, or was when it was last read. Absent otherwise.'),
+        since: optional(time(), 'Since when it is at 0, or was when it was last read. Absent without replicas.'),
       }),
     ),
     'The dependents, and targets whose entry was removed while they were Down.',

@@ -356,21 +356,66 @@ it('a StatefulSet whose volumes would be deleted with its pods is not scaled, an
   expect([world.scales, condition(world)]).toEqual([['0 (2)', '1', '0 (3)'], 'False TargetLosesVolumes']);
 });
 
-it('the number of a target whose record another actor removes is reported', async () => {
-  const world = await lostWorld();
+/** The status of the BrupopConfig is as the leader reports it. */
+function write(world: ScaledWorld): void {
   const { report } = world.leader;
-  world.configure(THREE, {
-    config: configWith({ dependents: typeof report === 'object' ? [...report.dependents] : [] }),
-  });
+  const dependents = typeof report === 'object' ? [...report.dependents] : [];
+  world.configure(world.view.dependents, { config: configWith({ dependents }) });
+}
+
+/** Lets another actor remove the record of the first target, as `kubectl rollout undo` does, and the loss end. */
+async function removedWorld(): Promise<ScaledWorld> {
+  const world = await lostWorld();
+  write(world);
   world.events.length = 0;
-  // As `kubectl rollout undo` does.
   const metadata = { annotations: { [DEPENDENT_REPLICAS_ANNOTATION]: null } };
   await world.mergePatch(targetPath(AUTOSCALER), { metadata });
-  await world.pass(MINUTE);
-  expect(world.events.map(({ reason, message }) => `${reason}: ${message}`)).toEqual([
+  for (const lost of [true, false]) {
+    world.lose(lost);
+    await world.pass(MINUTE);
+    write(world);
+  }
+  return world;
+}
+
+it('the number of a target whose record another actor removes is reported', async () => {
+  const world = await removedWorld();
+  const removed = world.events.filter(({ reason }) => reason !== 'DependentScaledUp');
+  expect(removed.map(({ reason, message }) => `${reason}: ${message}`)).toEqual([
     expect.stringMatching(
       /^DependentRecordRemoved: .*kube-system\/autoscaler, which the operator had scaled from 2 to 0\./u,
     ),
   ]);
   expect(world.logged.filter((line) => line.startsWith('warn dependent stays at 0'))).toHaveLength(1);
+});
+
+it('a target that remains at 0 without its record is shown with its number, also by the next leader', async () => {
+  const world = await removedWorld();
+  for (let leader = 0; leader < 2; leader += 1) {
+    expect([world.scales, condition(world)]).toEqual([['0', '1', '3'], 'False RecordRemoved']);
+    expect(world.leader.report).toMatchObject({
+      dependents: [{ target: 'autoscaler', state: 'RecordRemoved', replicas: 2 }, { state: 'Up' }, { state: 'Up' }],
+    });
+    expect(await world.registry.metrics()).toContain('brupop_dependents{state="RecordRemoved"} 1');
+    world.elect();
+    await world.pass(6 * MINUTE);
+    write(world);
+  }
+  world.configure([REPAIR, DESCHEDULER]);
+  await world.pass(6 * MINUTE);
+  expect(condition(world)).toBe('False RecordRemoved');
+});
+
+it.each<readonly [string, number, Readonly<Record<string, string>>]>([
+  ['a user scales it', 4, {}],
+  ['it is to be ignored', 0, { [IGNORE_SCALING_ANNOTATION]: 'true' }],
+])('a target that was left at 0 without its record is as it should be when %s', async (_, replicas, annotations) => {
+  const world = await removedWorld();
+  world.put(AUTOSCALER, replicas, annotations);
+  await world.pass(6 * MINUTE);
+  write(world);
+  expect([world.scales, condition(world)]).toEqual([[String(replicas), '1', '3'], 'True NotScaled']);
+  world.put(AUTOSCALER, 0);
+  await world.pass(6 * MINUTE);
+  expect(condition(world)).toBe('True NotScaled');
 });

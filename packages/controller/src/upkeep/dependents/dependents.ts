@@ -23,7 +23,7 @@ import type { DependentsStatus } from '../../report/config-status.ts';
 import { decide, type Direction, type Scaling, type Started } from './decide.ts';
 import { type Entry, entriesOf, observedOf } from './entries.ts';
 import { Notices } from './notices.ts';
-import { reportOf, type Shown } from './report.ts';
+import { reportOf, type Shown, stateOf } from './report.ts';
 import { downPatch, type RawTarget, readTarget, targetPath, upPatch } from './target.ts';
 
 interface DependentsOptions {
@@ -181,7 +181,7 @@ export class Dependents {
   #show(entries: readonly Entry[], found: ReadonlyMap<string, Shown['found']>, view: DependentsView): void {
     const shown = entries.map((one) => this.#shownOf(one, found.get(one.key) ?? 'Failed'));
     this.#notices.seen(shown, view.config);
-    this.#shown = shown.filter(({ name, found: one }) => name !== undefined || isAtRisk(one));
+    this.#shown = shown.filter((one) => one.name !== undefined || isAtRisk(one));
     this.#measure(this.#shown, view);
     this.#setReport(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, reasonOfStay(view)));
   }
@@ -190,7 +190,7 @@ export class Dependents {
     const { metrics } = this.#options;
     metrics.clusterLost.set(loss?.lost === true ? 1 : 0);
     metrics.dependents.reset();
-    for (const { found } of shown) metrics.dependents.inc({ state: typeof found === 'string' ? found : found.state });
+    for (const one of shown) metrics.dependents.inc({ state: stateOf(one) });
   }
 
   #shownOf({ key, kind, namespace, target, dependent, before }: Entry, found: Shown['found']): Shown {
@@ -240,10 +240,8 @@ function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
 
 /** @param before - what was last reported, of one that was at 0 then */
 function numbersOf(found: Shown['found'], before: number | undefined): Pick<Shown, 'replicas' | 'lostRecord'> {
-  return {
-    replicas: recordedOf(found) ?? (isUnknown(found) ? before : undefined),
-    lostRecord: isAtZero(found) ? before : undefined,
-  };
+  const lostRecord = isLeftAtZero(found) ? before : undefined;
+  return { replicas: recordedOf(found) ?? (isUnknown(found) ? before : lostRecord), lostRecord };
 }
 
 function recordedOf(found: Shown['found']): number | undefined {
@@ -251,8 +249,8 @@ function recordedOf(found: Shown['found']): number | undefined {
 }
 
 /** By another actor: the operator removes the record only with the request that scales back. */
-function isAtZero(found: Shown['found']): boolean {
-  return typeof found !== 'string' && found.state === 'Up' && found.replicas === 0;
+function isLeftAtZero(found: Shown['found']): boolean {
+  return typeof found !== 'string' && found.state === 'Up' && found.replicas === 0 && !found.isIgnored;
 }
 
 function isUnknown(found: Shown['found']): boolean {
@@ -260,8 +258,9 @@ function isUnknown(found: Shown['found']): boolean {
 }
 
 /** Of a target without an entry: it is shown as long as it is not as its users want it. */
-function isAtRisk(found: Shown['found']): boolean {
-  return typeof found === 'string' ? found !== 'NotFound' : found.state !== 'Up';
+function isAtRisk(shown: Shown): boolean {
+  const state = stateOf(shown);
+  return state !== 'NotFound' && state !== 'Up';
 }
 
 /** Why nothing is scaled to 0 although the cluster is lost; empty: it is. */

@@ -1,12 +1,12 @@
 /** Events on the BrupopConfig, and log lines, of what happens to dependents. */
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
-import { CONFIG_NAME, DEPENDENT_REPLICAS_ANNOTATION } from '@brupop/shared/api/names';
+import { CONFIG_NAME } from '@brupop/shared/api/names';
 import type { Events } from '@brupop/shared/kube/events';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { CONFIG_OBJECT } from '../../apply/config-events.ts';
 import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Direction } from './decide.ts';
-import { type DEPENDENT_EVENTS, describeOthers, isByOthers, type Shown } from './report.ts';
+import { type DEPENDENT_EVENTS, describeOthers, describeRemoved, isByOthers, type Shown } from './report.ts';
 import type { Target } from './target.ts';
 
 type Config = DependentsView['config'];
@@ -62,11 +62,11 @@ export class Notices {
     found: Target,
     { config, replicas }: { readonly config: Config; readonly replicas: number },
   ): void {
-    const key = targetKey(name);
-    this.#options.log.warn('dependent stays at 0: another actor has removed its annotation', { target: key, replicas });
-    const message =
-      `Another actor has removed the annotation ${DEPENDENT_REPLICAS_ANNOTATION} of ${key}, which the operator had scaled from ` +
-      `${replicas} to 0. It stays at 0 until somebody scales it`;
+    this.#options.log.warn('dependent stays at 0: another actor has removed its annotation', {
+      target: targetKey(name),
+      replicas,
+    });
+    const message = describeRemoved(name, replicas);
     this.#record('DependentRecordRemoved', name, found, { config, message, key: String(found.generation) });
   }
 

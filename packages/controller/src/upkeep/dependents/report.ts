@@ -1,7 +1,7 @@
 /** What users see of the dependents: the condition DependentsAvailable and `status.dependents` of the BrupopConfig. */
 import type { DependentStatus } from '@brupop/shared/api/brupop-config';
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
-import { IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
+import { DEPENDENT_REPLICAS_ANNOTATION, IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { ClusterLoss } from '../../cluster/connectivity.ts';
 import type { DependentsReport } from '../../report/config-status.ts';
@@ -12,6 +12,7 @@ export const DEPENDENT_REASONS = [
   'NotScaled',
   'ScaledDown',
   'ScaledByOthers',
+  'RecordRemoved',
   'TargetNotFound',
   'TargetNotAllowed',
   'TargetRequestFailed',
@@ -34,7 +35,7 @@ export interface Shown extends TargetName {
   readonly found: Target | 'NotFound' | 'NotAllowed' | 'Failed';
   /** Why it has failed. */
   readonly problem?: string | undefined;
-  /** Recorded, of one that is Down, or was when it was last read. */
+  /** Recorded, of one that is Down, or was when it was last read, or is at 0 without its record. */
   readonly replicas?: number | undefined;
   /** Of one that was Down with this number, and is at 0 without its record. */
   readonly lostRecord?: number | undefined;
@@ -42,6 +43,12 @@ export interface Shown extends TargetName {
 
 export function isByOthers(found: Shown['found']): found is Target {
   return typeof found !== 'string' && found.state === 'ScaledByOthers';
+}
+
+/** As in the status and in the metric. */
+export function stateOf({ found, lostRecord }: Shown): string {
+  if (typeof found === 'string') return found;
+  return lostRecord === undefined ? found.state : 'RecordRemoved';
 }
 
 const MAX_MESSAGE = 1_024;
@@ -80,6 +87,9 @@ function problemOf(shown: readonly Shown[]): { readonly reason: Reason; readonly
       'add it, so that the controller has the right to scale it';
     return { reason: 'TargetNotAllowed', message };
   }
+  const removed = shown.find(({ lostRecord }) => lostRecord !== undefined);
+  if (removed?.lostRecord !== undefined)
+    return { reason: 'RecordRemoved', message: describeRemoved(removed, removed.lostRecord) };
   const losing = shown.find(({ name, found }) => name !== undefined && typeof found !== 'string' && found.losesVolumes);
   if (losing !== undefined) {
     const message =
@@ -100,6 +110,15 @@ export function describeOthers(shown: readonly TargetName[]): string {
   );
 }
 
+/** @param replicas - that the record had */
+export function describeRemoved(name: TargetName, replicas: number): string {
+  return (
+    `Another actor has removed the annotation ${DEPENDENT_REPLICAS_ANNOTATION} of ${targetKey(name)}, which the operator had ` +
+    `scaled from ${replicas} to 0. It remains at 0 until a user scales it; if it is to remain there, set the annotation ` +
+    `${IGNORE_SCALING_ANNOTATION}: "true"`
+  );
+}
+
 /** Without counts, which change with each node. */
 function cause(loss: ClusterLoss | undefined): string {
   return loss?.lost === true
@@ -109,14 +128,14 @@ function cause(loss: ClusterLoss | undefined): string {
 
 const list = (shown: readonly TargetName[]): string => shown.map(targetKey).join(', ');
 
-function statusOf({ name, kind, namespace, target, found, replicas }: Shown): DependentStatus {
-  const state = typeof found === 'string' ? found : found.state;
+function statusOf(shown: Shown): DependentStatus {
+  const { name, kind, namespace, target, replicas } = shown;
   return {
     ...(name !== undefined && { name }),
     kind,
     namespace,
     target,
-    state,
+    state: stateOf(shown),
     ...(replicas !== undefined && { replicas }),
   };
 }

@@ -9,7 +9,7 @@
  *     ScaledByOthers -- no record -----------------> Up
  *
  * A target that its users have scaled to 0 is Up: there is nothing to record, and nothing to restore. So is one that is at 0 and
- * whose record another actor has removed.
+ * whose record another actor has removed; report.ts shows it as RecordRemoved.
  */
 import type { TargetName } from '@brupop/shared/api/config-dependents';
 import type { ObjectMeta } from '@brupop/shared/api/meta';
