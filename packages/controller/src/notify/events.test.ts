@@ -34,8 +34,8 @@ function planOf({ nodes, spec = {}, status = {}, groups = [], changes = {} }: Wo
 }
 
 function found(world: World): Notice[] {
-  const { status = {}, groups = [], finishedAt } = world;
-  return noticesOf({ plan: planOf(world), status, groups, finishedAt });
+  const { nodes, status = {}, groups = [], finishedAt } = world;
+  return noticesOf({ plan: planOf(world), status, groups, nodes, finishedAt });
 }
 
 const shown = (notices: readonly Notice[]): string[] =>
@@ -159,22 +159,40 @@ test('a rollout that is late is stuck', () => {
   expect(notices[0]?.message).toContain('longer than spec.rollout.progressDeadline allows');
 });
 
+test('a rollout that is late has the same ID as long as no node succeeds, and another one when it is late again', () => {
+  const spec = { rollout: { progressDeadline: '2h' } };
+  const idOf = (progress: typeof late): unknown =>
+    found({ nodes: [aManagedNode('down', { ready: false })], spec, status: { progress } })[0]?.id;
+  const id = idOf(late);
+  expect(id).toEqual(expect.any(String));
+  expect(idOf({ ...late, countedSeconds: 7_200, countedFrom: ago(MINUTE) })).toBe(id);
+  expect(idOf({ ...late, lastProgressTime: ago(12 * HOUR) })).not.toBe(id);
+});
+
+function overdue(startedMs: number, step: 'RebootedIntoUpdate' | 'MonitoringUpdate'): ManagedNode {
+  const record = { startedAt: ago(startedMs) };
+  const status = {
+    current_state: 'StagedAndPerformedUpdate',
+    lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
+  } as const;
+  return aManagedNode('a', {}, { spec: underWay(step, 30 * HOUR), status, record });
+}
+
+test('a node that is stuck has the same ID in all steps of its update, and another one in the next update', () => {
+  const idOf = (...node: Parameters<typeof overdue>): unknown =>
+    found({ nodes: [overdue(...node)] }).find(({ event }) => event === 'Stuck')?.id;
+  const id = idOf(31 * HOUR, 'RebootedIntoUpdate');
+  expect(id).toEqual(expect.any(String));
+  expect(idOf(31 * HOUR, 'MonitoringUpdate')).toBe(id);
+  expect(idOf(30 * HOUR, 'RebootedIntoUpdate')).not.toBe(id);
+});
+
 test('a node that holds its slot past a deadline is stuck, once, also if it did not return', () => {
-  const overdue = aManagedNode(
-    'a',
-    {},
-    {
-      spec: underWay('RebootedIntoUpdate', 30 * HOUR),
-      status: {
-        current_state: 'StagedAndPerformedUpdate',
-        lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
-      },
-    },
-  );
-  const stuck = shown(found({ nodes: [overdue] })).filter((one) => one.startsWith('Stuck'));
+  const node = overdue(31 * HOUR, 'RebootedIntoUpdate');
+  const stuck = shown(found({ nodes: [node] })).filter((one) => one.startsWith('Stuck'));
   expect(stuck).toEqual(['Stuck Node a']);
   const lost = { lost: [{ name: 'a', message: 'It did not return' }] } as unknown as Partial<WholePlan>;
-  expect(shown(found({ nodes: [overdue], changes: lost })).filter((one) => one.startsWith('Stuck'))).toEqual(stuck);
+  expect(shown(found({ nodes: [node], changes: lost })).filter((one) => one.startsWith('Stuck'))).toEqual(stuck);
 });
 
 test('a rollout that is finished says what the nodes run', () => {

@@ -9,7 +9,8 @@
  *     Finished           no node needs an update any more, for an hour
  *
  * Its ID says which one it is: it is the same for every leader, and another one when the same thing happens again. So the
- * start of a freeze and of a hold are in it, and only those that are recorded in the status count.
+ * start of a freeze and of a hold are in it, and only those that are recorded in the status count. In that of a late rollout
+ * is its last success, and in that of a node that is stuck the start of its update.
  */
 import { createHash } from 'node:crypto';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
@@ -18,11 +19,13 @@ import { CONFIG_KIND, CONFIG_NAME, NODE_GROUP_KIND } from '@brupop/shared/api/na
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { versionsOf } from '../plan/facts/versions.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { CONDITIONS, GROUP_CONDITIONS } from '../report/config-conditions.ts';
 import { describeFrozen, describeHeld } from '../report/stopped-versions.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
+import type { Progress } from '../report/progress.ts';
 import type { WholePlan } from '../report/report.ts';
 
 export const SEVERITIES = ['info', 'warning', 'error'] as const;
@@ -48,6 +51,7 @@ export interface Seen {
   /** As it is written. */
   readonly status: Pick<BrupopConfigStatus, 'frozenVersions' | 'heldVersions'>;
   readonly groups: readonly Pick<BottlerocketNodeGroup, 'metadata' | 'status'>[];
+  readonly nodes: readonly Pick<ManagedNode, 'name' | 'shadow'>[];
   /** When the rollout ended, if that was within the hour, epoch milliseconds. */
   readonly finishedAt: number | undefined;
 }
@@ -57,13 +61,13 @@ export const MAX_NOTICES = 50;
 
 /** Those that stop the most nodes come first. */
 export function noticesOf(seen: Seen): Notice[] {
-  const { plan, finishedAt } = seen;
+  const { plan, nodes, finishedAt } = seen;
   const all = [
     ...frozenNotices(seen),
     ...heldNotices(seen),
     ...approvalNotices(plan),
     ...lateNotices(plan),
-    ...stuckNotices(plan),
+    ...stuckNotices(plan, nodes),
     ...failedNotices(plan),
     ...(finishedAt === undefined ? [] : [finishedNotice(plan, finishedAt)]),
   ];
@@ -180,20 +184,23 @@ function approvalNotice(version: string, object: Notice['object']): Notice {
 }
 
 function lateNotices(plan: WholePlan): Notice[] {
-  const fleet = plan.progress?.isLate === true ? [late(FLEET, CONDITIONS.Degraded(plan).message)] : [];
-  const groups = plan.groups.filter(({ progress }) => progress?.isLate === true);
   return [
-    ...fleet,
-    ...groups.map((rollout) => late(groupObject(rollout.group.name), GROUP_CONDITIONS.Degraded(rollout).message)),
+    ...late(plan.progress, FLEET, () => CONDITIONS.Degraded(plan).message),
+    ...plan.groups.flatMap((rollout) =>
+      late(rollout.progress, groupObject(rollout.group.name), () => GROUP_CONDITIONS.Degraded(rollout).message),
+    ),
   ];
 }
 
-function late(object: Notice['object'], message: string): Notice {
+function late(progress: Progress | undefined, object: Notice['object'], messageOf: () => string): Notice[] {
+  if (progress?.isLate !== true) return [];
   const summary = `The rollout of ${object.kind} "${object.name}" is late`;
-  return notice({ event: 'Stuck', severity: 'error', object, summary, message, command: describeCommand(object) });
+  const [message, command] = [messageOf(), describeCommand(object)];
+  const since = rfc3339(progress.lastProgressAt);
+  return [notice({ event: 'Stuck', severity: 'error', object, summary, message, command }, since)];
 }
 
-function stuckNotices({ stuckNodes, lost, conditions }: WholePlan): Notice[] {
+function stuckNotices({ stuckNodes, lost, conditions }: WholePlan, nodes: Seen['nodes']): Notice[] {
   const names = [...new Set([...lost.map(({ name }) => name), ...stuckNodes])];
   if (names.length === 0) return [];
   const found = new Map(conditions.flat().map((one): [string, NodeCondition] => [one.node.metadata.name, one]));
@@ -201,14 +208,11 @@ function stuckNotices({ stuckNodes, lost, conditions }: WholePlan): Notice[] {
     const isLost = lost.some((one) => one.name === name);
     const summary = isLost ? `${name} did not return from its reboot` : `${name} is stuck in its update`;
     const message = `${found.get(name)?.progressing.message ?? summary}. Look at its host; it holds its update slot until its update continues, its Node is deleted, or spec.rollout.resume is set to a later time`;
-    return notice({
-      event: 'Stuck',
-      severity: 'error',
-      object: nodeObject(name),
-      summary,
-      message,
-      command: shadowOf(name),
-    });
+    const object = nodeObject(name);
+    return notice(
+      { event: 'Stuck', severity: 'error', object, summary, message, command: shadowOf(name) },
+      nodes.find((one) => one.name === name)?.shadow?.record.startedAt,
+    );
   });
 }
 

@@ -97,19 +97,24 @@ export class Notifier {
   }
 
   /** @param snapshot - with the status as it was last written */
-  observe(plan: WholePlan, { config, groupObjects }: Pick<Snapshot, 'config' | 'groupObjects'>): void {
+  observe(plan: WholePlan, snapshot: Pick<Snapshot, 'config' | 'groupObjects' | 'managedNodes'>): void {
+    const { config } = snapshot;
     const signal = this.#signal;
     if (signal === undefined || signal.aborted || config === undefined) return;
     const before = this.report;
     if (!this.#isRead) this.#read(config);
     const receivers = plan.policy.notifications;
-    if (receivers.length > 0 || this.#entries.size > 0) this.#observe(plan, { config, groupObjects }, signal);
+    if (receivers.length > 0 || this.#entries.size > 0) this.#observe(plan, { ...snapshot, config }, signal);
     if (!isDeepStrictEqual(this.report, before)) this.#options.onReport();
   }
 
   #observe(
     plan: WholePlan,
-    { config, groupObjects }: { readonly config: BrupopConfig } & Pick<Snapshot, 'groupObjects'>,
+    {
+      config,
+      groupObjects,
+      managedNodes,
+    }: { readonly config: BrupopConfig } & Pick<Snapshot, 'groupObjects' | 'managedNodes'>,
     signal: AbortSignal,
   ): void {
     const { clock } = this.#options;
@@ -117,7 +122,8 @@ export class Notifier {
     const now = clock.now();
     this.#followRollout(plan, now);
     const { endedAt: finishedAt } = this.#rollout;
-    const notices = noticesOf({ plan, status: config.status ?? {}, groups: groupObjects, finishedAt });
+    const status = config.status ?? {};
+    const notices = noticesOf({ plan, status, groups: groupObjects, nodes: managedNodes, finishedAt });
     this.#seen = seenAt(this.#seen, notices, clock.monotonic());
     this.#follow(receivers, (name) => knownFrom(config.status?.notifications, name) ?? newcomer(notices, rfc3339(now)));
     for (const entry of this.#entries.values()) {
