@@ -218,6 +218,60 @@ test('a new receiver is not notified of what failed before, and is of what fails
   await leader.stop();
 });
 
+test('a receiver that asks for failures from now on is not notified of those from before', async () => {
+  const leader = new Leader();
+  const spec = { rollout: { failureBudget: 5 } };
+  leader.observe({ nodes: [failed('a')], spec, receivers: [receiver({ events: ['Frozen'] })] });
+  await ready(leader);
+  leader.observe({ nodes: [failed('a'), failed('b')], spec, receivers: [receiver({ events: ['Frozen'] })] });
+  leader.observe({ nodes: [failed('a'), failed('b')], spec });
+  leader.observe({ nodes: [failed('a'), failed('b'), failed('c')], spec });
+  await sent(1);
+  await leader.clock.advance(MINUTE);
+  await leader.stop();
+  expect(webhook.received.map(({ body }) => (JSON.parse(body) as { object: object }).object)).toEqual([
+    { kind: 'Node', name: 'c' },
+  ]);
+});
+
+/** Stops after the receiver has refused a notification. */
+async function refusedLeader(): Promise<{ readonly notifications: NotificationsStatus }> {
+  webhook.behavior = BEHAVIORS.refusesContent;
+  const leader = new Leader();
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await eventually(() => expect(leader.status?.receivers[0]?.sent).toHaveLength(1));
+  expect(leader.condition?.reason).toBe('ReceiverNotReady');
+  const notifications = leader.status;
+  await leader.stop();
+  webhook.behavior = BEHAVIORS.accepts;
+  if (notifications === undefined) throw new Error('expected a status, found none');
+  return { notifications };
+}
+
+test('a receiver that refused the last notification is NotReady also for the next leader, until it accepts one', async () => {
+  const status = await refusedLeader();
+  const next = new Leader();
+  const gauge = async (): Promise<string> => await next.registry.metrics();
+  next.observe({ nodes: [waiting], spec: APPROVAL, status });
+  await eventually(async () => expect(await gauge()).toContain('receiver_ready{receiver="ops"} 0'));
+  expect(next.status).toEqual(status.notifications);
+  next.observe({ nodes: [waiting, failed('b')], spec: APPROVAL, status });
+  await ready(next);
+  expect(await gauge()).toContain('receiver_ready{receiver="ops"} 1');
+  await next.stop();
+  expect(eventsOf()).toEqual(['WaitsForApproval', 'Failed']);
+});
+
+test('a receiver that refused the last notification and is changed is as its check finds it', async () => {
+  const status = await refusedLeader();
+  const next = new Leader();
+  next.observe({ nodes: [waiting], spec: APPROVAL, status });
+  next.observe({ nodes: [waiting], spec: APPROVAL, receivers: [receiver({ cluster: 'prod' })], status });
+  await ready(next);
+  await next.stop();
+  expect(webhook.received).toHaveLength(1);
+});
+
 test('the end of a rollout is sent once, also if the leader changes in between', async () => {
   const first = new Leader();
   first.observe({ nodes: [upToDate, waiting], spec: { paused: true } });

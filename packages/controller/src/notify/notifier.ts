@@ -5,7 +5,7 @@
  * two leaves an event to the next one, which sends it again with the same ID.
  */
 import { isDeepStrictEqual } from 'node:util';
-import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import type { BrupopConfig, NotificationsStatus } from '@brupop/shared/api/brupop-config';
 import type { Receiver } from '@brupop/shared/api/config-notifications';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
@@ -14,7 +14,7 @@ import type { Metrics } from '../metrics.ts';
 import type { NotificationsShown } from '../report/config-status.ts';
 import type { WholePlan } from '../report/report.ts';
 import { type DeliveryOptions, findTarget, post } from './deliver.ts';
-import { isCertain, isRolling, noticesOf } from './events.ts';
+import { isCertain, isRolling, type Notice, noticesOf } from './events.ts';
 import { Outbox, type OutboxOptions, type Queued } from './outbox.ts';
 import { bodyOf } from './payload.ts';
 import {
@@ -27,6 +27,8 @@ import {
   rolloutAfter,
   seenAt,
   withoutEnded,
+  withChange,
+  withCheck,
   withSent,
   withState,
 } from './record.ts';
@@ -43,9 +45,15 @@ interface NotifierOptions extends DeliveryOptions {
 }
 
 interface Entry {
-  receiver: Receiver;
+  readonly receiver: Receiver;
   known: Known;
   readonly outbox: Outbox;
+}
+
+interface Found {
+  readonly notices: readonly Notice[];
+  /** By former leaders, or by this one. */
+  readonly recorded: NotificationsStatus | undefined;
 }
 
 const NO_ROLLOUT: RolloutTimes = { startedAt: undefined, endedAt: undefined };
@@ -125,7 +133,7 @@ export class Notifier {
     const status = config.status ?? {};
     const notices = noticesOf({ plan, status, groups: groupObjects, nodes: managedNodes, finishedAt });
     this.#seen = seenAt(this.#seen, notices, clock.monotonic());
-    this.#follow(receivers, (name) => knownFrom(config.status?.notifications, name) ?? newcomer(notices, rfc3339(now)));
+    this.#follow(receivers, { notices, recorded: status.notifications });
     for (const entry of this.#entries.values()) {
       entry.known = withoutEnded(entry.known, this.#seen);
       const due = dueOf(notices, entry.receiver, entry.known).filter(({ id }) => !entry.outbox.has(id));
@@ -147,12 +155,11 @@ export class Notifier {
     this.#rollout = isWanted ? rolloutAfter(this.#rollout, found, now) : NO_ROLLOUT;
   }
 
-  /** @param recorded - what is known of a receiver that this process has not had yet */
-  #follow(receivers: readonly Receiver[], recorded: (name: string) => Known): void {
+  #follow(receivers: readonly Receiver[], found: Found): void {
     const { metrics } = this.#options;
     const before = this.#entries;
     this.#entries = new Map(
-      receivers.map((receiver) => [receiver.name, this.#entryOf(receiver, before.get(receiver.name), recorded)]),
+      receivers.map((receiver) => [receiver.name, this.#entryOf(receiver, before.get(receiver.name), found)]),
     );
     for (const [name, { outbox }] of before) {
       if (this.#entries.has(name)) continue;
@@ -163,17 +170,18 @@ export class Notifier {
     }
   }
 
-  #entryOf(receiver: Receiver, entry: Entry | undefined, recorded: (name: string) => Known): Entry {
+  #entryOf(receiver: Receiver, entry: Entry | undefined, { notices, recorded }: Found): Entry {
     const signal = this.#signal;
-    const current = entry ?? {
-      receiver,
-      known: recorded(receiver.name),
-      outbox: new Outbox(receiver, this.#outboxOptions(receiver.name)),
-    };
-    const hasChanged = entry === undefined || !isDeepStrictEqual(entry.receiver, receiver);
-    current.receiver = receiver;
-    if (hasChanged && signal !== undefined) current.outbox.update(receiver, signal);
-    return current;
+    if (entry !== undefined && isDeepStrictEqual(entry.receiver, receiver)) return entry;
+    const { name } = receiver;
+    const now = rfc3339(this.#options.clock.now());
+    const known =
+      entry === undefined
+        ? (knownFrom(recorded, name) ?? newcomer(notices, now))
+        : withChange(entry.known, [entry.receiver, receiver], { notices, seen: this.#seen, now });
+    const outbox = entry?.outbox ?? new Outbox(receiver, this.#outboxOptions(name));
+    if (signal !== undefined) outbox.update(receiver, signal);
+    return { receiver, known, outbox };
   }
 
   #outboxOptions(name: string): OutboxOptions {
@@ -181,24 +189,24 @@ export class Notifier {
     const label = metrics.receiverLabels.of(name);
     const problem = new RetriedProblem(clock);
     // An attempt may end after its receiver was removed, or after this process has lost leadership.
-    const show = (isReady: 0 | 1): void => {
-      if (this.#entries.has(name)) metrics.notificationReceiverReady.set({ receiver: label }, isReady);
+    const show = (next: (known: Known, now: string) => Known): void => {
+      this.#change(name, next);
+      const { state } = this.#entries.get(name)?.known ?? {};
+      if (state !== undefined) metrics.notificationReceiverReady.set({ receiver: label }, state === 'Ready' ? 1 : 0);
     };
     return {
       clock,
       log,
       check: async (receiver, signal) => void (await findTarget(receiver, this.#options, signal)),
       send: (receiver, queued, signal) => this.#send(receiver, queued, signal),
-      onReady: () => {
+      onReady: (by) => {
         if (problem.ended()) log.info('the receiver of notifications is ready again', { receiver: name });
-        show(1);
-        this.#change(name, (known, now) => withState(known, now, 'Ready'));
+        show((known, now) => (by === 'check' ? withCheck(known, now) : withState(known, now, 'Ready')));
       },
       onFailure: (reason, message) => {
         log[problem.levelOf(message)]('cannot notify, retrying', { receiver: name, reason, error: message });
         metrics.notificationFailures.inc({ receiver: label, reason });
-        show(0);
-        this.#change(name, (known, now) => withState(known, now, 'NotReady', message));
+        show((known, now) => withState(known, now, 'NotReady', { message, reason }));
       },
       onResult: (id, result) => {
         metrics.notifications.inc({ receiver: label, result });

@@ -31,8 +31,8 @@ export interface OutboxOptions {
   readonly check: (receiver: Receiver, signal: AbortSignal) => Promise<void>;
   /** Throws DeliveryError, or the reason of the signal. */
   readonly send: (receiver: Receiver, queued: Queued, signal: AbortSignal) => Promise<void>;
-  /** Its `problem` ends. */
-  readonly onReady: () => void;
+  /** @param by - `check`: its Secret and address are valid, which says nothing of what it accepts */
+  readonly onReady: (by: 'check' | 'send') => void;
   readonly onFailure: (reason: FailureReason, problem: string) => void;
   readonly onResult: (id: string, result: Result) => void;
   readonly random?: () => number;
@@ -148,7 +148,7 @@ export class Outbox {
     }
     this.#delays.reset();
     if (receiver === this.#receiver) this.#isChecked = true;
-    onReady();
+    onReady(head === undefined ? 'check' : 'send');
     if (head === undefined) return 0;
     this.#finish(head, 'Sent');
     return this.#queue.length > 0 ? GAP_MS : 0;

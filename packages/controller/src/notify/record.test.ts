@@ -7,6 +7,8 @@ import {
   newcomer,
   rolloutAfter,
   seenAt,
+  withChange,
+  withCheck,
   withoutEnded,
   withSent,
   withState,
@@ -59,16 +61,38 @@ test('a new receiver gets what stops nodes, and not what failed before it was th
   expect(ids(dueOf(notices, aReceiver(), newcomer(notices, SINCE)))).toEqual(['frozen']);
 });
 
+test('a receiver that asks for failures from now on gets none from before, and one that asked for them gets all', () => {
+  const notices = [aNotice('frozen'), aNotice('failed', { event: 'Failed' })];
+  const [without, all] = [aReceiver({ events: ['Frozen'] }), aReceiver()];
+  const change = { notices, seen: new Map(), now: SINCE };
+  expect(ids(dueOf(notices, all, withChange(known(), [without, all], change)))).toEqual(['frozen']);
+  expect(ids(dueOf(notices, all, withChange(known(), [all, all], change)))).toEqual(['frozen', 'failed']);
+  const full = known(...Array.from({ length: 100 }, (_, index) => String(index)));
+  expect(withChange(full, [without, all], change).sent).toHaveLength(100);
+});
+
 describe('the state of a receiver', () => {
   it('keeps its time while only the message changes', () => {
-    const broken = withState(known(), 'later', 'NotReady', 'no response');
-    expect(broken).toEqual({ state: 'NotReady', since: 'later', sent: [], message: 'no response' });
-    expect(withState(broken, 'even later', 'NotReady', 'status 500').since).toBe('later');
+    const problem = { message: 'no response', reason: 'Timeout' };
+    const broken = withState(known(), 'later', 'NotReady', problem);
+    expect(broken).toEqual({ state: 'NotReady', since: 'later', sent: [], ...problem });
+    const other = { message: 'status 500', reason: 'ServerError' };
+    expect(withState(broken, 'even later', 'NotReady', other)).toEqual({ ...broken, ...other });
   });
 
   it('is the same object while nothing changes', () => {
     const ready = known('a');
     expect(withState(ready, 'later', 'Ready')).toBe(ready);
+  });
+
+  it.each([
+    ['Secret', 'Ready'],
+    ['Address', 'Ready'],
+    ['Refused', 'NotReady'],
+    ['Unknown', 'NotReady'],
+  ])('that is NotReady for the reason %s is %s after a check alone', (reason, state) => {
+    const broken = withState(known(), SINCE, 'NotReady', { message: 'because', reason });
+    expect(withCheck(broken, 'later').state).toBe(state);
   });
 
   it('of another release is Unknown', () => {

@@ -104,6 +104,7 @@ export const NOTIFICATIONS_STATUS = optional(
           ),
           since: described(time(), 'Since when it has this state.'),
           message: optional(text(500), 'Why it is not Ready.'),
+          reason: optional(text(64), 'Why it is not Ready, as in the metric brupop_notification_failures_total.'),
           lastSentTime: optional(time(), 'When it last accepted a notification.'),
           sent: optional(
             v.array(text(16)),
