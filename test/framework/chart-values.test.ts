@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { chartDir, readCrd } from './crds.ts';
 import { sectionOf } from './markdown.ts';
 
@@ -14,6 +14,10 @@ interface ValueSchema {
   readonly properties?: Readonly<Record<string, ValueSchema>>;
   readonly definitions?: Readonly<Record<string, ValueSchema>>;
 }
+
+type Entry = Readonly<Record<string, unknown>>;
+type Component = Readonly<Record<'extraEnv' | 'extraVolumes' | 'extraVolumeMounts', readonly Entry[]>>;
+type Components = Readonly<Record<'agent' | 'apiserver' | 'controller', Component>>;
 
 describe('the values of the chart', () => {
   const schema = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as ValueSchema;
@@ -57,17 +61,35 @@ describe('the values of the chart', () => {
   });
 });
 
-test('no value may have a variable that a template sets', () => {
-  const templates = join(chartDir, 'templates');
-  const files = readdirSync(templates, { recursive: true, encoding: 'utf8' }).filter((one) =>
-    /\.(?:tpl|yaml)$/u.test(one),
+describe('in the pods of the chart', () => {
+  const renders = join(import.meta.dirname, '../integration/chart/renders');
+  const objects = readdirSync(renders).flatMap((name) =>
+    parseAllDocuments(readFileSync(join(renders, name, 'render.yaml'), 'utf8')).map((one) => one.toJS() as unknown),
   );
-  const text = files.map((one) => readFileSync(join(templates, one), 'utf8')).join('\n');
-  const names = new Set([...text.matchAll(/- name: (?<name>[A-Z][A-Z_]+)$/gmu)].map(({ groups }) => groups?.['name']));
+  const everything = parse(readFileSync(join(renders, 'everything/values.yaml'), 'utf8')) as Components;
+  const components = [everything.agent, everything.apiserver, everything.controller];
   const { definitions } = JSON.parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as {
-    definitions: { extraEnv: { items: { properties: { name: { not: { enum: string[] } } } } } };
+    definitions: Record<string, { items: { properties: Record<string, { not?: { enum: string[] } }> } }>;
   };
-  expect(new Set(definitions.extraEnv.items.properties.name.not.enum)).toEqual(names);
+
+  it.each([
+    ['extraEnv', 'env', 'name'],
+    ['extraVolumes', 'volumes', 'name'],
+    ['extraVolumeMounts', 'volumeMounts', 'mountPath'],
+  ] as const)('%s may have nothing that the chart has in %s', (value, field, key) => {
+    const own = new Set(components.flatMap((one) => one[value].map((entry) => entry[key])));
+    const rendered = objects.flatMap((object) => entriesOf(object, field)).map((entry) => entry[key]);
+    const ofChart = rendered.filter((one) => !own.has(one));
+    expect(new Set(definitions[value]?.items.properties[key]?.not?.enum)).toEqual(new Set(ofChart));
+  });
+
+  /** The entries of all lists with this name, such as `env`, anywhere in `from`. */
+  function entriesOf(from: unknown, field: string): Entry[] {
+    if (typeof from !== 'object' || from === null) return [];
+    return Object.entries(from).flatMap(([name, value]: [string, unknown]) =>
+      name === field && Array.isArray(value) ? (value as Entry[]) : entriesOf(value, field),
+    );
+  }
 });
 
 describe('Chart.yaml', () => {

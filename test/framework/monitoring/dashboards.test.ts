@@ -92,12 +92,15 @@ it('an alert fires for every reason that needs a user', () => {
   expect(needed.filter((reason) => !reasons.includes(reason))).toEqual([]);
 });
 
-it.each(rules.map((rule) => [rule.alert, rule] as const))('%s has a section of the runbook, which names it', (alert, rule) => {
-  const [page, anchor = ''] = rule.annotations.runbook_url.split('#');
-  expect(page).toBe('docs/runbook.md');
-  const sections = readFileSync(join(import.meta.dirname, '../../../docs/runbook.md'), 'utf8').split(/^(?=## )/mu);
-  expect(sections.find((section) => anchorsOf(section)[0] === anchor)).toContain(`\`${alert}\``);
-});
+it.each(rules.map((rule) => [rule.alert, rule] as const))(
+  '%s has a section of the runbook, which names it',
+  (alert, rule) => {
+    const [page, anchor = ''] = rule.annotations.runbook_url.split('#');
+    expect(page).toBe('docs/runbook.md');
+    const sections = readFileSync(join(import.meta.dirname, '../../../docs/runbook.md'), 'utf8').split(/^(?=## )/mu);
+    expect(sections.find((section) => anchorsOf(section)[0] === anchor)).toContain(`\`${alert}\``);
+  },
+);
 
 it('docs/metrics.md lists every alert with its severity, and no other', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8');
