@@ -168,7 +168,7 @@ export const METRICS = {
   leader: gauge('controller_leader', '1 on the leader, else 0.'),
   observedGeneration: gauge(
     'config_observed_generation',
-    'Generation of the `BrupopConfig` that the latest plan followed. 0 without one.',
+    'Generation of the `BrupopConfig` that the latest plan followed. 0 without one, and on a controller that is not the leader.',
   ),
   planDuration: histogram(
     'plan_duration_seconds',

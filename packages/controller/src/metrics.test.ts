@@ -54,6 +54,18 @@ describe('the metrics of the Rust operator', () => {
   });
 });
 
+test('a process that does not lead any more follows no generation of the configuration', async () => {
+  const registry = new Registry();
+  const snapshot = aSnapshot([aManagedNode('a')], {});
+  const config = snapshot.config && { ...snapshot.config, metadata: { ...snapshot.config.metadata, generation: 3 } };
+  let planned: Planned | undefined = { snapshot: { ...snapshot, config }, made: plan(snapshot, NOW) };
+  const metrics = metricsOf(registry, () => planned);
+  expect(await registry.metrics()).toContain('brupop_config_observed_generation 3');
+  planned = undefined;
+  showLeader(metrics, false);
+  expect(await registry.metrics()).toContain('brupop_config_observed_generation 0');
+});
+
 describe('the counter of transitions', () => {
   const registry = new Registry();
   const metrics = createMetrics(registry);

@@ -58,7 +58,7 @@ export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES)
     if (planned !== undefined && planned !== shown) showFleet(metrics, planned);
     shown = planned;
   };
-  const ofFleet = Object.fromEntries([...OF_FLEET, 'observedGeneration'].map((name) => [name, fleet]));
+  const ofFleet = Object.fromEntries(OF_FLEET.map((name) => [name, fleet]));
   const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites, ...ofFleet });
   // From the start, so that a rate sees the first step.
   for (const state of STEPS) metrics.stepDuration.zero({ state });
@@ -67,6 +67,7 @@ export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES)
 
 /** What the latest plan counted: only the leader has values, so that sums over the replicas are right. */
 const OF_FLEET = [
+  'observedGeneration',
   'nodes',
   'rolloutNodes',
   'hostsState',
@@ -96,8 +97,8 @@ const OF_FLEET = [
 
 function showFleet(metrics: FleetMetrics, { snapshot: { managedNodes, config }, made }: Planned): void {
   const { connectivity, progress, policy } = made;
-  metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   resetFleet(metrics);
+  metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   const labels = labelsOf(made);
   for (const managedNode of managedNodes) countNode(metrics, managedNode, labels);
   countWaiting(metrics, made, labels);
