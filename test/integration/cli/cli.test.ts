@@ -124,6 +124,30 @@ describe('with the operator', () => {
     expect(await spec()).toEqual({ concurrency: { maxUpdating: 2 }, paused: false });
   });
 
+  it('pauses without the mode and the reason of an earlier pause, and keeps those of a pause that holds', async () => {
+    const { concurrency } = (await spec()) as { concurrency: object };
+    const incident = { pauseMode: 'Interrupt', pauseReason: 'incident' };
+    const group = { kind: 'BottlerocketNodeGroup', metadata: { name: 'web' }, spec: { nodeSelector: {} } };
+    await cluster.api.create(GROUPS, { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', ...group });
+    for (const [path, base, args] of [
+      [`${CONFIG}/cluster`, { concurrency }, []],
+      [`${GROUPS}/web`, { nodeSelector: {} }, ['--group', 'web']],
+    ] as const) {
+      const found = async (): Promise<unknown> => (await cluster.api.get<{ spec: unknown }>(path)).spec;
+      await cluster.api.patch(path, { spec: { ...incident, paused: false } });
+      expect((await brupop('pause', ...args)).stdout).toContain('Updates under way finish.');
+      expect(await found()).toEqual({ ...base, paused: true });
+      await cluster.api.patch(path, { spec: incident });
+      const again = await plugin.runWith({ COLUMNS: '200' }, 'pause', ...args);
+      expect(again.stdout).toContain('It was paused before, with pauseMode Interrupt: updates whose host was not yet');
+      expect(await found()).toEqual({ ...base, ...incident, paused: true });
+      await brupop('pause', '--reason', 'later', ...args);
+      expect(await found()).toEqual({ ...base, pauseMode: 'Interrupt', pauseReason: 'later', paused: true });
+      await brupop('resume', ...args);
+    }
+    await cluster.api.delete(`${GROUPS}/web`);
+  });
+
   it('pauses and resumes the nodes of a group only', async () => {
     const nodeSelector = { matchLabels: { pool: 'web' } };
     const group = { kind: 'BottlerocketNodeGroup', metadata: { name: 'web' }, spec: { nodeSelector } };

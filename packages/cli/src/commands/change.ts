@@ -39,6 +39,18 @@ async function configure(context: Context, of: OfGroup, spec: object): Promise<v
   if (of.group === undefined) warnOf(context, skewText(answer as Pick<BrupopConfig, 'status'>));
 }
 
+/** Throws KubeError. */
+async function specOf({ client }: Context, of: OfGroup): Promise<Spec> {
+  const { spec } = await client.request<{ spec?: Spec }>({ method: 'GET', path: pathOf(of) });
+  return spec ?? {};
+}
+
+interface Spec {
+  readonly paused?: boolean;
+  readonly pauseMode?: string;
+  readonly rollout?: object;
+}
+
 interface OfGroup {
   /** Name of a BottlerocketNodeGroup; undefined: the fleet. */
   readonly group?: string | undefined;
@@ -48,13 +60,21 @@ function pathOf({ group }: OfGroup): string {
   return group === undefined ? CONFIG_PATH : crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name: group });
 }
 
+/** The mode and the reason of an earlier pause may be left. Those of a pause that holds are not reset. */
 export async function pause(
   context: Context,
   { reason, ...of }: OfGroup & { readonly reason?: string | undefined },
 ): Promise<void> {
-  await configure(context, of, { paused: true, ...(reason !== undefined && { pauseReason: reason }) });
+  const before = await specOf(context, of);
+  const isPaused = before.paused === true;
+  const defaults = isPaused ? {} : { pauseMode: null, pauseReason: null };
+  await configure(context, of, { paused: true, ...defaults, ...(reason !== undefined && { pauseReason: reason }) });
   const what = of.group === undefined ? 'The fleet' : `The group ${of.group}`;
-  say(context, `${what} is paused: no node starts an update. Updates under way finish.`);
+  const underWay =
+    isPaused && before.pauseMode === 'Interrupt'
+      ? 'It was paused before, with pauseMode Interrupt: updates whose host was not yet asked to reboot are cancelled.'
+      : 'Updates under way finish.';
+  say(context, `${what} is paused: no node starts an update. ${underWay}`);
 }
 
 /** A merge patch: null gives a field its default again. */
@@ -83,8 +103,8 @@ const OWN_APPROVAL = ['canary', 'soak', 'approval', 'approvedVersion'];
 /** Throws UsageError for a group that waits for the approval of the fleet: the patch would give it canaries of its own. */
 export async function approve(context: Context, version: string, of: OfGroup): Promise<void> {
   if (of.group !== undefined) {
-    const { spec } = await context.client.request<{ spec?: { rollout?: object } }>({ method: 'GET', path: pathOf(of) });
-    const isOwn = Object.keys(spec?.rollout ?? {}).some((key) => OWN_APPROVAL.includes(key));
+    const { rollout = {} } = await specOf(context, of);
+    const isOwn = Object.keys(rollout).some((key) => OWN_APPROVAL.includes(key));
     if (!isOwn)
       throw new UsageError(
         `the group ${of.group} has no approval of its own: expected one of ${OWN_APPROVAL.join(', ')} in its ` +
