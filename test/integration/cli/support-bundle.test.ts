@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
+import { renderChart } from '../../framework/chart.ts';
 import { Plugin } from '../../framework/cli/plugin.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
@@ -107,6 +108,70 @@ it('with some rights it has what these allow, and says which are missing', async
   expect(files.get('README.md')).toContain(
     "- objects/pods.json: the operator's pods: missing permission: list pods in",
   );
+});
+
+describe('an operator with namespaces for its agents and its checks', () => {
+  const names = (files: ReadonlyMap<string, string>, part: string): string[] => {
+    const { items } = JSON.parse(files.get(`objects/${part}.json`) ?? '') as {
+      items: { metadata: { name: string } }[];
+    };
+    return items.map(({ metadata }) => metadata.name).toSorted();
+  };
+
+  beforeAll(async () => {
+    for (const name of ['agents', 'checks']) await cluster.api.create('/api/v1/namespaces', { metadata: { name } });
+    const values = ['--set', 'agent.namespace=agents', '--set', 'checks.namespace=checks'];
+    for (const { kind, metadata, ...object } of await renderChart(cluster, '--namespace', NAMESPACE, ...values)) {
+      if (kind !== 'Deployment' && kind !== 'DaemonSet') continue;
+      const path = `/apis/apps/v1/namespaces/${metadata.namespace}/${kind.toLowerCase()}s`;
+      await cluster.api.create(path, { kind, metadata, ...object });
+    }
+    const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'x' }] } };
+    const ofCheck = { name: 'smoke-1', labels: { 'brupop.bottlerocket.aws/check': 'smoke' } };
+    await cluster.api.create('/apis/batch/v1/namespaces/checks/jobs', { metadata: ofCheck, spec: { template } });
+    await cluster.api.create('/api/v1/namespaces/agents/pods', {
+      metadata: { name: 'brupop-agent-2', labels: { 'brupop.bottlerocket.aws/component': 'brupop-agent' } },
+      spec: { nodeName: 'node-a.example', containers: [{ name: 'main', image: 'x' }] },
+    });
+    await cluster.api.create('/api/v1/namespaces/agents/events', {
+      metadata: { name: 'of-the-agent' },
+      involvedObject: { kind: 'Pod', namespace: 'agents', name: 'brupop-agent-2' },
+      reason: 'BackOff',
+    });
+  });
+
+  it('has its workloads, Jobs, Events and logs in the bundle', async () => {
+    await plugin.run('support-bundle', '-o', 'namespaces.tar.gz');
+    const files = extracted('namespaces');
+    expect(names(files, 'deployments')).toEqual(['brupop-apiserver', 'brupop-controller']);
+    expect(names(files, 'daemonsets')).toEqual(['brupop-agent']);
+    expect(names(files, 'pods')).toEqual(['brupop-agent-1', 'brupop-agent-2']);
+    expect(names(files, 'jobs')).toEqual(['smoke-1']);
+    expect(names(files, 'events-in-agents')).toContain('of-the-agent');
+    expect(files.get('README.md')).toContain('- logs/brupop-agent-2.log: log: ');
+  });
+
+  it('gives a user of its own namespace what is there, and says what is missing', async () => {
+    await plugin.grant('brupop-view', NAMESPACE, 'of-the-namespace');
+    const roles = `/apis/rbac.authorization.k8s.io/v1/namespaces/${NAMESPACE}`;
+    const rules = [
+      { apiGroups: ['apps'], resources: ['deployments', 'daemonsets'], verbs: ['list'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
+    ];
+    await cluster.api.create(`${roles}/roles`, { metadata: { name: 'workloads' }, rules });
+    await cluster.api.create(`${roles}/rolebindings`, {
+      metadata: { name: 'workloads' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'workloads' },
+      subjects: [{ kind: 'ServiceAccount', name: 'of-the-namespace', namespace: NAMESPACE }],
+    });
+    const args = ['--context', 'of-the-namespace', 'support-bundle', '-o', 'own.tar.gz'];
+    expect((await plugin.run(...args)).stderr).toContain(
+      'not read: objects/pods.json: in other namespaces: missing permission: list pods in the cluster',
+    );
+    const files = extracted('own');
+    expect(names(files, 'deployments')).toEqual(['brupop-apiserver', 'brupop-controller']);
+    expect(names(files, 'pods')).toEqual(['brupop-agent-1']);
+  });
 });
 
 it('without rights there is no bundle', async () => {

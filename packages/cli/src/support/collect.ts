@@ -5,6 +5,7 @@
  */
 import { COMPONENT_LABEL, AGENT, shadowName } from '@brupop/shared/api/names';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -12,13 +13,13 @@ import type { Client } from '../cluster/client.ts';
 import { explainError } from '../cluster/errors.ts';
 import type { Archive } from './archive.ts';
 import type { Redaction } from './redact.ts';
-import { budgetSource, type Source, sourcesOf } from './sources.ts';
+import { budgetSource, eventSource, type Source, sourcesOf } from './sources.ts';
 
 const MAX_PART_CHARS = 16 * 1024 * 1024;
 const MAX_CHARS = 128 * 1024 * 1024;
 const LIMIT_MS = 300_000;
 const MAX_LOG_BYTES = 1024 * 1024;
-const MAX_BLOCKED_NAMESPACES = 10;
+const MAX_NAMESPACES = 10;
 
 export interface Part {
   readonly file: string;
@@ -55,6 +56,8 @@ export class Collection {
   readonly #options: CollectOptions;
   readonly #endsAt: number;
   readonly #pods: Pod[] = [];
+  /** In which objects of the operator were found. */
+  readonly #namespaces = new Set<string>();
   #chars = 0;
 
   constructor(options: CollectOptions) {
@@ -65,15 +68,23 @@ export class Collection {
   async run(): Promise<void> {
     const { namespace, shadows } = this.#options;
     await this.#file('versions.json', 'the release of Kubernetes', async () => await this.#version());
+    await this.#read(sourcesOf(namespace));
+    const others = [...this.#namespaces].filter((one) => one !== namespace);
+    await this.#read(others.slice(0, MAX_NAMESPACES).map((one) => eventSource(one)));
     const blocked = new Set(shadows.flatMap(blockedNamespaces));
-    const budgets = [...blocked].slice(0, MAX_BLOCKED_NAMESPACES).map((one) => budgetSource(one));
-    for (const source of [...sourcesOf(namespace), ...budgets])
-      await this.#file(`objects/${source.name}.json`, source.about, async () => await this.#objects(source));
+    await this.#read([...blocked].slice(0, MAX_NAMESPACES).map((one) => budgetSource(one)));
     for (const pod of this.#chosenPods()) await this.#logs(pod);
   }
 
+  async #read(sources: readonly Source[]): Promise<void> {
+    for (const source of sources) {
+      const file = `objects/${source.name}.json`;
+      await this.#file(file, source.about, async () => await this.#objects(source, file));
+    }
+  }
+
   async #file(file: string, about: string, read: () => Promise<{ text: string; result: string }>): Promise<void> {
-    const { archive, client, signal, clock } = this.#options;
+    const { archive, signal, clock } = this.#options;
     signal.throwIfAborted();
     const left = this.#chars < MAX_CHARS && clock.monotonic() < this.#endsAt;
     if (!left) {
@@ -87,9 +98,13 @@ export class Collection {
       this.parts.push({ file, about, result, isRead: true });
     } catch (error) {
       signal.throwIfAborted();
-      const result = this.#options.redaction.text(explainError(error, client.context).replaceAll('\n', ' '));
-      this.parts.push({ file, about, result, isRead: false });
+      this.parts.push({ file, about, result: this.#why(error), isRead: false });
     }
+  }
+
+  #why(error: unknown): string {
+    const { client, redaction } = this.#options;
+    return redaction.text(explainError(error, client.context).replaceAll('\n', ' '));
   }
 
   async #version(): Promise<{ text: string; result: string }> {
@@ -97,17 +112,28 @@ export class Collection {
     return { text: json(version), result: version.gitVersion ?? 'unknown' };
   }
 
-  async #objects({
-    path,
-    query,
-    accept,
-    keep = (one) => one,
-    name,
-  }: Source): Promise<{ text: string; result: string }> {
+  /** A user who may list one namespace only gets the objects of the operator's. */
+  async #objects(source: Source, file: string): Promise<{ text: string; result: string }> {
+    const { about, path, ownPath } = source;
+    try {
+      return await this.#list(source, path);
+    } catch (error) {
+      if (ownPath === undefined || !hasStatus(error, 403)) throw error;
+      const found = await this.#list(source, ownPath);
+      this.parts.push({ file, about, result: `in other namespaces: ${this.#why(error)}`, isRead: false });
+      return found;
+    }
+  }
+
+  async #list(
+    { query, accept, keep = (one) => one, name, ownPath }: Source,
+    path: string,
+  ): Promise<{ text: string; result: string }> {
     const { client, redaction, signal } = this.#options;
     const texts: string[] = [];
     let chars = 0;
     const slim = (raw: unknown): true | undefined => {
+      if (ownPath !== undefined) this.#namespaces.add(namespaceOf(raw));
       if (name === 'pods') this.#notePod(raw);
       const text = json(redaction.object(keep(raw as Record<string, unknown>)));
       if (chars + text.length > MAX_PART_CHARS) return undefined;
@@ -169,6 +195,10 @@ export class Collection {
     await this.#file(`${file}.log`, 'log', async () => await read(false));
     if (restarts > 0) await this.#file(`${file}.previous.log`, 'log before its restart', async () => await read(true));
   }
+}
+
+function namespaceOf(raw: unknown): string {
+  return (raw as { metadata: { namespace: string } }).metadata.namespace;
 }
 
 /** Nodes that have failed first, then those under way, then those that wait. */

@@ -17,6 +17,8 @@ export interface Source {
   /** What it has, for the README. */
   readonly about: string;
   readonly path: string;
+  /** In the namespace of the operator, for a user who may not list all namespaces. */
+  readonly ownPath?: string;
   readonly query?: Readonly<Record<string, string>>;
   /** With it, the API server sends no data of the objects. */
   readonly accept?: string;
@@ -26,7 +28,8 @@ export interface Source {
 type Fields = Record<string, unknown>;
 
 const NAMES_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
-const OURS = { labelSelector: COMPONENT_LABEL };
+/** Of the chart, on its objects. Their pods have {@link COMPONENT_LABEL} as well. */
+const OUR_WORKLOADS = { labelSelector: 'app.kubernetes.io/name=bottlerocket-update-operator' };
 /** Cluster-scoped objects have their Events there. */
 const DEFAULT = 'default';
 
@@ -60,20 +63,25 @@ function programs(namespace: string): Source[] {
     {
       name: 'deployments',
       about: "the operator's Deployments",
-      path: groupPath('apps/v1', 'deployments', { namespace }),
-      query: OURS,
+      ...everywhere((place) => groupPath('apps/v1', 'deployments', place), namespace),
+      query: OUR_WORKLOADS,
     },
     {
       name: 'daemonsets',
       about: "the operator's DaemonSets",
-      path: groupPath('apps/v1', 'daemonsets', { namespace }),
-      query: OURS,
+      ...everywhere((place) => groupPath('apps/v1', 'daemonsets', place), namespace),
+      query: OUR_WORKLOADS,
     },
-    { name: 'pods', about: "the operator's pods", path: corePath('pods', { namespace }), query: OURS },
+    {
+      name: 'pods',
+      about: "the operator's pods",
+      ...everywhere((place) => corePath('pods', place), namespace),
+      query: { labelSelector: COMPONENT_LABEL },
+    },
     {
       name: 'jobs',
       about: 'Jobs of checks and hooks',
-      path: groupPath('batch/v1', 'jobs', { namespace }),
+      ...everywhere((place) => groupPath('batch/v1', 'jobs', place), namespace),
       query: { labelSelector: CHECK_LABEL },
     },
     {
@@ -96,6 +104,14 @@ function programs(namespace: string): Source[] {
   ];
 }
 
+/** Agents, and Jobs of checks and hooks, may have namespaces of their own. */
+function everywhere(
+  path: (place: { readonly namespace?: string }) => string,
+  namespace: string,
+): Pick<Source, 'path' | 'ownPath'> {
+  return { path: path({}), ownPath: path({ namespace }) };
+}
+
 function events(namespace: string): Source[] {
   return [
     { name: 'events', about: 'Events in the namespace of the operator', path: corePath('events', { namespace }) },
@@ -112,6 +128,11 @@ function eventsOf(kind: string): Source {
     path: corePath('events', { namespace: DEFAULT }),
     query: { fieldSelector: `involvedObject.kind=${kind}` },
   };
+}
+
+/** Of another namespace, in which objects of the operator were found. */
+export function eventSource(namespace: string): Source {
+  return { name: `events-in-${namespace}`, about: `Events in ${namespace}`, path: corePath('events', { namespace }) };
 }
 
 /** Disruption budgets in the namespaces of pods that block a drain. */
