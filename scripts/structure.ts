@@ -66,7 +66,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'config.ts',
     'main.ts',
   ],
-  cli: ['cluster', 'support', 'render', 'commands', 'program.ts', 'main.ts'],
+  cli: ['cluster', 'render', 'support', 'commands', 'program.ts', 'main.ts'],
 };
 
 interface SourceFile {

@@ -1,4 +1,5 @@
 /** What the shadow of a node says, for tables. */
+import { failures } from '@brupop/controller/plan/facts/attempts';
 import type { Condition } from '@brupop/shared/api/meta';
 import { ABORT_ANNOTATION, GROUP, RETRY_ANNOTATION, shadowName, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { type NodeRecord, readRecord } from '@brupop/shared/api/record';
@@ -9,7 +10,10 @@ export type Phase = 'UpToDate' | 'Updating' | 'Waiting' | 'Failed' | 'Unknown';
 
 export interface NodeRow {
   readonly node: string;
+  /** As the controller counts the node, as far as its shadow shows that; one whose host lacks settings waits here. */
   readonly phase: Phase;
+  /** The condition Stalled is True: the node needs a user, whatever its phase. */
+  readonly stalled: boolean;
   /** Of the condition Progressing. */
   readonly reason: string;
   readonly message: string;
@@ -28,11 +32,13 @@ const PREFIX = shadowName('');
 /** Nothing of the status is required: a shadow of another release lacks some of it. */
 export function nodeRow({ metadata, status }: BottlerocketShadow): NodeRow {
   const reported = { ...NOTHING, ...status };
+  const record = readRecord(metadata);
   const progressing = reported.conditions.find(({ type }) => type === 'Progressing');
   const { reason, message } = progressing ?? NO_CONDITION;
   return {
     node: metadata.name.startsWith(PREFIX) ? metadata.name.slice(PREFIX.length) : metadata.name,
-    phase: phaseOf(progressing, reported.crash_count),
+    phase: phaseOf(progressing, reported.waitingFor, failures({ record, status }) > 0),
+    stalled: reported.conditions.some(({ type, status: is }) => type === 'Stalled' && is === 'True'),
     reason,
     message,
     waitingFor: reported.waitingFor,
@@ -40,7 +46,7 @@ export function nodeRow({ metadata, status }: BottlerocketShadow): NodeRow {
     version: reported.current_version,
     target: reported.target_version,
     lastOperation: reported.lastOperation,
-    record: readRecord(metadata),
+    record,
     requests: requestsOf(metadata.annotations),
   };
 }
@@ -59,7 +65,6 @@ const MAX_VALUE = 100;
 const NO_CONDITION = { reason: '', message: '' };
 const NOTHING = {
   conditions: [] as readonly Condition[],
-  crash_count: 0,
   waitingFor: '',
   group: '',
   current_version: '',
@@ -67,9 +72,12 @@ const NOTHING = {
   lastOperation: undefined,
 };
 
-function phaseOf(progressing: Condition | undefined, failures: number): Phase {
+function phaseOf(progressing: Condition | undefined, waitingFor: string, hasFailed: boolean): Phase {
   if (progressing === undefined) return 'Unknown';
-  if (progressing.status === 'True') return 'Updating';
-  if (progressing.reason === 'UpToDate') return 'UpToDate';
-  return failures > 0 ? 'Failed' : 'Waiting';
+  const { status, reason } = progressing;
+  if (status === 'True') return 'Updating';
+  if (reason === 'UpToDate') return 'UpToDate';
+  // A check that failed before the drain is retried at a time, for which the node waits.
+  const isFinal = reason === 'DeadlineExceeded' || (reason === 'CheckFailed' && waitingFor === reason);
+  return isFinal || hasFailed ? 'Failed' : 'Waiting';
 }

@@ -37,7 +37,7 @@ function staleLines({ stale, screen, now }: StatusOptions): string[] {
   return wrapped(text, screen.width, 2).map((line) => colored(line, 'red', screen));
 }
 
-/** Of a status that does not fit the terminal, what is under way or has failed comes first. */
+/** Of a status that does not fit the terminal, what is under way, has failed or needs a user comes first. */
 export function fittingLines(fleet: Fleet, options: StatusOptions): string[] {
   const { height = Infinity } = options.screen;
   const lines = statusLines(fleet, options);
@@ -50,7 +50,11 @@ export function fittingLines(fleet: Fleet, options: StatusOptions): string[] {
 const URGENCY: readonly string[] = ['Updating', 'Failed', 'Waiting', 'Unknown', 'UpToDate'];
 
 function byUrgency(a: NodeRow, b: NodeRow): number {
-  return URGENCY.indexOf(a.phase) - URGENCY.indexOf(b.phase);
+  return urgencyOf(a) - urgencyOf(b);
+}
+
+function urgencyOf({ phase, stalled }: NodeRow): number {
+  return URGENCY.indexOf(stalled && phase !== 'Updating' ? 'Failed' : phase);
 }
 
 function fleetLines(

@@ -11,6 +11,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Client } from '../cluster/client.ts';
 import { explainError } from '../cluster/errors.ts';
+import { nodeRow } from '../render/node.ts';
 import type { Archive } from './archive.ts';
 import type { Redaction } from './redact.ts';
 import { budgetSource, eventSource, type Source, sourcesOf } from './sources.ts';
@@ -169,7 +170,7 @@ export class Collection {
     });
   }
 
-  /** Controllers and API servers, and the agents of nodes that have failed or are under way before others. */
+  /** Controllers and API servers, and the agents of nodes that have failed, need a user or are under way before others. */
   #chosenPods(): Pod[] {
     const { shadows, agents } = this.#options;
     const urgency = new Map(shadows.map((shadow) => [shadow.metadata.name, urgencyOf(shadow)]));
@@ -201,12 +202,12 @@ function namespaceOf(raw: unknown): string {
   return (raw as { metadata: { namespace: string } }).metadata.namespace;
 }
 
-/** Nodes that have failed first, then those under way, then those that wait. */
-function urgencyOf({ status }: BottlerocketShadow): number {
-  if ((status?.crash_count ?? 0) > 0) return 3;
-  const progressing = status?.conditions?.find(({ type }) => type === 'Progressing');
-  if (progressing?.status === 'True') return 2;
-  return progressing?.reason === 'UpToDate' ? 0 : 1;
+/** Nodes that have failed or need a user first, then those under way, then those that wait. */
+function urgencyOf(shadow: BottlerocketShadow): number {
+  const { phase, stalled } = nodeRow(shadow);
+  if (phase === 'Failed' || stalled) return 3;
+  if (phase === 'Updating') return 2;
+  return phase === 'UpToDate' ? 0 : 1;
 }
 
 function blockedNamespaces({ status }: BottlerocketShadow): string[] {

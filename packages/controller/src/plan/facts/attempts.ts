@@ -30,7 +30,7 @@ import { ownSettings } from './settings.ts';
 import type { Moment } from '../../kept/moment.ts';
 
 /** How many attempts failed or were cancelled since the latest success, as counted by controllers. */
-export function unsuccessful(shadow: ShadowView): number {
+export function unsuccessful(shadow: Pick<ShadowView, 'record'>): number {
   return shadow.record.unsuccessful ?? 0;
 }
 
@@ -40,13 +40,13 @@ export function withdrawn(shadow: ShadowView): number {
 }
 
 /** Returns the number of consecutive attempts without a success. */
-export function failures(shadow: ShadowView): number {
+export function failures(shadow: Pick<ShadowView, 'record' | 'status'>): number {
   const { crash_count = 0 } = shadow.status ?? {};
   return Math.max(unsuccessful(shadow), crash_count - (isOutdated(shadow) ? 1 : 0));
 }
 
 /** True when the latest attempt failed only because the host now offers another version, or none. */
-function isOutdated({ status }: ShadowView): boolean {
+function isOutdated({ status }: Pick<ShadowView, 'status'>): boolean {
   const { lastOperation: last, target_version: offered = '' } = status ?? {};
   if (last?.state !== 'Failed' || last.errorCode !== 'VersionNotOffered') return false;
   return isVersion(offered) && !sameVersion(offered, last.version);
