@@ -37,7 +37,7 @@ export function nodeRow({ metadata, status }: BottlerocketShadow): NodeRow {
   const { reason, message } = progressing ?? NO_CONDITION;
   return {
     node: metadata.name.startsWith(PREFIX) ? metadata.name.slice(PREFIX.length) : metadata.name,
-    phase: phaseOf(progressing, reported.waitingFor, failures({ record, status }) > 0),
+    phase: phaseOf(progressing, reported.waitingFor, failures({ record, ...(status && { status }) }) > 0),
     stalled: reported.conditions.some(({ type, status: is }) => type === 'Stalled' && is === 'True'),
     reason,
     message,

@@ -3,6 +3,7 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { historyKey, type PastUpdate } from '@brupop/shared/api/history';
 import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
+import { RELEASE } from '@brupop/shared/runtime/build';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { explainLines } from './explain.ts';
 import { gateLines } from './gates.ts';
@@ -174,6 +175,37 @@ it('what stops the fleet is shown once: a frozen version has a line of its own',
     expect.arrayContaining(['Not connected: most nodes are silent', 'Frozen: the watch of nodes is stale']),
   );
   expect(shown([condition('Frozen', 'True', 'FailureBudgetExceeded', 'x')])).toEqual(shown([]));
+});
+
+it('shows each part of the operator that does not work', () => {
+  const conditions = [
+    'CertificateReady',
+    'DependentsAvailable',
+    'RecoveryReady',
+    'NotificationsReady',
+    'SilencesReady',
+  ];
+  const shown = (status: 'True' | 'False'): string[] => {
+    const all = conditions.map((type) => {
+      return { type, status, reason: 'x', message: `why of ${type}`, lastTransitionTime: '2026-11-28T11:31:00Z' };
+    });
+    const changed = { ...config, status: { ...config.status, conditions: all } };
+    return statusLines({ config: changed, shadows }, { now, screen: screen(120) });
+  };
+  expect(shown('False')).toEqual(expect.arrayContaining(conditions.map((type) => `${type} is False: why of ${type}`)));
+  expect(shown('True')).toEqual(outputs.status(120));
+});
+
+it.each([
+  [7, 0, 'Configuration: no controller has reported on the configuration (generation 7). If this lasts'],
+  [7, 6, 'Configuration: the controllers have not seen its change (generation 7). If this lasts'],
+  [7, 7, ''],
+])('of generation %i, of which controllers have seen %i, status says %j', (generation, observedGeneration, text) => {
+  const metadata = { ...config.metadata, generation };
+  const changed = { ...config, metadata, status: { ...config.status, observedGeneration, release: RELEASE } };
+  const lines = statusLines({ config: changed, shadows }, { now, screen: screen(200) });
+  const found = lines.filter((line) => line.startsWith('Configuration:')).join('\n');
+  expect(found.split(', see whether')[0]).toBe(text);
 });
 
 const cases = Object.keys(outputs).flatMap((name) =>

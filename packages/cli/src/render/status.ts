@@ -1,4 +1,5 @@
-import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import { CONTROLLER } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Fleet } from '../cluster/fleet.ts';
 import { skewText } from '../cluster/skew.ts';
@@ -89,7 +90,7 @@ function barOf(part: number, all: number, width: number): string {
   return `[${'#'.repeat(full)}${'-'.repeat(width - full)}]`;
 }
 
-/** What keeps the fleet from updating. */
+/** What keeps the fleet from updating, and what else a user must know of the operator. */
 function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[] {
   if (config === undefined) return ['There is no BrupopConfig named cluster: no node starts an update.'];
   const { spec, status } = config;
@@ -97,6 +98,7 @@ function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[
   const skew = skewText(config);
   const notices = [
     ...(skew === undefined ? [] : [`Release: ${skew}`]),
+    ...unseen(config),
     ...(spec.paused === true ? [`Paused: ${spec.pauseReason || 'no reason was given'}`] : []),
     ...frozen(now, status),
     ...(opens === undefined ? [] : [`Window opens: ${relative(opens, now)}`]),
@@ -111,9 +113,25 @@ function frozen(now: number, { frozenVersions = [] }: BrupopConfigStatus = {}): 
   );
 }
 
+/** For a moment after each change of the spec, and for as long as no controller leads. */
+function unseen({ metadata: { generation = 0 }, status }: BrupopConfig): string[] {
+  const { observedGeneration: seen = 0 } = status ?? {};
+  if (seen >= generation) return [];
+  const what =
+    seen === 0 ? 'no controller has reported on the configuration' : 'the controllers have not seen its change';
+  return [
+    `Configuration: ${what} (generation ${generation}). If this lasts, see whether the pods of the Deployment ` +
+      `${CONTROLLER} run`,
+  ];
+}
+
+/** Without these, a part of the operator does not work. Each is absent where it is not asked for. */
+const PARTS = ['CertificateReady', 'DependentsAvailable', 'RecoveryReady', 'NotificationsReady', 'SilencesReady'];
+
 /** Versions that are frozen have lines of their own. */
 function conditionsOf({ conditions = [] }: BrupopConfigStatus = {}): string[] {
   return conditions.flatMap(({ type, status, reason, message }) => {
+    if (PARTS.includes(type)) return status === 'False' ? [`${type} is False: ${message}`] : [];
     if (type === 'Connected') return status === 'False' ? [`Not connected: ${message}`] : [];
     const isShown = type === 'Held' || type === 'Degraded' || (type === 'Frozen' && reason !== 'FailureBudgetExceeded');
     return isShown && status === 'True' ? [`${type}: ${message}`] : [];
