@@ -1,15 +1,16 @@
 /** The commands and their options. */
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { canBeName } from '@brupop/shared/kube/paths';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
 import { candidates, COMPLETE_COMMAND, completion, type Shell, SHELLS } from './commands/completion.ts';
 import type { Context } from './commands/context.ts';
 import { explain, type Format, history, plan, report, type ReportFormat, status } from './commands/show.ts';
 import { type BundleOptions, supportBundle } from './commands/support-bundle.ts';
-import type { Kubeconfig } from './cluster/client.ts';
+import type { Target } from './cluster/client.ts';
 
 export interface World extends Omit<Context, 'client'> {
-  readonly connect: (options: Kubeconfig) => Context;
+  readonly connect: (options: Target) => Context;
 }
 
 const FORMATS: readonly Format[] = ['table', 'wide', 'json', 'yaml'];
@@ -20,10 +21,11 @@ export function programOf(world: World): Command {
     .version(RELEASE)
     .option('--kubeconfig <file>', 'the kubeconfig; by default KUBECONFIG, or else ~/.kube/config')
     .option('--context <name>', 'the context of the kubeconfig; by default its current one')
+    .option('-n, --namespace <name>', 'the namespace of the operator; by default that of its shadows', namespace)
     // The option --version of a command is its own.
     .enablePositionalOptions()
     .exitOverride();
-  const connected = (): Context => world.connect(program.opts<Kubeconfig>());
+  const connected = (): Context => world.connect(program.opts<Target>());
   addReads(program, connected);
   addChanges(program, connected);
   addSupport(program, connected);
@@ -37,16 +39,16 @@ export function programOf(world: World): Command {
     .allowUnknownOption()
     .passThroughOptions()
     .action(async (words: string[]) => {
-      const lines = await candidates(program, words, () => world.connect(optionsIn(words)).client);
+      const lines = await candidates(program, words, () => world.connect(targetIn(program, words)).client);
       world.print(`${lines.join('\n')}\n`);
     });
   return program;
 }
 
 /** What is on the line so far says which cluster is asked for names. */
-function optionsIn(words: readonly string[]): Kubeconfig {
-  const after = (name: string): string | undefined => words[words.indexOf(name) + 1 || words.length];
-  return { kubeconfig: after('--kubeconfig'), context: after('--context') };
+function targetIn(program: Command, words: readonly string[]): Target {
+  program.parseOptions(words.slice(0, -1));
+  return program.opts<Target>();
 }
 
 interface Output {
@@ -89,6 +91,11 @@ function addReads(program: Command, connected: () => Context): void {
     .action(async (options: { output: ReportFormat; version?: string }) => await report(connected(), options));
 }
 
+function namespace(text: string): string {
+  if (canBeName(text)) return text;
+  throw new InvalidArgumentError('expected the name of a namespace');
+}
+
 function count(text: string): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= 0 && value <= 100_000) return value;
@@ -100,7 +107,6 @@ function addSupport(program: Command, connected: () => Context): void {
     .command('support-bundle')
     .description('write objects, Events and logs of the operator, redacted, to a .tar.gz')
     .option('-o, --output <file>', 'the file; by default brupop-support-TIME.tar.gz')
-    .option('-n, --namespace <name>', 'the namespace of the operator; by default that of its shadows')
     .option('--lines <count>', 'how many lines of each log', count, 2_000)
     .option('--agents <count>', 'the logs of how many agents; those of nodes that have failed first', count, 10)
     .option('--redact-names', 'replace the names of nodes, and addresses', false)

@@ -8,8 +8,6 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { Credentials } from './credentials.ts';
 import { type Kubeconfig, readAccess } from './kubeconfig.ts';
 
-export type { Kubeconfig } from './kubeconfig.ts';
-
 /** For the whole exchange; of a stream until its end. */
 const LIMIT_MS = 30_000;
 /** More than one object can take. */
@@ -25,6 +23,8 @@ export interface TextRequest extends KubeRequest {
 export interface Client {
   readonly context: string;
   readonly server: string;
+  /** Of the operator, as the user has named it; undefined: that of its shadows. */
+  readonly namespace: string | undefined;
   /** Throws KubeError, with status 0 without a usable response, and UsageError without credentials. */
   request<T>(request: TextRequest): Promise<T>;
   /** The response as it is, of at most `maxBytes`. Throws as `request`. */
@@ -33,7 +33,12 @@ export interface Client {
   stream(request: TextRequest): Promise<AsyncIterable<Uint8Array>>;
 }
 
-export interface ConnectOptions extends Kubeconfig {
+/** Which cluster, and which operator. */
+export interface Target extends Kubeconfig {
+  readonly namespace?: string | undefined;
+}
+
+export interface ConnectOptions extends Target {
   readonly clock: Pick<Clock, 'now'>;
   /** A program that prints credentials may ask something. */
   readonly hasTerminal: boolean;
@@ -42,7 +47,7 @@ export interface ConnectOptions extends Kubeconfig {
 }
 
 /** Throws UsageError for a file or a context that does not exist. */
-export function connect({ clock, hasTerminal, signal, ...from }: ConnectOptions): Client {
+export function connect({ clock, hasTerminal, signal, namespace, ...from }: ConnectOptions): Client {
   const access = readAccess(from);
   const { context, cluster } = access;
   const calls = new Calls(cluster.server, new Credentials(access, { clock, hasTerminal, signal }), signal);
@@ -51,6 +56,7 @@ export function connect({ clock, hasTerminal, signal, ...from }: ConnectOptions)
   return {
     context,
     server: cluster.server,
+    namespace,
     text,
     request: async <T>(request: TextRequest): Promise<T> => parsed(request, await text(request), cluster.server) as T,
     stream: async (request) => calls.chunks(request, await calls.open(request)),

@@ -28,6 +28,10 @@ export interface Fleet {
 
 export const CONFIG_PATH = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME });
 
+export function shadowsPath({ namespace }: Pick<Client, 'namespace'>): string {
+  return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, ...(namespace !== undefined && { namespace }) });
+}
+
 /** Throws KubeError. */
 export async function readFleet(client: Client): Promise<Fleet> {
   // One after the other, so that the same failure gives the same message each time.
@@ -37,7 +41,7 @@ export async function readFleet(client: Client): Promise<Fleet> {
     isNarrow: true,
   });
   const shadows = await readList(client, {
-    path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }),
+    path: shadowsPath(client),
     slim: (raw) => raw as BottlerocketShadow,
   });
   return fleetOf(configs.items, shadows.items);
@@ -94,7 +98,7 @@ export async function* followFleet(
   });
   const shadows = new Followed({
     ...common,
-    path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }),
+    path: shadowsPath(client),
     slim: (raw) => raw as BottlerocketShadow,
   });
   const running = Promise.all([configs.run(end), shadows.run(end)]).then(() => undefined);
@@ -111,8 +115,28 @@ export async function* followFleet(
   }
 }
 
-/** Throws UsageError when the node is not managed, and KubeError. */
+type Namespaced = Pick<BottlerocketShadow, 'metadata'>;
+
+/** A sentence when shadows are in several namespaces: an installation in another one leaves those of the former. */
+export function namespacesText(shadows: readonly Namespaced[]): string | undefined {
+  const namespaces = [...new Set(shadows.map(({ metadata: { namespace = '' } }) => namespace))].toSorted();
+  if (namespaces.length < 2) return undefined;
+  return (
+    `there are shadows in the namespaces ${namespaces.join(', ')}: name that of the operator with --namespace before ` +
+    'the command, and delete the shadows of a former installation'
+  );
+}
+
+/** Throws UsageError when it is not known which shadows are those of the operator that runs. */
+export function namespaceOf(shadows: readonly Namespaced[]): string | undefined {
+  const text = namespacesText(shadows);
+  if (text !== undefined) throw new UsageError(text);
+  return shadows[0]?.metadata.namespace;
+}
+
+/** Throws UsageError when the node is not managed, or has several shadows. */
 export function shadowOf({ shadows }: Fleet, node: string): BottlerocketShadow {
+  namespaceOf(shadows);
   const shadow = shadows.find(({ metadata }) => metadata.name === shadowName(node));
   if (shadow !== undefined) return shadow;
   throw new UsageError(`node ${node}: expected a BottlerocketShadow ${shadowName(node)}, found none: is it managed?`);

@@ -1,13 +1,6 @@
 /** What the planner of the controller decides on, made of lists instead of watches. */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import {
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  CONTROLLER,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-} from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
@@ -23,7 +16,7 @@ import type { ManagedNode, PodsOfNode, Snapshot } from '@brupop/controller/clust
 import { readNodeGroups } from '@brupop/controller/policy/node-groups';
 import { readPolicy } from '@brupop/controller/policy/policy';
 import type { Client } from './client.ts';
-import { readGroups, readIfAllowed } from './fleet.ts';
+import { namespaceOf, readGroups, readIfAllowed, shadowsPath } from './fleet.ts';
 
 export interface Objects {
   readonly config: BrupopConfig | undefined;
@@ -37,7 +30,7 @@ export interface Objects {
   readonly pods: ReadonlyMap<string, PodsOfNode>;
 }
 
-/** Without pods. Throws KubeError. */
+/** Without pods. Throws UsageError when shadows are in several namespaces, and KubeError. */
 export async function readObjects(client: Client): Promise<Objects> {
   const list = async <T>(path: string, slim: (raw: unknown) => T): Promise<readonly T[]> =>
     (await readList(client, { path, slim })).items;
@@ -45,16 +38,12 @@ export async function readObjects(client: Client): Promise<Objects> {
     list(crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig),
     readGroups(client),
     list(corePath('nodes'), readNode),
-    list(crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }), readShadow),
+    list(shadowsPath(client), readShadow),
     list(groupPath('policy/v1', 'poddisruptionbudgets'), slimBudget),
   ]);
   const config = configs.find(({ metadata }) => metadata.name === CONFIG_NAME);
-  const leaderNode = await leaderNodeIn(client, namespaceOf(shadows));
+  const leaderNode = await leaderNodeIn(client, namespaceOf(shadows) ?? '');
   return { config, groups, nodes, shadows, budgets, leaderNode, pods: new Map() };
-}
-
-function namespaceOf(shadows: readonly ShadowView[]): string {
-  return shadows[0]?.metadata.namespace ?? '';
 }
 
 /** Empty without a leader, and for a user who may not read its Lease or its pod. Throws KubeError. */
@@ -103,7 +92,7 @@ export function snapshotOf(objects: Objects, now: number): Snapshot {
     connectivity: CONNECTED,
     clockSkewMs: undefined,
     checks: { namespace: '', evaluations: new Map(), jobs: new Map() },
-    ownNamespace: namespaceOf(objects.shadows),
+    ownNamespace: namespaceOf(objects.shadows) ?? '',
     mayForce: true,
     ownNode: objects.leaderNode,
   };

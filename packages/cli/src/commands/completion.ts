@@ -4,15 +4,10 @@
  * that says what the shell is to do with them (cobra "Shell completions").
  */
 import type { Command, Option } from 'commander';
-import {
-  NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-  shadowName,
-} from '@brupop/shared/api/names';
+import { NODE_GROUP_PLURAL, NODE_GROUP_VERSION, shadowName } from '@brupop/shared/api/names';
 import { crPath } from '@brupop/shared/kube/paths';
 import type { Client } from '../cluster/client.ts';
+import { shadowsPath } from '../cluster/fleet.ts';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
@@ -89,15 +84,15 @@ async function candidatesOf(place: Place, client: () => Client): Promise<string[
 }
 
 async function valuesOf({ long, argChoices }: Option, client: () => Client): Promise<string[] | undefined> {
-  if (long === '--group') return await namesOf(client, crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }));
+  if (long === '--group') return await namesOf(client, () => GROUPS_PATH);
   if (argChoices !== undefined) return [...argChoices];
   return ['--with', '--kubeconfig', '--output'].includes(long ?? '') ? undefined : [];
 }
 
 async function argumentsOf({ registeredArguments: [argument] }: Command, client: () => Client): Promise<string[]> {
   if (argument?.name() !== 'node') return [...(argument?.argChoices ?? [])];
-  const shadows = await namesOf(client, crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }));
-  return shadows.map((name) => name.slice(shadowName('').length));
+  const shadows = await namesOf(client, shadowsPath);
+  return [...new Set(shadows)].map((name) => name.slice(shadowName('').length));
 }
 
 /** The first word that is a command. */
@@ -105,12 +100,14 @@ function commandIn(program: Command, words: readonly string[]): Command | undefi
   return words.map((word) => program.commands.find((one) => one.name() === word)).find((one) => one !== undefined);
 }
 
+const GROUPS_PATH = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
 const NAMES_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
-async function namesOf(client: () => Client, path: string): Promise<string[]> {
+async function namesOf(connect: () => Client, pathFor: (client: Client) => string): Promise<string[]> {
   try {
-    const request = { method: 'GET', path, accept: NAMES_ONLY, timeoutMs: LIMIT_MS } as const;
-    const { items = [] } = await client().request<{ items?: { metadata: { name: string } }[] }>(request);
+    const client = connect();
+    const request = { method: 'GET', path: pathFor(client), accept: NAMES_ONLY, timeoutMs: LIMIT_MS } as const;
+    const { items = [] } = await client.request<{ items?: { metadata: { name: string } }[] }>(request);
     return items.map(({ metadata }) => metadata.name);
   } catch {
     return [];

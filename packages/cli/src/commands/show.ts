@@ -1,7 +1,7 @@
 /** The commands that only read. */
 import { UsageError } from '../cluster/errors.ts';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { type Fleet, followFleet, readFleet, shadowOf, skipOf } from '../cluster/fleet.ts';
+import { type Fleet, followFleet, namespaceOf, namespacesText, readFleet, shadowOf, skipOf } from '../cluster/fleet.ts';
 import { plannerSkewText, skewText } from '../cluster/skew.ts';
 import { staleText } from '../cluster/follow.ts';
 import { explainLines } from '../render/explain.ts';
@@ -49,8 +49,14 @@ export async function status(context: Context, { output, watch }: Output & { rea
     return;
   }
   const fleet = await readFleet(context.client);
-  if (isData(output)) warnOf(context, skewText(fleet.config));
+  if (isData(output)) warnOfFleet(context, fleet);
   show(context, output, statusData(fleet), () => statusLines(fleet, statusOptions(context, output)));
+}
+
+/** What the table has as lines. */
+function warnOfFleet(context: Context, { config, shadows }: Fleet): void {
+  warnOf(context, skewText(config));
+  warnOf(context, namespacesText(shadows));
 }
 
 function statusData({ config, shadows }: Fleet): object {
@@ -69,7 +75,7 @@ async function watchStatus(context: Context, output: Format): Promise<void> {
       continue;
     }
     const state = JSON.stringify([known, fleet.config?.spec, statusData(fleet)]);
-    if (shown === '' && isData(output)) warnOf(context, skewText(fleet.config));
+    if (shown === '' && isData(output)) warnOfFleet(context, fleet);
     if (state !== shown) printAgain(context, output, fleet, known);
     shown = state;
   }
@@ -121,21 +127,27 @@ export async function plan(
   show(context, output, config?.status?.plan ?? [], () => planLines(config, context.clock.now(), context.screen));
 }
 
-/** @param node - undefined: all nodes */
+/**
+ * Throws UsageError when the node is not managed, or when shadows are in several namespaces.
+ * @param node - undefined: all nodes
+ */
 export async function history(context: Context, node: string | undefined, { output }: Output): Promise<void> {
   const fleet = await readFleetOnce(context);
+  namespaceOf(fleet.shadows);
   const entries = historyOf(node === undefined ? fleet.shadows : [shadowOf(fleet, node)]);
   show(context, output, entries, () => historyLines(entries, context.screen));
 }
 
 export type ReportFormat = 'html' | 'json' | 'yaml';
 
-/** Throws UsageError when there is nothing to report. */
+/** Throws UsageError when there is nothing to report, or when shadows are in several namespaces. */
 export async function report(
   context: Context,
   { output, version }: { readonly output: ReportFormat; readonly version?: string | undefined },
 ): Promise<void> {
-  const found = reportOf(await readFleetOnce(context), version);
+  const fleet = await readFleetOnce(context);
+  namespaceOf(fleet.shadows);
+  const found = reportOf(fleet, version);
   if (found === undefined) throw new UsageError('expected a rollout to report, found none: no update has ended yet');
   if (found.rollouts.length + found.updates.length === 0)
     throw new UsageError(`version ${found.version}: expected a rollout or an update to it, found none`);

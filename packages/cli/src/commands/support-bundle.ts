@@ -8,7 +8,7 @@ import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Client } from '../cluster/client.ts';
 import { UsageError } from '../cluster/errors.ts';
-import { readFleet } from '../cluster/fleet.ts';
+import { namespaceOf, readFleet } from '../cluster/fleet.ts';
 import { type Archive, createArchive } from '../support/archive.ts';
 import { Collection, type Part } from '../support/collect.ts';
 import { Redaction } from '../support/redact.ts';
@@ -18,13 +18,12 @@ const DEFAULT_NAMESPACE = 'brupop-bottlerocket-aws';
 
 export interface BundleOptions {
   readonly output?: string | undefined;
-  readonly namespace?: string | undefined;
   readonly lines: number;
   readonly agents: number;
   readonly redactNames: boolean;
 }
 
-/** Throws UsageError when the file cannot be written, or nothing can be read. */
+/** Throws UsageError when the file cannot be written, nothing can be read, or shadows are in several namespaces. */
 export async function supportBundle(context: Context, options: BundleOptions): Promise<void> {
   const { clock } = context;
   const now = clock.now();
@@ -51,7 +50,7 @@ async function collect(context: Context, options: BundleOptions, archive: Archiv
     () => [],
   );
   signal.throwIfAborted();
-  const namespace = options.namespace ?? shadows[0]?.metadata.namespace ?? DEFAULT_NAMESPACE;
+  const namespace = client.namespace ?? namespaceOf(shadows) ?? DEFAULT_NAMESPACE;
   const redaction = new Redaction(options.redactNames ? await nodeNames(client, shadows) : undefined);
   const { lines, agents } = options;
   const collection = new Collection({ client, clock, signal, archive, redaction, shadows, namespace, lines, agents });

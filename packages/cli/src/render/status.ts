@@ -1,7 +1,7 @@
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { CONTROLLER } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { Fleet } from '../cluster/fleet.ts';
+import { type Fleet, namespacesText } from '../cluster/fleet.ts';
 import { skewText } from '../cluster/skew.ts';
 import { type NodeRow, nodeRow } from './node.ts';
 import { colored, type Screen, wrapped } from './screen.ts';
@@ -26,6 +26,7 @@ export function statusLines(
   return [
     ...staleLines(options),
     ...fleetLines(config?.status, rows, options),
+    ...namespaceLines(shadows, options),
     ...noticeLines({ config, shadows }, options),
     '',
     ...nodeLines(rows, options),
@@ -36,6 +37,12 @@ function staleLines({ stale, screen, now }: StatusOptions): string[] {
   if (stale === undefined) return [];
   const text = `Stale since ${relative(rfc3339(stale.since), now)}: ${stale.problem}`;
   return wrapped(text, screen.width, 2).map((line) => colored(line, 'red', screen));
+}
+
+function namespaceLines(shadows: Fleet['shadows'], { screen }: StatusOptions): string[] {
+  const text = namespacesText(shadows);
+  if (text === undefined) return [];
+  return wrapped(`Namespaces: ${text}`, screen.width, 2).map((line) => colored(line, 'yellow', screen));
 }
 
 /** Of a status that does not fit the terminal, what is under way, has failed or needs a user comes first. */
