@@ -286,7 +286,7 @@ describe('with the operator', () => {
   it('shows what an edit would change, and nothing after it was applied', async () => {
     const file = join(plugin.folder, 'edit.yaml');
     const edit = { kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec: { concurrency: { maxUpdating: 1 } } };
-    writeFileSync(file, JSON.stringify(edit));
+    writeFileSync(file, JSON.stringify({ apiVersion: 'brupop.bottlerocket.aws/v1alpha1', ...edit }));
     const { stdout, stderr } = await brupop('plan', '--with', file);
     expect(stderr).toBe('');
     expect(stdout).toMatch(/node-b +Started 1\.21\.0 +WaitingForCapacity/u);

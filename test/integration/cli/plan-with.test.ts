@@ -120,7 +120,7 @@ async function apply({ config, group }: World): Promise<void> {
 function fileOf({ config, group }: World): string {
   const path = join(plugin.folder, 'edit.yaml');
   const objects = [
-    { kind: CONFIG_KIND, metadata: { name: CONFIG_NAME }, spec: config },
+    { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND, metadata: { name: CONFIG_NAME }, spec: config },
     ...(group === undefined ? [] : [objectOf(group)]),
   ];
   writeFileSync(path, objects.map((one) => JSON.stringify(one)).join('\n---\n'));

@@ -27,8 +27,9 @@ beforeAll(async () => {
   plugin = await Plugin.build(cluster);
   plugin.users['admin'] = { token: cluster.adminToken };
   await createMember(cluster, 'a');
-  const config = { kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec: {} };
-  await cluster.api.create(CONFIG, { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', ...config });
+  const apiVersion = 'brupop.bottlerocket.aws/v1alpha1';
+  const config = { apiVersion, kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec: {} };
+  await cluster.api.create(CONFIG, config);
   edit = join(plugin.folder, 'edit.yaml');
   writeFileSync(edit, JSON.stringify(config));
 });

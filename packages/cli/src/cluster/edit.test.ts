@@ -60,7 +60,9 @@ function outcomes(given: Objects): Outcome[] {
   return outcomesOf(plan(snapshotOf(given, NOW), NOW));
 }
 
-const file = (spec: object): string => JSON.stringify({ kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec });
+const apiVersion = 'brupop.bottlerocket.aws/v1alpha1';
+const file = (spec: object): string =>
+  JSON.stringify({ apiVersion, kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec });
 
 it.each([
   [{ concurrency: { maxUpdating: 1 } }, ['Started', '']],
@@ -84,17 +86,41 @@ it('shows each node for which the edit changes something', () => {
 
 it('plans with a group that does not exist yet', () => {
   const spec = { nodeSelector: { matchLabels: { pool: 'node-a' } }, concurrency: { maxUpdating: 1 } };
-  const group = JSON.stringify({ kind: 'BottlerocketNodeGroup', metadata: { name: 'one' }, spec });
+  const group = JSON.stringify({ apiVersion, kind: 'BottlerocketNodeGroup', metadata: { name: 'one' }, spec });
   const edited = withEdits(objects, 'file', `---\n${group}\n---\n`);
   expect(edited.groups.map((one) => one.metadata.name)).toEqual(['one']);
   expect(differencesOf(outcomes(objects), outcomes(edited))).toEqual([]);
   expect(snapshotOf(edited, NOW).managedNodes.map((one) => one.group?.name)).toEqual(['one', undefined]);
 });
 
+it('leaves out the status of an object that was read, and takes labels, annotations and settings of any name', () => {
+  const group = { apiVersion, kind: 'BottlerocketNodeGroup', metadata: { name: 'one' }, status: { other: true } };
+  const settings = { kubernetes: { 'max-pods': 30 } };
+  const spec = { nodeSelector: { matchLabels: { pool: 'none' } }, settings, nodeMetadata: { labels: { a: 'b' } } };
+  expect(withEdits(objects, 'file', JSON.stringify({ ...group, spec })).groups).toMatchObject([{ spec }]);
+});
+
 it.each([
   ['kind: Pod\nmetadata: { name: a }', 'file: expected a BrupopConfig named cluster or a BottlerocketNodeGroup'],
   ['kind: BrupopConfig\nmetadata: { name: other }', 'found {"kind":"BrupopConfig","name":"other"}'],
   ['a: [', 'file: '],
+  ['', 'file: expected a BrupopConfig named cluster or a BottlerocketNodeGroup, found nothing'],
+  ['---\n# later\n', 'found nothing'],
+  [
+    'kind: BrupopConfig\nmetadata: { name: cluster }\nspec: {}',
+    'file: BrupopConfig: expected the apiVersion brupop.bottlerocket.aws/v1alpha1, found undefined',
+  ],
+  [
+    'apiVersion: brupop.bottlerocket.aws/v9\nkind: BottlerocketNodeGroup\nmetadata: { name: web }\nspec: {}',
+    'found "brupop.bottlerocket.aws/v9"',
+  ],
+  [file({ rollout: { aproval: 'Required' } }), 'file: BrupopConfig: there is no field spec.rollout.aproval'],
+  [file({ maintenance: { windows: [{ schedul: '' }] } }), 'there is no field spec.maintenance.windows[0].schedul'],
+  [file({ constructor: {} }), 'there is no field spec.constructor'],
+  [
+    JSON.stringify({ apiVersion, kind: 'BottlerocketNodeGroup', metadata: { name: 'web' }, sepc: {} }),
+    'file: BottlerocketNodeGroup: there is no field sepc',
+  ],
 ])('refuses the file %j', (text, message) => {
   expect(() => withEdits(objects, 'file', text)).toThrow(message);
 });

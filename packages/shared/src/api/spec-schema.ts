@@ -174,6 +174,29 @@ function without(value: unknown, [key, ...path]: readonly (string | number)[]): 
   return isNested ? { ...others, [key]: without(inner, path) } : others;
 }
 
+interface Parts {
+  readonly wrapped?: v.GenericSchema;
+  readonly item?: v.GenericSchema;
+  readonly entries?: v.ObjectEntries;
+}
+
+/** The fields, such as `spec.rollout.aproval`, that a schema does not have. Readers leave them out; kubectl refuses them. */
+export function unknownFields(
+  { wrapped, item, entries }: v.GenericSchema & Parts,
+  value: unknown,
+  path = '',
+): string[] {
+  if (wrapped !== undefined) return unknownFields(wrapped, value, path);
+  if (item !== undefined && Array.isArray(value))
+    return value.flatMap((one: unknown, index) => unknownFields(item, one, `${path}[${index}]`));
+  if (entries === undefined || !isFields(value)) return [];
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const at = path === '' ? name : `${path}.${name}`;
+    const known = Object.hasOwn(entries, name) ? entries[name] : undefined;
+    return known === undefined ? [at] : unknownFields(known, inner, at);
+  });
+}
+
 /** Says what is wrong with a spec that is no object; null, or none, means all defaults. */
 export function problemOfShape(spec: unknown): string | undefined {
   if (spec == null || isFields(spec)) return undefined;
