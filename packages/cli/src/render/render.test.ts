@@ -239,6 +239,19 @@ it('shows nodes without a status, and a fleet without a configuration', () => {
   expect(lines).toContain('There is no BrupopConfig named cluster: no node starts an update.');
 });
 
+it.each([
+  ['without a configuration', undefined, 'There is no BrupopConfig named cluster: no node starts an update.'],
+  [
+    'on which no controller has reported',
+    { observedGeneration: 0 },
+    'No controller has reported on the configuration: there is no plan.',
+  ],
+  ['in which all nodes are up to date', { observedGeneration: 1 }, 'No node waits for an update.'],
+])('the plan of a cluster %s says so', (_, status, text) => {
+  const found = status && { metadata: config.metadata, spec: {}, status };
+  expect(planLines(found, now, screen(80))).toEqual([text]);
+});
+
 it('with -o wide nothing is cut', () => {
   const lines = statusLines({ config, shadows }, { now, screen: screen(80), isWide: true });
   expect(lines.join('\n')).toContain('DisruptionBudget of default/web-0 since 11:50Z');

@@ -8,6 +8,8 @@ import { colored, type Screen, wrapped } from './screen.ts';
 import { table } from './table.ts';
 import { relative } from './times.ts';
 
+export const NO_CONFIG = 'There is no BrupopConfig named cluster: no node starts an update.';
+
 export interface StatusOptions {
   readonly screen: Screen;
   readonly now: number;
@@ -99,7 +101,7 @@ function barOf(part: number, all: number, width: number): string {
 
 /** What keeps the fleet from updating, and what else a user must know of the operator. */
 function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[] {
-  if (config === undefined) return ['There is no BrupopConfig named cluster: no node starts an update.'];
+  if (config === undefined) return [NO_CONFIG];
   const { spec, status } = config;
   const opens = status?.window?.nextOpenTime;
   const skew = skewText(config);
