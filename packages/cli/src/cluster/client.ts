@@ -3,7 +3,7 @@ import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { KubeRequest } from '@brupop/shared/kube/client';
 import { errorFromAnswer, hasStatus, KubeError, TOO_LARGE } from '@brupop/shared/kube/error';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { Credentials } from './credentials.ts';
 import { type Kubeconfig, readAccess } from './kubeconfig.ts';
@@ -27,6 +27,8 @@ export interface Client {
   readonly namespace: string | undefined;
   /** Throws KubeError, with status 0 without a usable response, and UsageError without credentials. */
   request<T>(request: TextRequest): Promise<T>;
+  /** The clock of the API server, by its response to a GET, epoch milliseconds; undefined: it has none. Throws as `request`. */
+  time(path: string): Promise<number | undefined>;
   /** The response as it is, of at most `maxBytes`. Throws as `request`. */
   text(request: TextRequest): Promise<string>;
   /** The response as it comes, for at most `timeoutMs`. Throws as `request`; what is read throws when the limit is reached. */
@@ -59,6 +61,12 @@ export function connect({ clock, hasTerminal, signal, namespace, ...from }: Conn
     namespace,
     text,
     request: async <T>(request: TextRequest): Promise<T> => parsed(request, await text(request), cluster.server) as T,
+    time: async (path) => {
+      const request = { method: 'GET', path } as const;
+      const message = await calls.open(request);
+      await calls.read(request, message, MAX_BYTES);
+      return parseTime(message.headers.date);
+    },
     stream: async (request) => calls.chunks(request, await calls.open(request)),
   };
 }

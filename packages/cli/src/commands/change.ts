@@ -77,13 +77,16 @@ export async function pause(
   say(context, `${what} is paused: no node starts an update. ${underWay}`);
 }
 
-/** A merge patch: null gives a field its default again. */
+/**
+ * A merge patch: null gives a field its default again. Failures are accepted up to the time of the API server, since a
+ * clock of a user that is slow would leave out the latest ones, and one that is fast has no effect until later.
+ */
 export async function resume(
   context: Context,
   { failures, ...of }: OfGroup & { readonly failures: boolean },
 ): Promise<void> {
   if (failures) {
-    const now = rfc3339(context.clock.now());
+    const now = rfc3339((await context.client.time(pathOf(of))) ?? context.clock.now());
     await configure(context, of, { rollout: { resume: now } });
     say(
       context,
