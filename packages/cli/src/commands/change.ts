@@ -24,20 +24,24 @@ import { checkRequest, skewText } from '../cluster/skew.ts';
 import { pauseText } from '../render/pause.ts';
 import { type Context, say, warnOf } from './context.ts';
 
-async function patch(
+async function patch<T = unknown>(
   { client }: Context,
   path: string,
   body: unknown,
   query: KubeRequest['query'] = {},
-): Promise<unknown> {
+): Promise<T> {
   return await client.request({ method: 'PATCH', path, query, body, contentType: 'application/merge-patch+json' });
 }
 
 /** A field that the operator of the cluster does not know is refused: otherwise the API server drops it, and reports success. */
-async function configure(context: Context, of: OfGroup, spec: object): Promise<void> {
-  const answer = await patch(context, pathOf(of), { spec }, { fieldValidation: 'Strict' });
-  if (of.group === undefined) warnOf(context, skewText(answer as Pick<BrupopConfig, 'status'>));
+async function configure(context: Context, of: OfGroup, spec: object): Promise<Configured> {
+  const answer = await patch<Configured>(context, pathOf(of), { spec }, { fieldValidation: 'Strict' });
+  if (of.group === undefined) warnOf(context, skewText(answer));
+  return answer;
 }
+
+/** The object after the change; of a group without what only a BrupopConfig has. */
+type Configured = Pick<BrupopConfig, 'spec' | 'status'>;
 
 /** Throws KubeError. */
 async function specOf({ client }: Context, of: OfGroup): Promise<Spec> {
@@ -114,8 +118,19 @@ export async function approve(context: Context, version: string, of: OfGroup): P
           'spec.rollout, found none; approve the version for the fleet, without --group',
       );
   }
-  await configure(context, of, { rollout: { approvedVersion: version } });
+  const configured = await configure(context, of, { rollout: { approvedVersion: version } });
+  if (of.group === undefined) warnOf(context, uselessText(configured, version));
   say(context, `${version} is approved for ${nameOf(of)}.`);
+}
+
+/** A sentence when an approval of the fleet lets no node start, at least for now. */
+function uselessText({ spec, status }: Configured, version: string): string | undefined {
+  if (spec.rollout?.approval !== 'Required') return 'spec.rollout.approval is not Required, so no version needs one';
+  const { observedGeneration = 0, versions = [] } = status ?? {};
+  const offered = versions.filter((one) => one.offered > 0).map((one) => one.version);
+  const wanted = [...offered, spec.versions?.pin];
+  if (observedGeneration === 0 || wanted.some((one) => sameVersion(one, version))) return undefined;
+  return `no host offers ${version}; they offer ${offered.join(', ') || 'none'}`;
 }
 
 function nameOf({ group }: OfGroup): string {
