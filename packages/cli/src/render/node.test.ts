@@ -106,7 +106,7 @@ it.each([
   ],
 ] as const)('a node %s has failed, as in the plan of the controller', (_, parts) => {
   const { counts, conditions } = wholePlan(aSnapshot([aManagedNode('a', {}, parts)]), NOW);
-  const { status = 'False', reason = '', waitingFor = '' } = conditions[0]?.progressing ?? {};
+  const { status = 'False', reason = '', waitingFor = '' } = conditions.flat()[0]?.progressing ?? {};
   expect(counts).toMatchObject({ failed: 1, waiting: 0, updating: 0 });
   expect(nodeRow(shadow([status, reason], { waitingFor })).phase).toBe('Failed');
 });
