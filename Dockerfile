@@ -43,7 +43,7 @@ COPY --from=build /image/ /
 WORKDIR /app
 # The agent's pod sets another user: agent.runAsUser in the values of the chart.
 USER 65532:65532
-# glibc gives memory back: it has two arenas, not eight for each core, and the size from which it maps a buffer of its own
+# glibc gives memory back: it has one arena, not eight for each core, and the size from which it maps a buffer of its own
 # does not grow with the buffers that it has seen (docs/adr/0079).
-ENV MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072
+ENV MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072
 ENTRYPOINT ["/usr/bin/node"]
