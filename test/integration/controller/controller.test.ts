@@ -469,6 +469,7 @@ describe('two controllers', () => {
   it('fail over in the middle of an update without starting one node too many', async () => {
     const fleet = await members('handover', 6);
     const agents = playAgents(cluster);
+    const position = await auditPosition(cluster.auditLogPath);
     const [first, second] = [await start(), await start()];
     await waitFor('handover-1', 'Updating');
     expect([await first.isLeader(), await second.isLeader()]).toEqual([true, false]);
@@ -478,6 +479,11 @@ describe('two controllers', () => {
     await agents.stop();
 
     expect(agents.mostUnderWay()).toBe(1);
+    const requests = await operatorRequests(cluster.auditLogPath, releaseNamespace, position);
+    const written = requests.filter(({ resource, verb, status }) => {
+      return resource === 'bottlerocketshadows' && verb === 'patch' && status === 200;
+    });
+    expect(written.length).toBeLessThanOrEqual(4 * fleet.length);
     // The API server counts also a write whose answer the leader that ends does not wait for.
     const shadows = await Promise.all(fleet.map(async (name) => await readShadow(cluster, name)));
     expect(shadows.map(({ metadata }) => metadata.generation)).toEqual(fleet.map(() => 1 + 4));

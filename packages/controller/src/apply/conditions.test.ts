@@ -1,12 +1,13 @@
 /** Which conditions are written while plans follow each other. */
 import { KubeError } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { healthCondition, type ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import { anApplyContext } from '../testing/apply-context.ts';
 import { aManagedNode, aSnapshot, NOW } from '../testing/objects.ts';
 import { wholePlan } from '../whole-plan.ts';
-import { ConditionQueue } from './conditions.ts';
+import { ConditionQueue, conditionOf, healthConditions } from './conditions.ts';
 
 interface Body {
   readonly metadata: { readonly name: string };
@@ -25,10 +26,8 @@ function setUp() {
     return await new Promise((end, fail) => waiting.push({ end: () => end({}), fail }));
   };
   const seen = { failures: 0 };
-  const queue = new ConditionQueue(
-    anApplyContext({ clock, client: { apply }, signal: stop.signal }),
-    () => (seen.failures += 1),
-  );
+  const context = anApplyContext({ clock, client: { apply }, signal: stop.signal });
+  const queue = new ConditionQueue(context, () => (seen.failures += 1));
   const next = async (how: (one: (typeof waiting)[number]) => void): Promise<void> => {
     const one = waiting.shift();
     if (one === undefined) throw new Error('expected a write in flight, found none');
@@ -37,7 +36,17 @@ function setUp() {
   };
   const end = async (): Promise<void> => await next((one) => one.end());
   const fail = async (error: Error): Promise<void> => await next((one) => one.fail(error));
-  return { queue, sent, seen, stop, end, fail, inFlight: () => waiting.length };
+  return {
+    queue,
+    sent,
+    seen,
+    stop,
+    end,
+    fail,
+    clock,
+    assumeCache: context.assumeCache,
+    inFlight: () => waiting.length,
+  };
 }
 
 /** The conditions of nodes with these names, all with this message. */
@@ -51,6 +60,12 @@ function conditions(message: string, ...names: string[]): NodeCondition[] {
     }));
 }
 
+/** What a shadow has whose condition was written. */
+function shownOf(change: NodeCondition): Pick<ShadowView, 'progressing' | 'health' | 'group'> {
+  const health = healthConditions(change, NOW).map(healthCondition);
+  return { progressing: conditionOf(change, NOW), health, group: change.group };
+}
+
 it('of a node whose condition changes while it is written, only the newest one follows', async () => {
   const { queue, sent, end } = setUp();
   queue.offer([conditions('first', 'a')], () => true);
@@ -61,6 +76,38 @@ it('of a node whose condition changes while it is written, only the newest one f
   await end();
   await queue.idle();
   expect(sent).toEqual(['brs-a first', 'brs-a third']);
+});
+
+it('what the watch has not shown in time is written again, although nothing in the plan has changed', async () => {
+  const { queue, sent, end, clock, assumeCache } = setUp();
+  const planned = [conditions('first', 'a')];
+  queue.offer(planned, () => true);
+  await end();
+  await clock.advance(31_000);
+  assumeCache.changed(clock.now());
+  queue.offer(planned, () => true);
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first', 'brs-a first']);
+});
+
+it('what the latest write has shown of a node is replaced by what the plan before it wants', async () => {
+  const { queue, sent, end } = setUp();
+  const shown = conditions('before', 'a').map((one) => ({ ...one, shadow: { ...one.shadow, ...shownOf(one) } }));
+  queue.offer([conditions('other', 'a')], () => true);
+  await end();
+  queue.offer([shown], () => true);
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-a other', 'brs-a before']);
+});
+
+it('what a plan leaves as it is is not written', async () => {
+  const { queue, sent, end } = setUp();
+  queue.offer([conditions('first', 'a', 'b')], ({ node }) => node.metadata.name === 'b');
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-b first']);
 });
 
 it('a plan that is older than the latest write does not cause it again', async () => {
