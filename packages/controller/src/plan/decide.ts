@@ -64,7 +64,7 @@ function isSame(before: object | undefined, next: object | undefined): boolean {
   return fields.size === others.length && others.every(([name, value]) => fields.get(name) === value);
 }
 
-/** Nothing but the assessment decides on the nodes of the other parts. */
+/** In the other parts, no step of {@link decideAll} changes what the assessments say. */
 const isOpenIn = ofParts((part: readonly Assessment[]) =>
   part.some(({ candidate, grant, change, managedNode: { writeFailure } }) => {
     const isRetried = change !== undefined && writeFailure !== undefined;
@@ -80,19 +80,12 @@ export function decideAll(
   kept: KeptDecisions,
 ): { readonly decisions: Parts<Decision>; readonly grants: Grants } {
   const isOpen = isOpenIn(assessments);
-  const decided = assessments.map((part, i): readonly Decision[] =>
-    isOpen[i] === true ? part.map((one) => decide(one, admitted, fleetState, kept)) : part,
-  );
+  const ofEach = (parts: Parts<Decision>, step: (one: Decision) => Decision): Parts<Decision> =>
+    parts.map((part, i) => (isOpen[i] === true ? part.map(step) : part));
+  const decided = ofEach(assessments, (one) => decide(one, admitted, fleetState, kept));
   const grants = grantsOf(decided.filter((_, i) => isOpen[i] === true).flat(), fleetState);
-  const decisions = assessments.map((part, i) => {
-    const found = decided[i] ?? part;
-    if (isOpen[i] !== true) return found;
-    return kept.part(
-      part,
-      found.map((decision) => withFailure(withGrant(decision, grants, fleetState))),
-    );
-  });
-  return { decisions, grants };
+  const decisions = ofEach(decided, (one) => withFailure(withGrant(one, grants, fleetState)));
+  return { decisions: decisions.map((part, i) => kept.part(assessments[i] ?? part, part)), grants };
 }
 
 export const decisionsOf = ofGroup(({ managedNode: { group } }: Decision) => group);
