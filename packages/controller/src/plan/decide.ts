@@ -35,16 +35,26 @@ import { grant, startSpec } from './transition.ts';
 export class KeptDecisions {
   readonly #waiting = new WeakMap<Assessment, Decision>();
   readonly #parts = new WeakMap<readonly Assessment[], readonly Decision[]>();
+  /** What says the same as an object of the plan before; most nodes share both. */
+  readonly #same = new WeakMap<object, object>();
 
   /** Returns the decision of the plan before, if that was the same. */
   waits(assessment: Assessment, blocked: Blocked, progressing: ProgressingCondition | undefined): Decision {
     const lookUp = blocked.lookUp ?? false;
     const before = this.#waiting.get(assessment);
-    const isKnown = before !== undefined && isSame(before.blocked, blocked) && isSame(before.progressing, progressing);
+    const isKnown =
+      before !== undefined && this.#isSame(before.blocked, blocked) && this.#isSame(before.progressing, progressing);
     if (isKnown && before.lookUp === lookUp) return before;
     const decision = { ...assessment, lookUp, blocked, progressing };
     this.#waiting.set(assessment, decision);
     return decision;
+  }
+
+  #isSame(before: object | undefined, next: object | undefined): boolean {
+    if (before === next || before === undefined || next === undefined) return before === next;
+    const isKnown = this.#same.get(next) === before || hasSameFields(before, next);
+    if (isKnown) this.#same.set(next, before);
+    return isKnown;
   }
 
   /** The same for a part. */
@@ -56,9 +66,7 @@ export class KeptDecisions {
   }
 }
 
-/** True if each field has the same value. */
-function isSame(before: object | undefined, next: object | undefined): boolean {
-  if (before === next || before === undefined || next === undefined) return before === next;
+function hasSameFields(before: object, next: object): boolean {
   const fields = new Map(Object.entries(before));
   const others = Object.entries(next);
   return fields.size === others.length && others.every(([name, value]) => fields.get(name) === value);

@@ -53,6 +53,8 @@ export class GroupOrder {
   readonly #input: GroupOrderInput;
   readonly #groups: ReadonlyMap<string, NodeGroup>;
   readonly #progressByKey = new Map<string, GroupProgress>();
+  /** By group and version, as they are the same for all its nodes. */
+  readonly #answers = new Map<string, { readonly blocked: Blocked | undefined }>();
   readonly #waitsFor = new Map<string, EarlierGroup>();
 
   constructor(input: GroupOrderInput) {
@@ -66,6 +68,13 @@ export class GroupOrder {
    */
   check({ group }: Pick<ManagedNode, 'group'>, version: string): Blocked | undefined {
     if (group === undefined || group.after.length === 0) return undefined;
+    const key = `${group.name} ${version}`;
+    const { blocked } = this.#answers.get(key) ?? { blocked: this.#whyNot(group, version) };
+    this.#answers.set(key, { blocked });
+    return blocked;
+  }
+
+  #whyNot(group: NodeGroup, version: string): Blocked | undefined {
     const earlier = group.after.filter((name) => this.#updatesTo(name, version));
     const outdated = earlier.find((name) => this.#progress(name, version).isOutdated);
     const own = `spec.after of ${NODE_GROUP_KIND} "${group.name}"`;
@@ -97,8 +106,8 @@ export class GroupOrder {
 
   #progress(name: string, version: string): GroupProgress {
     const key = `${name} ${version}`;
-    const members = membersOf(name, this.#input.selected);
-    const progress = this.#progressByKey.get(key) ?? this.#progressOf(members.flat(), version);
+    const known = this.#progressByKey.get(key);
+    const progress = known ?? this.#progressOf(membersOf(name, this.#input.selected).flat(), version);
     this.#progressByKey.set(key, progress);
     return progress;
   }

@@ -30,18 +30,33 @@ export function sameVersion(a: string | null | undefined, b: string | null | und
   return a != null && b != null && (a === b || releaseOf(a) === releaseOf(b));
 }
 
+interface Known {
+  readonly release: string;
+  /** Undefined: the text is no version. */
+  readonly parts: { readonly numbers: readonly number[]; readonly isPreRelease: boolean } | undefined;
+}
+
 /** A fleet has few versions, and plans compare those of all nodes; an agent may report any number of texts. */
 const MAX_KNOWN = 100;
-const known = new Map<string, string>();
+const known = new Map<string, Known>();
+
+function knownOf(text: string): Known {
+  const found = known.get(text) ?? read(text);
+  if (known.size >= MAX_KNOWN && !known.has(text)) known.clear();
+  known.set(text, found);
+  return found;
+}
+
+function read(text: string): Known {
+  const release = VERSION.exec(text)?.groups?.['release'];
+  if (release === undefined) return { release: text, parts: undefined };
+  const [core = ''] = release.split('-', 1);
+  return { release, parts: { numbers: core.split('.').map(Number), isPreRelease: release.includes('-') } };
+}
 
 /** Returns the version without a leading `v` and build metadata; any other text is returned as it is. */
 export function releaseOf(text: string): string {
-  const found = known.get(text);
-  if (found !== undefined) return found;
-  const release = VERSION.exec(text)?.groups?.['release'] ?? text;
-  if (known.size >= MAX_KNOWN) known.clear();
-  known.set(text, release);
-  return release;
+  return knownOf(text).release;
 }
 
 /**
@@ -49,20 +64,14 @@ export function releaseOf(text: string): string {
  * version. Of two pre-releases of the same release neither is later.
  */
 export function isLater(a: string, b: string): boolean {
-  const [one, other] = [partsOf(a), partsOf(b)];
+  const [one, other] = [knownOf(a).parts, knownOf(b).parts];
   if (one === undefined || other === undefined) return false;
   const at = one.numbers.findIndex((number, i) => number !== other.numbers[i]);
   if (at < 0) return other.isPreRelease && !one.isPreRelease;
   return (one.numbers[at] ?? 0) > (other.numbers[at] ?? 0);
 }
 
-function partsOf(text: string): { numbers: readonly number[]; isPreRelease: boolean } | undefined {
-  if (!isVersion(text)) return undefined;
-  return { numbers: numbersOf(text), isPreRelease: releaseOf(text).includes('-') };
-}
-
-/** Returns the major, minor and patch number of a version. */
-export function numbersOf(text: string): number[] {
-  const [core = ''] = releaseOf(text).split('-', 1);
-  return core.split('.').map(Number);
+/** Returns the major, minor and patch number of a version; nothing for another text. */
+export function numbersOf(text: string): readonly number[] {
+  return knownOf(text).parts?.numbers ?? [];
 }
