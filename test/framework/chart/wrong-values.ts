@@ -92,18 +92,6 @@ export const wrongValues: Readonly<Record<string, readonly [yaml: string, named:
     'controller: { extraEnv: [{ name: LOG_LEVEL, value: debug }] }',
     '/controller/extraEnv/0/name',
   ],
-  'a variable that the chart sets for checks': [
-    'controller: { extraEnv: [{ name: PROMETHEUS_URL, value: "http://prometheus:9090" }] }',
-    '/controller/extraEnv/0/name',
-  ],
-  'a volume that the chart has': [
-    'agent: { extraVolumes: [{ name: ca, configMap: { name: corporate-ca } }] }',
-    '/agent/extraVolumes/0/name',
-  ],
-  'a mount where the chart has one': [
-    'agent: { extraVolumeMounts: [{ name: extra, mountPath: /etc/brupop-ca }] }',
-    '/agent/extraVolumeMounts/0/mountPath',
-  ],
   'the same spread twice': [
     'controller: { topologySpreadConstraints: [&a { maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule }, *a] }',
     '/controller/topologySpreadConstraints',

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1Role } from '@kubernetes/client-node';
-import { parseAllDocuments, stringify } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { AGENT } from '@brupop/shared/api/names';
 import { RELEASE } from '@brupop/shared/api/release';
 import { wrongValues } from '../../framework/chart/wrong-values.ts';
@@ -28,6 +28,74 @@ describe('a values file is rejected that has', () => {
     );
     expect(message).toContain("don't meet the specifications of the schema");
     expect(message).toContain(named);
+  });
+});
+
+describe('of what the chart has in a pod', () => {
+  type Component = 'agent' | 'apiserver' | 'controller';
+  type Extra = 'extraEnv' | 'extraVolumes' | 'extraVolumeMounts';
+  type Render = 'default' | 'everything';
+
+  const extras: Readonly<Record<Extra, (name: string) => object>> = {
+    extraEnv: (name) => ({ name, value: 'a' }),
+    extraVolumes: (name) => ({ name, emptyDir: {} }),
+    extraVolumeMounts: (mountPath) => ({ name: 'extra', mountPath }),
+  };
+  const components = ['agent', 'apiserver', 'controller'] as const;
+  const pairs = components.flatMap((component) =>
+    (['extraEnv', 'extraVolumes', 'extraVolumeMounts'] as const).map((extra) => [component, extra] as const),
+  );
+  const fileOf = (render: Render, name: string): string => join(import.meta.dirname, 'renders', render, name);
+  const ofUsers = /^(?:EXTRA_.*|extra|\/etc\/extra|\/tmp)$/u;
+  const { definitions } = parse(readFileSync(join(chartDir, 'values.schema.json'), 'utf8')) as {
+    definitions: { extraEnv: { items: { properties: { name: { not: { enum: string[] } } } } } };
+  };
+  const reserved = definitions.extraEnv.items.properties.name.not.enum;
+
+  /** The names or paths that the chart has in the pod of a component, without variables that no values may have. */
+  function ofChart(render: Render, component: Component, extra: Extra): string[] {
+    const documents = parseAllDocuments(readFileSync(fileOf(render, 'render.yaml'), 'utf8'));
+    const objects = documents.flatMap((one) => (one.toJS() as Rendered | null) ?? []);
+    return namesIn(objects, component, extra).filter((name) => !ofUsers.test(name) && !reserved.includes(name));
+  }
+
+  function namesIn(objects: readonly Rendered[], component: Component, extra: Extra): string[] {
+    const workload = find(objects, component === 'agent' ? 'DaemonSet' : 'Deployment', `brupop-${component}`);
+    const { pod, container } = podOf(workload);
+    if (extra === 'extraEnv') return container.env?.map(({ name }) => name) ?? [];
+    if (extra === 'extraVolumes') return pod.volumes?.map(({ name }) => name) ?? [];
+    return container.volumeMounts?.map(({ mountPath }) => mountPath) ?? [];
+  }
+
+  async function renderWith(
+    render: Render,
+    [component, extra]: readonly [Component, Extra],
+    names: string[],
+  ): Promise<Rendered[]> {
+    const file = join(folder, 'extras.yaml');
+    writeFileSync(file, stringify({ [component]: { [extra]: names.map(extras[extra]) } }));
+    return await renderChart(cluster, '-f', fileOf(render, 'values.yaml'), '-f', file);
+  }
+
+  it.each(pairs.flatMap((pair) => ofChart('everything', ...pair).map((name) => [...pair, name] as const)))(
+    '%s.%s may not have %s',
+    async (component, extra, name) => {
+      const rendered = renderWith('everything', [component, extra], [name]);
+      await expect(rendered).rejects.toThrow(
+        new RegExp(`${component}\\.${extra}: expected another (?:name|mountPath) than .*, found ${name}\n`, 'u'),
+      );
+    },
+  );
+
+  it.each(pairs)('%s.%s may have all that only other pods have, or that other values add', async (component, extra) => {
+    const everywhere = new Set(components.flatMap((one) => ofChart('everything', one, extra)));
+    const ownNames = ofChart('default', component, extra);
+    const names = [...everywhere].filter((name) => !ownNames.includes(name));
+    expect(names.length).toBeGreaterThan(2);
+    const objects = await renderWith('default', [component, extra], names);
+    const found = namesIn(objects, component, extra);
+    expect(found).toEqual(expect.arrayContaining(names));
+    expect(new Set(found).size).toBe(found.length);
   });
 });
 
