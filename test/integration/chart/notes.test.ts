@@ -48,6 +48,8 @@ it('the notes of an installation tell commands that work', async () => {
     ({ groups }) => groups?.['command'] ?? '',
   );
   expect(commands.length).toBeGreaterThan(4);
+  const pause = commands.filter((command) => command.includes('"paused":true'));
+  expect(pause).toEqual([expect.stringContaining('"pauseMode":null')]);
   for (const command of commands) await shell(command.replace('NODE', node).replace(' --watch', ''));
 
   const { metadata } = await cluster.api.get<{ metadata: { labels: object } }>(`/api/v1/nodes/${node}`);
