@@ -1,11 +1,12 @@
 /** The dashboards and alerts of the chart, held against the metrics, the reasons and the runbook. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parse } from 'yaml';
 import { METRICS as APISERVER_METRICS } from '../../../packages/apiserver/src/metrics.ts';
 import { METRICS as CONTROLLER_METRICS } from '../../../packages/controller/src/metrics-table.ts';
 import { isReason, REASONS, traitsOf } from '../../../packages/controller/src/plan/gates/reasons.ts';
 import { PROCESS_METRICS } from '../../../packages/shared/src/runtime/metrics.ts';
-import { anchorsOf, codeOf, tablesOf } from '../markdown.ts';
+import { anchorsOf, codeOf, fencesOf, tablesOf } from '../markdown.ts';
 import { readDashboards } from './dashboards.ts';
 import { readAlerts } from './fleet-prometheus.ts';
 
@@ -112,4 +113,14 @@ it('docs/metrics.md lists every alert with its severity, and no other', () => {
 it('a unit test of promtool exists for every alert', () => {
   const tests = readFileSync(join(import.meta.dirname, 'alerts.yaml'), 'utf8');
   expect(rules.filter(({ alert }) => !tests.includes(`alertname: ${alert}`)).map(({ alert }) => alert)).toEqual([]);
+});
+
+it('the query of docs/metrics.md for hooks that failed is the one of the unit tests of promtool', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8');
+  const queries = fencesOf(page).filter(({ text }) => text.includes('brupop_checks_total{phase="After"'));
+  const { tests } = parse(readFileSync(join(import.meta.dirname, 'alerts.yaml'), 'utf8')) as {
+    tests: { promql_expr_test?: { expr: string }[] }[];
+  };
+  const tested = new Set(tests.flatMap((test) => test.promql_expr_test?.map(({ expr }) => expr) ?? []));
+  expect([...tested]).toEqual(queries.map(({ text }) => text));
 });
