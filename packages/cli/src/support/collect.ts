@@ -5,7 +5,6 @@
  */
 import { COMPONENT_LABEL, AGENT, shadowName } from '@brupop/shared/api/names';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
-import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -113,13 +112,14 @@ export class Collection {
     return { text: json(version), result: version.gitVersion ?? 'unknown' };
   }
 
-  /** A user who may list one namespace only gets the objects of the operator's. */
+  /** A user who may list one namespace only, or whose list of all namespaces fails otherwise, gets the objects of the operator's. */
   async #objects(source: Source, file: string): Promise<{ text: string; result: string }> {
     const { about, path, ownPath } = source;
+    const { signal } = this.#options;
     try {
       return await this.#list(source, path);
     } catch (error) {
-      if (ownPath === undefined || !hasStatus(error, 403)) throw error;
+      if (ownPath === undefined || signal.aborted) throw error;
       const found = await this.#list(source, ownPath);
       this.parts.push({ file, about, result: `in other namespaces: ${this.#why(error)}`, isRead: false });
       return found;
@@ -132,10 +132,12 @@ export class Collection {
   ): Promise<{ text: string; result: string }> {
     const { client, redaction, signal } = this.#options;
     const texts: string[] = [];
+    const namespaces = new Set<string>();
+    const pods: Pod[] = [];
     let chars = 0;
     const slim = (raw: unknown): true | undefined => {
-      if (ownPath !== undefined) this.#namespaces.add(namespaceOf(raw));
-      if (name === 'pods') this.#notePod(raw);
+      if (ownPath !== undefined) namespaces.add(namespaceOf(raw));
+      if (name === 'pods') pods.push(podOf(raw));
       const text = json(redaction.object(keep(raw as Record<string, unknown>)));
       if (chars + text.length > MAX_PART_CHARS) return undefined;
       chars += text.length;
@@ -146,28 +148,13 @@ export class Collection {
       request: async (request) => await client.request({ ...request, ...(accept !== undefined && { accept }) }),
     };
     const { omitted } = await readList(reader, { path, slim, signal, ...(query && { query }) });
+    for (const one of namespaces) this.#namespaces.add(one);
+    for (const pod of pods) this.#pods.push(pod);
     const rest = omitted === 0 ? '' : `, and ${omitted} more that did not fit`;
     return {
       text: `{"apiVersion":"v1","kind":"List","items":[\n${texts.join(',\n')}\n]}\n`,
       result: `${texts.length} objects${rest}`,
     };
-  }
-
-  #notePod(raw: unknown): void {
-    const { metadata, spec, status } = raw as {
-      metadata: { name: string; namespace: string; labels?: Record<string, string> };
-      spec?: { nodeName?: string };
-      status?: { containerStatuses?: readonly { restartCount?: number }[] };
-    };
-    const restarts = (status?.containerStatuses ?? []).reduce((sum, { restartCount = 0 }) => sum + restartCount, 0);
-    const { name, namespace, labels } = metadata;
-    this.#pods.push({
-      name,
-      namespace,
-      node: spec?.nodeName ?? '',
-      component: labels?.[COMPONENT_LABEL] ?? '',
-      restarts,
-    });
   }
 
   /** Controllers and API servers, and the agents of nodes that have failed, need a user or are under way before others. */
@@ -196,6 +183,17 @@ export class Collection {
     await this.#file(`${file}.log`, 'log', async () => await read(false));
     if (restarts > 0) await this.#file(`${file}.previous.log`, 'log before its restart', async () => await read(true));
   }
+}
+
+function podOf(raw: unknown): Pod {
+  const { metadata, spec, status } = raw as {
+    metadata: { name: string; namespace: string; labels?: Record<string, string> };
+    spec?: { nodeName?: string };
+    status?: { containerStatuses?: readonly { restartCount?: number }[] };
+  };
+  const restarts = (status?.containerStatuses ?? []).reduce((sum, { restartCount = 0 }) => sum + restartCount, 0);
+  const { name, namespace, labels } = metadata;
+  return { name, namespace, node: spec?.nodeName ?? '', component: labels?.[COMPONENT_LABEL] ?? '', restarts };
 }
 
 function namespaceOf(raw: unknown): string {
