@@ -100,7 +100,28 @@ it('leaves out the status of an object that was read, and takes labels, annotati
   expect(withEdits(objects, 'file', JSON.stringify({ ...group, spec })).groups).toMatchObject([{ spec }]);
 });
 
+const HEAD = `apiVersion: ${apiVersion}\nkind: BrupopConfig\nmetadata: { name: cluster }\n`;
+const READ = { apiVersion, kind: 'BrupopConfig', metadata: { name: 'cluster' }, spec: { paused: true } };
+
 it.each([
+  ['a merge key', `${HEAD}spec: { <<: { paused: true } }`, { paused: true }],
+  ['a List, as kubectl get prints it', JSON.stringify({ kind: 'List', items: [READ] }), { paused: true }],
+  ['a BrupopConfigList', JSON.stringify({ kind: 'BrupopConfigList', items: [READ] }), { paused: true }],
+  ['the boolean yes of YAML 1.1', `${HEAD}spec: { paused: yes }`, { paused: true }],
+  ['the boolean off of YAML 1.1', `${HEAD}spec: { paused: Off }`, { paused: false }],
+  [
+    'texts that are no booleans',
+    `${HEAD}spec: { pauseReason: "yes", pauseMode: one }`,
+    { pauseReason: 'yes', pauseMode: 'one' },
+  ],
+  ['a time of day', `${HEAD}spec: { pauseReason: 22:00 }`, { pauseReason: '22:00' }],
+])('reads %s as kubectl does', (_, text, spec) => {
+  expect(withEdits(objects, 'file', text).config?.spec).toEqual(configOf(spec).spec);
+});
+
+it.each([
+  ['{ kind: List, items: [] }', 'found nothing'],
+  ['{ kind: List, items: [{ kind: Pod }] }', 'found {"kind":"Pod"}'],
   ['kind: Pod\nmetadata: { name: a }', 'file: expected a BrupopConfig named cluster or a BottlerocketNodeGroup'],
   ['kind: BrupopConfig\nmetadata: { name: other }', 'found {"kind":"BrupopConfig","name":"other"}'],
   ['a: [', 'file: '],

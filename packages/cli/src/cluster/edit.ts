@@ -1,5 +1,5 @@
 /** An edit of the configuration that is not applied yet. */
-import { parseAllDocuments } from 'yaml';
+import { parseAllDocuments, Scalar, type ScalarTag } from 'yaml';
 import { configSchema, readBrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   CONFIG_KIND,
@@ -28,13 +28,24 @@ const KINDS = {
 };
 const EXPECTED = `a ${CONFIG_KIND} named ${CONFIG_NAME} or a ${NODE_GROUP_KIND}`;
 
+/** The booleans of YAML 1.1 besides true and false, which kubectl reads as such. */
+const BOOLEANS: ScalarTag = {
+  tag: 'tag:yaml.org,2002:bool',
+  default: true,
+  test: /^(?:[yYnN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$/u,
+  resolve: (text) => new Scalar(/^(?:y|on)/iu.test(text)),
+};
+
 /** As the API server would have the objects after the file was applied whole. Throws UsageError. */
 export function withEdits(objects: Objects, file: string, text: string): Objects {
-  const given = Array.from(parseAllDocuments(text)).flatMap((document): Given[] => {
+  const options = { merge: true, customTags: [BOOLEANS] };
+  const given = Array.from(parseAllDocuments(text, options)).flatMap((document): Given[] => {
     const [problem] = document.errors;
     if (problem !== undefined) throw new UsageError(`${file}: ${problem.message}`);
-    const one: unknown = document.toJS();
-    return one === null ? [] : [one as Given];
+    const one = document.toJS() as (Given & { readonly items?: unknown }) | null;
+    // As in kubectl, an object with items is a list of any kind.
+    const items: readonly unknown[] = Array.isArray(one?.items) ? one.items : [one];
+    return items.flatMap((item) => (item === null ? [] : [item as Given]));
   });
   if (given.length === 0) throw new UsageError(`${file}: expected ${EXPECTED}, found nothing`);
   return given.reduce((edited, one) => withEdit(edited, file, one), objects);
