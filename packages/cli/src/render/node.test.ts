@@ -8,6 +8,7 @@ import {
   MINUTE,
   NEW,
   NOW,
+  OLD,
   underWay,
 } from '../../../controller/src/testing/objects.ts';
 import { wholePlan } from '../../../controller/src/whole-plan.ts';
@@ -109,4 +110,25 @@ it.each([
   const { status = 'False', reason = '', waitingFor = '' } = conditions.flat()[0]?.progressing ?? {};
   expect(counts).toMatchObject({ failed: 1, waiting: 0, updating: 0 });
   expect(nodeRow(shadow([status, reason], { waitingFor })).phase).toBe('Failed');
+});
+
+const [running, failed] = [{ current_version: OLD, target_version: OLD }, { unsuccessful: 1 }];
+const late = { state: 'Idle', state_transition_timestamp: ago(60 * MINUTE) } as const;
+
+it.each<[string, Parameters<typeof aManagedNode>[2] & object]>([
+  [
+    'cannot check for updates',
+    { status: { ...running, lastOperation: failure('UpdateCheckFailed', { version: OLD }) } },
+  ],
+  ['has a locked host', { status: { ...running, settings: { hostLock: OLD } } }],
+  ['lacks settings', { status: { ...running, settings: { message: 'm' } } }],
+  [
+    'has a silent agent',
+    { generation: 2, spec: late, status: { ...running, target_version: NEW, observedGeneration: 1 } },
+  ],
+])('a node that %s waits despite a failed attempt, as in the plan of the controller', (_, parts) => {
+  const { counts, conditions } = wholePlan(aSnapshot([aManagedNode('a', {}, { ...parts, record: failed })]), NOW);
+  const { status = 'False', reason = '' } = conditions.flat()[0]?.progressing ?? {};
+  expect(counts).toMatchObject({ failed: 0, waiting: 1, upToDate: 0 });
+  expect(nodeRow(shadow([status, reason], {}, { record: failed })).phase).toBe('Waiting');
 });

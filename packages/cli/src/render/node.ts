@@ -1,5 +1,6 @@
 /** What the shadow of a node says, for tables. */
 import { failures } from '@brupop/controller/plan/facts/attempts';
+import type { Reason } from '@brupop/controller/plan/gates/reasons';
 import type { Condition } from '@brupop/shared/api/meta';
 import { ABORT_ANNOTATION, GROUP, RETRY_ANNOTATION, shadowName, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { type NodeRecord, readRecord } from '@brupop/shared/api/record';
@@ -72,6 +73,15 @@ const NOTHING = {
   lastOperation: undefined,
 };
 
+/** With these the controller counts a node as waiting, whatever its attempts. */
+const WAITING: readonly string[] = [
+  'UpdateCheckFailed',
+  'HostLocked',
+  'HostSettingsNotApplied',
+  'AgentNotConnected',
+  'AgentNotResponding',
+] satisfies Reason[];
+
 function phaseOf(progressing: Condition | undefined, waitingFor: string, hasFailed: boolean): Phase {
   if (progressing === undefined) return 'Unknown';
   const { status, reason } = progressing;
@@ -79,5 +89,5 @@ function phaseOf(progressing: Condition | undefined, waitingFor: string, hasFail
   if (reason === 'UpToDate') return 'UpToDate';
   // A check that failed before the drain is retried at a time, for which the node waits.
   const isFinal = reason === 'DeadlineExceeded' || (reason === 'CheckFailed' && waitingFor === reason);
-  return isFinal || hasFailed ? 'Failed' : 'Waiting';
+  return isFinal || (hasFailed && !WAITING.includes(reason)) ? 'Failed' : 'Waiting';
 }
