@@ -1,6 +1,5 @@
 /** The commands and their options. */
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
-import { canBeName } from '@brupop/shared/kube/paths';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
 import { candidates, COMPLETE_COMMAND, completion, type Shell, SHELLS } from './commands/completion.ts';
@@ -21,7 +20,7 @@ export function programOf(world: World): Command {
     .version(RELEASE)
     .option('--kubeconfig <file>', 'the kubeconfig; by default KUBECONFIG, or else ~/.kube/config')
     .option('--context <name>', 'the context of the kubeconfig; by default its current one')
-    .option('-n, --namespace <name>', 'the namespace of the operator; by default that of its shadows', namespace)
+    .addOption(namespaceOption())
     // The option --version of a command is its own.
     .enablePositionalOptions()
     .exitOverride();
@@ -29,6 +28,7 @@ export function programOf(world: World): Command {
   addReads(program, connected);
   addChanges(program, connected);
   addSupport(program, connected);
+  acceptNamespaceAfter(program);
   program
     .command('completion')
     .description('print a script that completes commands')
@@ -43,6 +43,22 @@ export function programOf(world: World): Command {
       world.print(`${lines.join('\n')}\n`);
     });
   return program;
+}
+
+function namespaceOption(): Option {
+  return new Option(
+    '-n, --namespace <name>',
+    'the namespace of the operator; by default that of its shadows',
+  ).argParser(namespace);
+}
+
+/** As kubectl accepts it: after the command as well. */
+function acceptNamespaceAfter(program: Command): void {
+  for (const command of program.commands) command.addOption(namespaceOption());
+  program.hook('preAction', (_, command) => {
+    const { namespace: named } = command.opts<Target>();
+    if (named !== undefined) program.setOptionValue('namespace', named);
+  });
 }
 
 /** What is on the line so far says which cluster is asked for names. */
@@ -91,8 +107,13 @@ function addReads(program: Command, connected: () => Context): void {
     .action(async (options: { output: ReportFormat; version?: string }) => await report(connected(), options));
 }
 
+/** A DNS label (RFC 1123), as the API server requires it. */
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/u;
+
+/** Of -n=NAME, which kubectl accepts, the text begins with the equals sign. */
 function namespace(text: string): string {
-  if (canBeName(text)) return text;
+  const name = text.replace(/^=/u, '');
+  if (NAMESPACE.test(name)) return name;
   throw new InvalidArgumentError('expected the name of a namespace');
 }
 

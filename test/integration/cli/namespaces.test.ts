@@ -14,8 +14,8 @@ const CRS = '/apis/brupop.bottlerocket.aws';
 const CONFIG = { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', kind: 'BrupopConfig', metadata: { name: 'cluster' } };
 const TARGETS = { former: '1.20.0', present: '1.21.0' } as const;
 const SENTENCE =
-  'there are shadows in the namespaces former, present: name that of the operator with --namespace before the command, ' +
-  'and delete the shadows of a former installation';
+  'there are shadows in the namespaces former, present: name that of the operator with --namespace, and delete ' +
+  'the shadows that a former installation has left';
 
 let cluster: ControlPlane;
 let plugin: Plugin;
@@ -91,7 +91,46 @@ it('with the namespace, a command acts on the shadow of the operator', async () 
     undefined,
     { 'brupop.bottlerocket.aws/retry': '1.21.0' },
   ]);
-  expect((await plugin.run('-n', '', 'status')).stderr).toContain('expected the name of a namespace');
+});
+
+it.each([
+  ['-n=present', 'status'],
+  ['status', '-n', 'present'],
+  ['status', '--namespace=present'],
+])('%s %s names the namespace of the operator', async (...args) => {
+  const { stdout } = await plugin.run(...args);
+  expect(stdout).not.toContain('Namespaces:');
+  expect(stdout.match(/^node-a/gmu)).toHaveLength(1);
+});
+
+it.each(['', 'a b?x', 'Present', '-present'])('refuses %j as the name of a namespace', async (name) => {
+  const { code, stderr } = await plugin.run(`--namespace=${name}`, 'status');
+  expect([code, stderr]).toEqual([1, expect.stringContaining('expected the name of a namespace')]);
+});
+
+const NONE = 'there is no shadow in the namespace presnet';
+
+it.each([
+  [['plan', '--with', 'edit.yaml']],
+  [['history']],
+  [['report']],
+  [['retry', 'node-a']],
+  [['explain', 'node-a']],
+  [['explain', 'node-a', '--gates']],
+])('%j is refused in a namespace without shadows', async (args) => {
+  expect(await plugin.run('-n', 'presnet', ...args)).toEqual({ code: 1, stdout: '', stderr: `error: ${NONE}\n` });
+});
+
+it('status does not say that no node is managed if the namespace that was named has no shadows', async () => {
+  const { stdout } = await plugin.run('-n', 'presnet', 'status');
+  expect(stdout).toContain(`Namespaces: ${NONE}\n`);
+  expect(stdout).not.toContain('No node is managed');
+  expect((await plugin.run('-n', 'presnet', 'status', '-o', 'json')).stderr).toBe(`warning: ${NONE}\n`);
+});
+
+it('a bundle of a namespace without shadows has a warning', async () => {
+  const { code, stderr } = await plugin.run('support-bundle', '-n', 'presnet', '-o', 'none.tar.gz');
+  expect([code, stderr]).toEqual([0, expect.stringContaining(`warning: ${NONE}\n`)]);
 });
 
 it('completes the name of a node once', async () => {

@@ -21,7 +21,7 @@ import type { Client } from './client.ts';
 import { UsageError } from './errors.ts';
 import { Followed, olderOf, type Stale } from './follow.ts';
 
-export interface Fleet {
+export interface Fleet extends Place {
   readonly config: BrupopConfig | undefined;
   readonly shadows: readonly BottlerocketShadow[];
 }
@@ -40,11 +40,13 @@ export async function readFleet(client: Client): Promise<Fleet> {
     slim: readBrupopConfig,
     isNarrow: true,
   });
-  const shadows = await readList(client, {
-    path: shadowsPath(client),
-    slim: (raw) => raw as BottlerocketShadow,
-  });
-  return fleetOf(configs.items, shadows.items);
+  const shadows = await readShadows(client);
+  return fleetOf(client, configs.items, shadows);
+}
+
+/** Throws KubeError. */
+export async function readShadows(client: Client): Promise<readonly BottlerocketShadow[]> {
+  return (await readList(client, { path: shadowsPath(client), slim: (raw) => raw as BottlerocketShadow })).items;
 }
 
 /** Throws KubeError. */
@@ -61,9 +63,13 @@ export function groupOf<T extends Pick<BottlerocketNodeGroup, 'metadata'>>(
   return groups.find(({ metadata }) => metadata.name === status?.group);
 }
 
-function fleetOf(configs: readonly BrupopConfig[], shadows: readonly BottlerocketShadow[]): Fleet {
+function fleetOf(
+  { namespace }: Place,
+  configs: readonly BrupopConfig[],
+  shadows: readonly BottlerocketShadow[],
+): Fleet {
   const byName = shadows.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-  return { config: configs.find(({ metadata }) => metadata.name === CONFIG_NAME), shadows: byName };
+  return { namespace, config: configs.find(({ metadata }) => metadata.name === CONFIG_NAME), shadows: byName };
 }
 
 export interface FollowedFleet {
@@ -105,7 +111,7 @@ export async function* followFleet(
   try {
     for (;;) {
       if (configs.isListed && shadows.isListed)
-        yield { fleet: fleetOf(configs.list(), shadows.list()), stale: olderOf(configs.stale, shadows.stale) };
+        yield { fleet: fleetOf(client, configs.list(), shadows.list()), stale: olderOf(configs.stale, shadows.stale) };
       await Promise.race([changed.promise, running, clock.sleep(atLeastMs, end)]);
       changed = Promise.withResolvers<void>();
       await clock.sleep(atMostMs, end);
@@ -115,29 +121,40 @@ export async function* followFleet(
   }
 }
 
-type Namespaced = Pick<BottlerocketShadow, 'metadata'>;
+interface Place {
+  /** Of the operator, as the user has named it. */
+  readonly namespace?: string | undefined;
+}
 
-/** A sentence when shadows are in several namespaces: an installation in another one leaves those of the former. */
-export function namespacesText(shadows: readonly Namespaced[]): string | undefined {
+interface Placed extends Place {
+  readonly shadows: readonly Pick<BottlerocketShadow, 'metadata'>[];
+}
+
+/**
+ * A sentence when shadows are in several namespaces, since an installation in another one leaves those of the former,
+ * or when the namespace that the user has named has none: it may be misspelt.
+ */
+export function namespacesText({ namespace: named, shadows }: Placed): string | undefined {
+  if (named !== undefined && shadows.length === 0) return `there is no shadow in the namespace ${named}`;
   const namespaces = [...new Set(shadows.map(({ metadata: { namespace = '' } }) => namespace))].toSorted();
   if (namespaces.length < 2) return undefined;
   return (
-    `there are shadows in the namespaces ${namespaces.join(', ')}: name that of the operator with --namespace before ` +
-    'the command, and delete the shadows of a former installation'
+    `there are shadows in the namespaces ${namespaces.join(', ')}: name that of the operator with ` +
+    '--namespace, and delete the shadows that a former installation has left'
   );
 }
 
-/** Throws UsageError when it is not known which shadows are those of the operator that runs. */
-export function namespaceOf(shadows: readonly Namespaced[]): string | undefined {
-  const text = namespacesText(shadows);
+/** Throws UsageError when it is not known which shadows are those of the operator that runs; undefined: there are none. */
+export function namespaceOf(placed: Placed): string | undefined {
+  const text = namespacesText(placed);
   if (text !== undefined) throw new UsageError(text);
-  return shadows[0]?.metadata.namespace;
+  return placed.shadows[0]?.metadata.namespace;
 }
 
 /** Throws UsageError when the node is not managed, or has several shadows. */
-export function shadowOf({ shadows }: Fleet, node: string): BottlerocketShadow {
-  namespaceOf(shadows);
-  const shadow = shadows.find(({ metadata }) => metadata.name === shadowName(node));
+export function shadowOf(fleet: Fleet, node: string): BottlerocketShadow {
+  namespaceOf(fleet);
+  const shadow = fleet.shadows.find(({ metadata }) => metadata.name === shadowName(node));
   if (shadow !== undefined) return shadow;
   throw new UsageError(`node ${node}: expected a BottlerocketShadow ${shadowName(node)}, found none: is it managed?`);
 }

@@ -30,7 +30,7 @@ export interface Objects {
   readonly pods: ReadonlyMap<string, PodsOfNode>;
 }
 
-/** Without pods. Throws UsageError when shadows are in several namespaces, and KubeError. */
+/** Without pods. Throws UsageError as `namespaceOf` does, and KubeError. */
 export async function readObjects(client: Client): Promise<Objects> {
   const list = async <T>(path: string, slim: (raw: unknown) => T): Promise<readonly T[]> =>
     (await readList(client, { path, slim })).items;
@@ -42,7 +42,7 @@ export async function readObjects(client: Client): Promise<Objects> {
     list(groupPath('policy/v1', 'poddisruptionbudgets'), slimBudget),
   ]);
   const config = configs.find(({ metadata }) => metadata.name === CONFIG_NAME);
-  const leaderNode = await leaderNodeIn(client, namespaceOf(shadows) ?? '');
+  const leaderNode = await leaderNodeIn(client, namespaceOf({ namespace: client.namespace, shadows }) ?? '');
   return { config, groups, nodes, shadows, budgets, leaderNode, pods: new Map() };
 }
 
@@ -92,7 +92,7 @@ export function snapshotOf(objects: Objects, now: number): Snapshot {
     connectivity: CONNECTED,
     clockSkewMs: undefined,
     checks: { namespace: '', evaluations: new Map(), jobs: new Map() },
-    ownNamespace: namespaceOf(objects.shadows) ?? '',
+    ownNamespace: namespaceOf(objects) ?? '',
     mayForce: true,
     ownNode: objects.leaderNode,
   };

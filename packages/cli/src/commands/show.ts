@@ -54,9 +54,9 @@ export async function status(context: Context, { output, watch }: Output & { rea
 }
 
 /** What the table has as lines. */
-function warnOfFleet(context: Context, { config, shadows }: Fleet): void {
-  warnOf(context, skewText(config));
-  warnOf(context, namespacesText(shadows));
+function warnOfFleet(context: Context, fleet: Fleet): void {
+  warnOf(context, skewText(fleet.config));
+  warnOf(context, namespacesText(fleet));
 }
 
 function statusData({ config, shadows }: Fleet): object {
@@ -128,25 +128,25 @@ export async function plan(
 }
 
 /**
- * Throws UsageError when the node is not managed, or when shadows are in several namespaces.
+ * Throws UsageError when the node is not managed, and as `namespaceOf` does.
  * @param node - undefined: all nodes
  */
 export async function history(context: Context, node: string | undefined, { output }: Output): Promise<void> {
   const fleet = await readFleetOnce(context);
-  namespaceOf(fleet.shadows);
+  namespaceOf(fleet);
   const entries = historyOf(node === undefined ? fleet.shadows : [shadowOf(fleet, node)]);
   show(context, output, entries, () => historyLines(entries, context.screen));
 }
 
 export type ReportFormat = 'html' | 'json' | 'yaml';
 
-/** Throws UsageError when there is nothing to report, or when shadows are in several namespaces. */
+/** Throws UsageError when there is nothing to report, and as `namespaceOf` does. */
 export async function report(
   context: Context,
   { output, version }: { readonly output: ReportFormat; readonly version?: string | undefined },
 ): Promise<void> {
   const fleet = await readFleetOnce(context);
-  namespaceOf(fleet.shadows);
+  namespaceOf(fleet);
   const found = reportOf(fleet, version);
   if (found === undefined) throw new UsageError('expected a rollout to report, found none: no update has ended yet');
   if (found.rollouts.length + found.updates.length === 0)

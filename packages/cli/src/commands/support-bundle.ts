@@ -8,11 +8,11 @@ import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Client } from '../cluster/client.ts';
 import { UsageError } from '../cluster/errors.ts';
-import { namespaceOf, readFleet } from '../cluster/fleet.ts';
+import { namespaceOf, namespacesText, readShadows } from '../cluster/fleet.ts';
 import { type Archive, createArchive } from '../support/archive.ts';
 import { Collection, type Part } from '../support/collect.ts';
 import { Redaction } from '../support/redact.ts';
-import type { Context } from './context.ts';
+import { type Context, warnOf } from './context.ts';
 
 const DEFAULT_NAMESPACE = 'brupop-bottlerocket-aws';
 
@@ -45,12 +45,13 @@ export async function supportBundle(context: Context, options: BundleOptions): P
 async function collect(context: Context, options: BundleOptions, archive: Archive): Promise<readonly Part[]> {
   const { client, clock, signal } = context;
   // Without them the rest is read all the same.
-  const shadows = await readFleet(client).then(
-    (fleet) => fleet.shadows,
-    () => [],
-  );
+  const found = await readShadows(client).catch(() => undefined);
+  const shadows = found ?? [];
   signal.throwIfAborted();
-  const namespace = client.namespace ?? namespaceOf(shadows) ?? DEFAULT_NAMESPACE;
+  // Before the first node is managed, there is none.
+  if (client.namespace !== undefined && found !== undefined)
+    warnOf(context, namespacesText({ namespace: client.namespace, shadows }));
+  const namespace = client.namespace ?? namespaceOf({ shadows }) ?? DEFAULT_NAMESPACE;
   const redaction = new Redaction(options.redactNames ? await nodeNames(client, shadows) : undefined);
   const { lines, agents } = options;
   const collection = new Collection({ client, clock, signal, archive, redaction, shadows, namespace, lines, agents });

@@ -198,7 +198,7 @@ it('shows each part of the operator that does not work', () => {
 
 it.each([
   [7, 0, 'Configuration: no controller has reported on the configuration (generation 7). If this lasts'],
-  [7, 6, 'Configuration: the controllers have not seen its change (generation 7). If this lasts'],
+  [7, 6, 'Configuration: no controller has seen its latest change yet (generation 7). If this lasts'],
   [7, 7, ''],
 ])('of generation %i, of which controllers have seen %i, status says %j', (generation, observedGeneration, text) => {
   const metadata = { ...config.metadata, generation };

@@ -20,18 +20,18 @@ export interface StatusOptions {
 
 /** The lines of `status`. */
 export function statusLines(
-  { config, shadows }: Fleet,
+  fleet: Fleet,
   options: StatusOptions,
   order = (rows: readonly NodeRow[]): readonly NodeRow[] => rows,
 ): string[] {
+  const { config, namespace, shadows } = fleet;
   const rows = order(shadows.map(nodeRow));
   return [
     ...staleLines(options),
     ...fleetLines(config?.status, rows, options),
-    ...namespaceLines(shadows, options),
-    ...noticeLines({ config, shadows }, options),
-    '',
-    ...nodeLines(rows, options),
+    ...namespaceLines(fleet, options),
+    ...noticeLines(fleet, options),
+    ...(rows.length === 0 && namespace !== undefined ? [] : ['', ...nodeLines(rows, options)]),
   ];
 }
 
@@ -41,8 +41,8 @@ function staleLines({ stale, screen, now }: StatusOptions): string[] {
   return wrapped(text, screen.width, 2).map((line) => colored(line, 'red', screen));
 }
 
-function namespaceLines(shadows: Fleet['shadows'], { screen }: StatusOptions): string[] {
-  const text = namespacesText(shadows);
+function namespaceLines(fleet: Fleet, { screen }: StatusOptions): string[] {
+  const text = namespacesText(fleet);
   if (text === undefined) return [];
   return wrapped(`Namespaces: ${text}`, screen.width, 2).map((line) => colored(line, 'yellow', screen));
 }
@@ -127,7 +127,7 @@ function unseen({ metadata: { generation = 0 }, status }: BrupopConfig): string[
   const { observedGeneration: seen = 0 } = status ?? {};
   if (seen >= generation) return [];
   const what =
-    seen === 0 ? 'no controller has reported on the configuration' : 'the controllers have not seen its change';
+    seen === 0 ? 'no controller has reported on the configuration' : 'no controller has seen its latest change yet';
   return [
     `Configuration: ${what} (generation ${generation}). If this lasts, see whether the pods of the Deployment ` +
       `${CONTROLLER} run`,
