@@ -1,5 +1,5 @@
 /** What a failed request means for the user, and what to do. */
-import { CONFIG_PLURAL, GROUP, NODE_GROUP_PLURAL } from '@brupop/shared/api/names';
+import { CONFIG_PLURAL, GROUP, NODE_GROUP_PLURAL, SHADOW_PLURAL } from '@brupop/shared/api/names';
 import { isOfRBAC, KubeError } from '@brupop/shared/kube/error';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -71,10 +71,14 @@ function missingIn(message: string): Missing | undefined {
   return { verb, resource: group === '' ? resource : `${resource}.${group}`, namespace };
 }
 
-function remedy({ verb, resource }: Missing): string {
+function remedy({ verb, resource, namespace }: Missing): string {
   if (!resource.endsWith(`.${GROUP}`))
     return `No role of the operator has it: ask for a ClusterRole with the verb ${verb} on ${resource}.`;
+  const own =
+    namespace === undefined && resource.startsWith(`${SHADOW_PLURAL}.`)
+      ? ' If you have it in the namespace of the operator, name that with --namespace.'
+      : '';
   return VIEW_VERBS.includes(verb)
-    ? 'The ClusterRole brupop-view has it, and so have view, edit and admin.'
+    ? `The ClusterRole brupop-view has it, and so have view, edit and admin.${own}`
     : 'The ClusterRole brupop-operate has it, and so has admin.';
 }

@@ -17,7 +17,7 @@ export interface Source {
   /** What it has, for the README. */
   readonly about: string;
   readonly path: string;
-  /** In the namespace of the operator, for a user who may not list all namespaces. */
+  /** In the namespace of the operator, if the list of all namespaces fails, as it does for a user who may not get it. */
   readonly ownPath?: string;
   readonly query?: Readonly<Record<string, string>>;
   /** With it, the API server sends no data of the objects. */
@@ -45,7 +45,7 @@ export function sourcesOf(namespace: string): Source[] {
     {
       name: 'bottlerocketshadows',
       about: 'what is known of each node',
-      path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION }),
+      ...everywhere((place) => crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, ...place }), namespace),
     },
     {
       name: 'nodes',
@@ -104,7 +104,7 @@ function programs(namespace: string): Source[] {
   ];
 }
 
-/** Agents, and Jobs of checks and hooks, may have namespaces of their own. */
+/** Agents, and Jobs of checks and hooks, may have namespaces of their own, and a former installation may have left shadows. */
 function everywhere(
   path: (place: { readonly namespace?: string }) => string,
   namespace: string,
