@@ -172,7 +172,9 @@ describe('with the operator', () => {
   it('approves a version, and accepts failures', async () => {
     const warningOf = async (version: string): Promise<string> =>
       (await plugin.runWith({ COLUMNS: '200' }, 'approve', version)).stderr;
-    expect(await warningOf('1.21.0')).toBe('warning: spec.rollout.approval is not Required, so no version needs one\n');
+    expect(await warningOf('1.21.0')).toBe(
+      'warning: spec.rollout.approval is not Required, so no version needs an approval\n',
+    );
     await cluster.api.patch(`${CONFIG}/cluster`, { spec: { rollout: { approval: 'Required' } } });
     const versions = [
       { version: '1.21.0', running: 0, offered: 3 },
@@ -181,6 +183,8 @@ describe('with the operator', () => {
     await cluster.api.patch(`${CONFIG}/cluster/status`, { status: { versions } });
     expect(await warningOf('1.20.0')).toBe('warning: no host offers 1.20.0; they offer 1.21.0\n');
     expect(await warningOf('1.21.0')).toBe('');
+    await cluster.api.patch(`${CONFIG}/cluster/status`, { status: { versions: versions.slice(1) } });
+    expect(await warningOf('1.21.0')).toBe('warning: no host offers 1.21.0, or any other version\n');
     await cluster.api.patch(`${CONFIG}/cluster`, { spec: { rollout: { approval: null } } });
     const { stderr } = await brupop('resume', '--failures');
     expect(stderr).toBe('');

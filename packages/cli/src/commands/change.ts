@@ -1,4 +1,4 @@
-/** The commands that change something: each is one patch, which changes only what it names. */
+/** The commands that change something, each with one patch. */
 import { readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
 import { isUnderWay } from '@brupop/controller/cluster/state';
 import { mayHaveRebooted } from '@brupop/controller/plan/transition';
@@ -125,12 +125,15 @@ export async function approve(context: Context, version: string, of: OfGroup): P
 
 /** A sentence when an approval of the fleet lets no node start, at least for now. */
 function uselessText({ spec, status }: Configured, version: string): string | undefined {
-  if (spec.rollout?.approval !== 'Required') return 'spec.rollout.approval is not Required, so no version needs one';
+  if (spec.rollout?.approval !== 'Required')
+    return 'spec.rollout.approval is not Required, so no version needs an approval';
   const { observedGeneration = 0, versions = [] } = status ?? {};
   const offered = versions.filter((one) => one.offered > 0).map((one) => one.version);
   const wanted = [...offered, spec.versions?.pin];
   if (observedGeneration === 0 || wanted.some((one) => sameVersion(one, version))) return undefined;
-  return `no host offers ${version}; they offer ${offered.join(', ') || 'none'}`;
+  return offered.length === 0
+    ? `no host offers ${version}, or any other version`
+    : `no host offers ${version}; they offer ${offered.join(', ')}`;
 }
 
 function nameOf({ group }: OfGroup): string {
