@@ -48,10 +48,7 @@ async function collect(context: Context, options: BundleOptions, archive: Archiv
   const found = await readShadows(client).catch(() => undefined);
   const shadows = found ?? [];
   signal.throwIfAborted();
-  // Before the first node is managed, there is none.
-  if (client.namespace !== undefined && found !== undefined)
-    warnOf(context, namespacesText({ namespace: client.namespace, shadows }));
-  const namespace = client.namespace ?? namespaceOf({ shadows }) ?? DEFAULT_NAMESPACE;
+  const namespace = namespaceFor(context, found);
   const redaction = new Redaction(options.redactNames ? await nodeNames(client, shadows) : undefined);
   const { lines, agents } = options;
   const collection = new Collection({ client, clock, signal, archive, redaction, shadows, namespace, lines, agents });
@@ -64,6 +61,19 @@ async function collect(context: Context, options: BundleOptions, archive: Archiv
   await archive.add('manifest.json', `${JSON.stringify({ made, redacted: redaction.counts, parts }, undefined, 2)}\n`);
   await archive.add('README.md', readme(made, redaction, parts));
   return parts;
+}
+
+/**
+ * Only warns of a namespace without shadows: before the first node is managed, there is none. Throws UsageError when
+ * they are in several.
+ *
+ * @param shadows - undefined: they cannot be read
+ */
+function namespaceFor(context: Context, shadows: readonly BottlerocketShadow[] | undefined): string {
+  const { namespace } = context.client;
+  if (namespace === undefined) return namespaceOf({ shadows: shadows ?? [] }) ?? DEFAULT_NAMESPACE;
+  if (shadows !== undefined) warnOf(context, namespacesText({ namespace, shadows }));
+  return namespace;
 }
 
 function nameOf(raw: unknown): string {
