@@ -1,4 +1,5 @@
 /** Another spec arrives while the host runs a command for the one before it. */
+import { HostError } from './host/host.ts';
 import { endWorlds, IDLE, MINUTE, REBOOT, STAGE, takes, world, type World } from './testing/world.ts';
 
 afterEach(endWorlds);
@@ -60,4 +61,17 @@ it('returns the Node to service only after it has undone an activation that was 
   await w.pass(2 * MINUTE);
   expect(w.api.calls).toContain('restore after deactivate');
   expect(w.api.calls).not.toContain('restore after activate');
+});
+
+it('reports no lock of a long prepare that was cancelled, but one that another process holds later', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  takes(w, 'prepare', 50 * MINUTE);
+  await w.spec({ ...STAGE, timeoutSeconds: 3 * 3600 }, MINUTE);
+  await w.spec(IDLE, 60 * MINUTE);
+  const isReported = (): boolean => w.api.reports.some((one) => one.lastOperation?.errorCode === 'UpdateCheckFailed');
+  expect([w.status?.lastOperation?.state, prepares(w), isReported()]).toEqual(['Succeeded', 1, false]);
+  w.host.failCall('updateStatus', ...Array.from({ length: 5000 }, () => new HostError('locked', '423')));
+  await w.pass(30 * MINUTE);
+  expect(isReported()).toBe(true);
 });

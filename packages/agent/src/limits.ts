@@ -115,7 +115,7 @@ export function commandLimit(command: UpdateCommand, spec: ShadowSpec | undefine
   return command === 'prepare' ? Math.max(COMMAND_LIMITS.prepare, third) : COMMAND_LIMITS[command];
 }
 
-/** Returns how long the update lock may be held: longer than any command of an earlier process. */
+/** Returns how long the update lock may be held: longer than any command that is run for this spec. */
 export function lockLimit(spec: ShadowSpec): number {
   return Math.max(LIMITS.lockHeld, commandLimit('prepare', spec) + LIMITS.lockMargin);
 }

@@ -5,7 +5,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { type Action, isRebootInProgress } from '../actions.ts';
 import { sameStatus } from '../apiserver/messages.ts';
-import { LIMITS, lockLimit, MAX_MESSAGE } from '../limits.ts';
+import { LIMITS, MAX_MESSAGE } from '../limits.ts';
 import {
   type AnsweredContext,
   type Context,
@@ -112,10 +112,10 @@ function hostProblem(c: AnsweredContext): Problem | undefined {
 }
 
 /** A host that cannot check for updates would otherwise seem to be up to date for ever. */
-function failingChecks({ tracker, seen, shadow: { spec } }: AnsweredContext): Problem | undefined {
+function failingChecks({ tracker, seen }: AnsweredContext): Problem | undefined {
   const { checkError, checkFailingSince = Infinity, hostLockedSince = Infinity } = tracker;
   const code = 'UpdateCheckFailed';
-  if (seen.nowMs - hostLockedSince > lockLimit(spec))
+  if (seen.nowMs - hostLockedSince > tracker.lockLimit)
     return { code, message: 'another process on the host does not release the update lock' };
   const isLasting = checkError !== undefined && seen.nowMs - checkFailingSince >= LIMITS.checkFailing;
   return isLasting ? { code, message: checkError.message } : undefined;

@@ -13,7 +13,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { Action } from '../actions.ts';
-import { LIMITS, lockLimit, MAX_MESSAGE, OFFER_TRIES, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
+import { LIMITS, MAX_MESSAGE, OFFER_TRIES, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { CallError, TrackerView } from '../state/tracker.ts';
 import {
@@ -213,10 +213,10 @@ export function isLastingProblem({ tracker, seen }: AnsweredContext): boolean {
 }
 
 function lockedHost(c: AnsweredContext, { version }: LastOperation): Action | undefined {
-  const { update, seen, tracker, shadow } = c;
+  const { update, seen, tracker } = c;
   if (update.kind !== 'locked') return undefined;
   const lockedMs = seen.nowMs - (tracker.hostLockedSince ?? seen.nowMs);
-  if (lockedMs > lockLimit(shadow.spec))
+  if (lockedMs > tracker.lockLimit)
     return failStep(c, version, 'HostBusy', `the update lock has been held for ${Math.round(lockedMs / 60_000)} min`);
   return wait(seen, 'an update command is running on the host', seen.nowMs + pollDelay(c));
 }

@@ -20,7 +20,7 @@ import type { LastOperation } from '@brupop/shared/api/shadow';
 import { isRebootInProgress, type RemoteAction, rowOf } from '../actions.ts';
 import { ApiError } from '../apiserver/messages.ts';
 import { HostError } from '../host/host.ts';
-import { LIMITS, PAUSES, Retry, type UpdateCommand } from '../limits.ts';
+import { LIMITS, lockLimit, PAUSES, Retry, type UpdateCommand } from '../limits.ts';
 import type { Observation } from './observe.ts';
 import { Reboots } from './reboots.ts';
 import { SettingsTracker, type SettingsTrackerView } from './settings-tracker.ts';
@@ -85,6 +85,8 @@ export class Tracker {
   hostRefusedSince: number | undefined;
   hostHasAnswered = false;
   hostLockedSince: number | undefined;
+  /** How long the lock may be held, milliseconds: a command that was run for an earlier spec may not have ended yet. */
+  lockLimit: number = LIMITS.lockHeld;
   hostUnusableSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
@@ -137,8 +139,16 @@ export class Tracker {
     this.hostUnreachableSince = since(this.hostUnreachableSince, host.kind === 'unreachable');
     this.hostRefusedSince = since(this.hostRefusedSince, host.kind === 'unreachable' && host.refused);
     this.hostLockedSince = since(this.hostLockedSince, update === 'locked');
+    this.#limitLock(seen);
     this.hostUnusableSince = since(this.hostUnusableSince, update === 'failed');
     if (host.kind === 'unreachable') this.host.fail(nowMs);
+  }
+
+  #limitLock({ host, shadow }: Observation): void {
+    const update = host.kind === 'answered' ? host.update.kind : undefined;
+    const isFree = update === 'status' || update === 'uninitialized';
+    const limitMs = shadow === undefined ? LIMITS.lockHeld : lockLimit(shadow.spec);
+    this.lockLimit = isFree ? limitMs : Math.max(this.lockLimit, limitMs);
   }
 
   /** @param startedMs - when the action was decided */

@@ -11,7 +11,7 @@ import type { CommandRecord, UpdateState, UpdateStatus } from '../host/host.ts';
 import { forShadow, type HostView, type Observation, type SettingsReading, type UpdateView } from '../state/observe.ts';
 import type { SettingsTrackerView } from '../state/settings-tracker.ts';
 import { type Attempt, freshAttempt, type TrackerView } from '../state/tracker.ts';
-import type { UpdateCommand } from '../limits.ts';
+import { lockLimit, type UpdateCommand } from '../limits.ts';
 
 export const MINUTE = 60_000;
 export const WALL = 1_800_000_000_000;
@@ -149,6 +149,7 @@ function tracker(c: Case): TrackerView {
     hostRefusedSince: undefined,
     hostHasAnswered: true,
     hostLockedSince: undefined,
+    lockLimit: lockLimit(shadowOf(c).spec),
     checkFailingSince: undefined,
     hostUnusableSince: undefined,
     checkDueMs: NOW + MINUTE,
