@@ -285,11 +285,26 @@ it('reports an unreadable update status, until it is readable', async () => {
   const w = world();
   const unreadable = new HostError('unreadable', '500 Update dispatcher failed');
   w.host.failCall('updateStatus', ...Array.from({ length: 12 }, () => unreadable));
-  w.host.failCall('refresh', ...Array.from({ length: 2 }, () => unreadable));
+  w.host.failCall('refresh', ...Array.from({ length: 6 }, () => unreadable));
   await w.pass(20 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'HostStatusUnreadable' });
   await w.pass(120 * MINUTE);
   expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
+});
+
+it('reports a host at rest that cannot start its dispatcher twice in a row, not one that cannot once', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  const reported: (number | undefined)[] = [];
+  for (const times of [1, 2]) {
+    w.host.failCall('refresh', ...Array.from({ length: times }, () => new HostError('unreadable', '500')));
+    w.api.reports.length = 0;
+    await w.pass(40 * MINUTE);
+    expect(w.host.failing('refresh')).toBe(0);
+    reported.push(w.api.reports.filter(({ lastOperation }) => lastOperation?.state === 'Failed').length);
+    expect(w.status?.lastOperation?.state).not.toBe('Failed');
+  }
+  expect(reported).toEqual([0, 1]);
 });
 
 it.each(['refresh', 'prepare', 'activate'] as const)(

@@ -107,8 +107,11 @@ function problemOperation({ base, seen }: AnsweredContext, { code, message }: Pr
 
 function hostProblem(c: AnsweredContext): Problem | undefined {
   if (c.update.kind === 'failed') return isLastingProblem(c) ? c.update : undefined;
-  const { checkError } = c.tracker;
-  return isHostProblem(checkError?.code) ? checkError : failingChecks(c);
+  const { checkError, checkFailingSince = Infinity, checkFailedMs = 0 } = c.tracker;
+  // A dispatcher that fails once is no lasting problem: another check has to fail, too.
+  const isLasting =
+    checkError?.code === 'HostUnsupported' || checkFailedMs - checkFailingSince >= LIMITS.statusUnusable;
+  return isLasting && isHostProblem(checkError?.code) ? checkError : failingChecks(c);
 }
 
 /** A host that cannot check for updates would otherwise seem to be up to date for ever. */

@@ -90,6 +90,8 @@ export class Tracker {
   hostUnusableSince: number | undefined;
   checkDueMs: number;
   checkError: OperationError | undefined;
+  /** When a check for updates has last failed, of those since `checkFailingSince`. */
+  checkFailedMs: number | undefined;
   /** Since when no check for updates has succeeded, after one that has failed. */
   checkFailingSince: number | undefined;
   /** The spec that the apiserver rejected as outdated. */
@@ -231,6 +233,7 @@ export class Tracker {
     this.#check.succeed();
     this.checkError = undefined;
     this.checkFailingSince = undefined;
+    this.checkFailedMs = undefined;
     const againMs = this.#offerChangedMs + LIMITS.settingsLate;
     this.checkDueMs = Math.min(this.#nextCheck(nowMs), startedMs < againMs ? againMs : Infinity);
   }
@@ -295,11 +298,12 @@ export class Tracker {
     });
   }
 
-  /** A problem that no retry solves is checked again at the usual interval. */
+  /** A host that is unsupported is checked again at the usual interval: no retry changes that. */
   #checkFailed(error: OperationError, nowMs: number): void {
     this.checkError = error;
     this.checkFailingSince ??= nowMs;
-    this.checkDueMs = isHostProblem(error.code) ? this.#nextCheck(nowMs) : this.#check.fail(nowMs);
+    this.checkFailedMs = nowMs;
+    this.checkDueMs = error.code === 'HostUnsupported' ? this.#nextCheck(nowMs) : this.#check.fail(nowMs);
   }
 }
 

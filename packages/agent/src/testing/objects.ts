@@ -151,6 +151,7 @@ function tracker(c: Case): TrackerView {
     hostLockedSince: undefined,
     lockLimit: lockLimit(shadowOf(c).spec),
     checkFailingSince: undefined,
+    checkFailedMs: undefined,
     hostUnusableSince: undefined,
     checkDueMs: NOW + MINUTE,
     checkError: undefined,
