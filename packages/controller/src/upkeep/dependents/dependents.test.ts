@@ -406,6 +406,16 @@ it('a target that remains at 0 without its record is shown with its number, also
   expect(condition(world)).toBe('False RecordRemoved');
 });
 
+it('a target that was left at 0 without its record is forgotten when its entry and the target of the chart are removed', async () => {
+  const world = await removedWorld();
+  world.configure([REPAIR, DESCHEDULER]);
+  world.targets = [REPAIR, DESCHEDULER];
+  world.elect();
+  await world.pass(MINUTE);
+  expect(condition(world)).toBe('True NotScaled');
+  expect(world.leader.report).toMatchObject({ dependents: [{ target: 'node-repair' }, { target: 'descheduler' }] });
+});
+
 it.each<readonly [string, number, Readonly<Record<string, string>>]>([
   ['a user scales it', 4, {}],
   ['it is to be ignored', 0, { [IGNORE_SCALING_ANNOTATION]: 'true' }],

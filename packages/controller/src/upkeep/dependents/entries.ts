@@ -21,15 +21,18 @@ const AT_ONCE = { level: 0, delayMs: 0, timeoutMs: 1_000 };
 /** @param targets - those of the chart */
 export function entriesOf({ dependents, config }: DependentsView, targets: readonly TargetName[]): Entry[] {
   const allowed = new Set(targets.map(targetKey));
+  const wanted = new Map(dependents.map((one) => [targetKey(one), one]));
   const before = new Map<string, DependentStatus>();
   const left = (config?.status?.dependents ?? []).flatMap((one) => {
     const kind = DEPENDENT_KINDS.find((known) => known === one.kind);
     if (kind === undefined || one.replicas === undefined) return [];
     const { namespace, target } = one;
-    before.set(targetKey({ kind, namespace, target }), one);
+    const key = targetKey({ kind, namespace, target });
+    // There is no record to scale back, and no right to read whether a user has scaled it.
+    if (one.state === 'RecordRemoved' && !wanted.has(key) && !allowed.has(key)) return [];
+    before.set(key, one);
     return [{ kind, namespace, target }];
   });
-  const wanted = new Map(dependents.map((one) => [targetKey(one), one]));
   const all = new Map([...dependents, ...targets, ...left].map((one) => [targetKey(one), one]));
   return [...all].map(([key, { kind, namespace, target }]) => ({
     key,
