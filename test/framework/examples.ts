@@ -210,6 +210,7 @@ export const fullConfig = {
           since: '2026-01-02T03:04:05Z',
           message: 'no response within 10 s',
           reason: 'Timeout',
+          receiverHash: '0a1b2c3d4e5f',
           lastSentTime: '2026-01-02T03:04:05Z',
           sent: ['0a1b2c3d4e5f'],
         },

@@ -234,6 +234,25 @@ test('a receiver that asks for failures from now on is not notified of those fro
   ]);
 });
 
+test('a receiver that asks for failures while the leader changes is not notified of those from before', async () => {
+  const spec = { rollout: { failureBudget: 5 } };
+  const first = new Leader();
+  first.observe({ spec, receivers: [receiver({ events: ['Frozen'] })] });
+  await ready(first);
+  first.observe({ nodes: [failed('a')], spec, receivers: [receiver({ events: ['Frozen'] })] });
+  const status = { ...(first.status && { notifications: first.status }) };
+  await first.stop();
+  const next = new Leader();
+  next.observe({ nodes: [failed('a')], spec, status });
+  next.observe({ nodes: [failed('a'), failed('b')], spec, status });
+  await sent(1);
+  await next.clock.advance(MINUTE);
+  await next.stop();
+  expect(webhook.received.map(({ body }) => (JSON.parse(body) as { object: object }).object)).toEqual([
+    { kind: 'Node', name: 'b' },
+  ]);
+});
+
 /** Stops after the receiver has refused a notification. */
 async function refusedLeader(): Promise<{ readonly notifications: NotificationsStatus }> {
   webhook.behavior = BEHAVIORS.refusesContent;
@@ -266,6 +285,15 @@ test('a receiver that refused the last notification and is changed is as its che
   const status = await refusedLeader();
   const next = new Leader();
   next.observe({ nodes: [waiting], spec: APPROVAL, status });
+  next.observe({ nodes: [waiting], spec: APPROVAL, receivers: [receiver({ cluster: 'prod' })], status });
+  await ready(next);
+  await next.stop();
+  expect(webhook.received).toHaveLength(1);
+});
+
+test('a receiver that refused the last notification and is changed while the leader changes is as its check finds it', async () => {
+  const status = await refusedLeader();
+  const next = new Leader();
   next.observe({ nodes: [waiting], spec: APPROVAL, receivers: [receiver({ cluster: 'prod' })], status });
   await ready(next);
   await next.stop();

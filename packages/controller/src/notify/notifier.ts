@@ -19,6 +19,7 @@ import { Outbox, type OutboxOptions, type Queued } from './outbox.ts';
 import { bodyOf } from './payload.ts';
 import {
   dueOf,
+  hashOf,
   type Known,
   knownFrom,
   type LastSeen,
@@ -31,6 +32,7 @@ import {
   withCheck,
   withSent,
   withState,
+  withUnasked,
 } from './record.ts';
 import { reportOf } from './report.ts';
 
@@ -49,6 +51,8 @@ interface Entry {
   known: Known;
   readonly outbox: Outbox;
 }
+
+type Change = (known: Known, now: string, receiver: Receiver) => Known;
 
 interface Found {
   readonly notices: readonly Notice[];
@@ -135,7 +139,7 @@ export class Notifier {
     this.#seen = seenAt(this.#seen, notices, clock.monotonic());
     this.#follow(receivers, { notices, recorded: status.notifications });
     for (const entry of this.#entries.values()) {
-      entry.known = withoutEnded(entry.known, this.#seen);
+      entry.known = withUnasked(withoutEnded(entry.known, this.#seen), entry.receiver, notices, this.#seen);
       const due = dueOf(notices, entry.receiver, entry.known).filter(({ id }) => !entry.outbox.has(id));
       for (const notice of due) entry.outbox.offer({ notice, at: now }, signal);
     }
@@ -177,8 +181,8 @@ export class Notifier {
     const now = rfc3339(this.#options.clock.now());
     const known =
       entry === undefined
-        ? (knownFrom(recorded, name) ?? newcomer(notices, now))
-        : withChange(entry.known, [entry.receiver, receiver], { notices, seen: this.#seen, now });
+        ? (knownFrom(recorded, receiver, now) ?? newcomer(notices, now))
+        : withChange(entry.known, now);
     const outbox = entry?.outbox ?? new Outbox(receiver, this.#outboxOptions(name));
     if (signal !== undefined) outbox.update(receiver, signal);
     return { receiver, known, outbox };
@@ -189,7 +193,7 @@ export class Notifier {
     const label = metrics.receiverLabels.of(name);
     const problem = new RetriedProblem(clock);
     // An attempt may end after its receiver was removed, or after this process has lost leadership.
-    const show = (next: (known: Known, now: string) => Known): void => {
+    const show = (next: Change): void => {
       this.#change(name, next);
       const { state } = this.#entries.get(name)?.known ?? {};
       if (state !== undefined) metrics.notificationReceiverReady.set({ receiver: label }, state === 'Ready' ? 1 : 0);
@@ -206,7 +210,9 @@ export class Notifier {
       onFailure: (reason, message) => {
         log[problem.levelOf(message)]('cannot notify, retrying', { receiver: name, reason, error: message });
         metrics.notificationFailures.inc({ receiver: label, reason });
-        show((known, now) => withState(known, now, 'NotReady', { message, reason }));
+        show((known, now, receiver) =>
+          withState(known, now, 'NotReady', { message, reason, receiverHash: hashOf(receiver) }),
+        );
       },
       onResult: (id, result) => {
         metrics.notifications.inc({ receiver: label, result });
@@ -222,10 +228,10 @@ export class Notifier {
     await post(target, bodyOf(notice, receiver, at), this.#options, signal);
   }
 
-  #change(name: string, next: (known: Known, now: string) => Known): void {
+  #change(name: string, next: Change): void {
     const entry = this.#entries.get(name);
     if (entry === undefined) return;
-    const known = next(entry.known, rfc3339(this.#options.clock.now()));
+    const known = next(entry.known, rfc3339(this.#options.clock.now()), entry.receiver);
     if (known === entry.known) return;
     entry.known = known;
     this.#options.onReport();

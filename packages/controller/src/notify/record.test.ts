@@ -7,11 +7,11 @@ import {
   newcomer,
   rolloutAfter,
   seenAt,
-  withChange,
   withCheck,
   withoutEnded,
   withSent,
   withState,
+  withUnasked,
 } from './record.ts';
 
 const SINCE = '2027-01-15T08:00:00Z';
@@ -26,9 +26,9 @@ describe('an event', () => {
 
   it('is known to the next leader by the status', () => {
     const status = { receivers: [{ name: 'ops', state: 'Ready', since: SINCE, sent: ['a'] }] };
-    const found = knownFrom(status, 'ops');
+    const found = knownFrom(status, aReceiver(), SINCE);
     expect(found && dueOf([aNotice('a')], aReceiver(), found)).toEqual([]);
-    expect(knownFrom(status, 'other')).toBeUndefined();
+    expect(knownFrom(status, aReceiver({ name: 'other' }), SINCE)).toBeUndefined();
   });
 
   it('that ends and begins again within ten minutes stays known', () => {
@@ -64,19 +64,18 @@ test('a new receiver gets what stops nodes, and not what failed before it was th
 test('a receiver that asks for failures from now on gets none from before, and one that asked for them gets all', () => {
   const notices = [aNotice('frozen'), aNotice('failed', { event: 'Failed' })];
   const [without, all] = [aReceiver({ events: ['Frozen'] }), aReceiver()];
-  const change = { notices, seen: new Map(), now: SINCE };
-  expect(ids(dueOf(notices, all, withChange(known(), [without, all], change)))).toEqual(['frozen']);
-  expect(ids(dueOf(notices, all, withChange(known(), [all, all], change)))).toEqual(['frozen', 'failed']);
+  expect(ids(dueOf(notices, all, withUnasked(known(), without, notices, new Map())))).toEqual(['frozen']);
+  expect(ids(dueOf(notices, all, withUnasked(known(), all, notices, new Map())))).toEqual(['frozen', 'failed']);
   const full = known(...Array.from({ length: 100 }, (_, index) => String(index)));
-  expect(withChange(full, [without, all], change).sent).toHaveLength(100);
+  expect(withUnasked(full, without, notices, new Map()).sent).toHaveLength(100);
 });
 
 describe('the state of a receiver', () => {
   it('keeps its time while only the message changes', () => {
-    const problem = { message: 'no response', reason: 'Timeout' };
+    const problem = { message: 'no response', reason: 'Timeout', receiverHash: 'a' };
     const broken = withState(known(), 'later', 'NotReady', problem);
     expect(broken).toEqual({ state: 'NotReady', since: 'later', sent: [], ...problem });
-    const other = { message: 'status 500', reason: 'ServerError' };
+    const other = { message: 'status 500', reason: 'ServerError', receiverHash: 'a' };
     expect(withState(broken, 'even later', 'NotReady', other)).toEqual({ ...broken, ...other });
   });
 
@@ -91,12 +90,13 @@ describe('the state of a receiver', () => {
     ['Refused', 'NotReady'],
     ['Unknown', 'NotReady'],
   ])('that is NotReady for the reason %s is %s after a check alone', (reason, state) => {
-    const broken = withState(known(), SINCE, 'NotReady', { message: 'because', reason });
+    const broken = withState(known(), SINCE, 'NotReady', { message: 'because', reason, receiverHash: 'a' });
     expect(withCheck(broken, 'later').state).toBe(state);
   });
 
   it('of another release is Unknown', () => {
-    expect(knownFrom({ receivers: [{ name: 'ops', state: 'Muted', since: SINCE }] }, 'ops')?.state).toBe('Unknown');
+    const status = { receivers: [{ name: 'ops', state: 'Muted', since: SINCE }] };
+    expect(knownFrom(status, aReceiver(), SINCE)?.state).toBe('Unknown');
   });
 });
 

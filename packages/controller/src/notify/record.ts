@@ -2,10 +2,11 @@
  * Which events a receiver knows, pure. An event that has ended is forgotten ten minutes later, so that one that ends and
  * begins again within that time is sent once. IDs that a former leader recorded count as seen when this one starts.
  *
- *     not known      it is queued, unless it is a failure from before the receiver asked for failures
+ *     not known      it is queued; a failure becomes known at once to a receiver that does not ask for failures
  *     queued         it becomes known when it was accepted or given up
  *     known          it is not sent again; the status of the BrupopConfig has its ID
  */
+import { createHash } from 'node:crypto';
 import { MAX_RECORDED_EVENTS, type Receiver } from '@brupop/shared/api/config-notifications';
 import type { NotificationsStatus } from '@brupop/shared/api/brupop-config';
 import type { Notice } from './events.ts';
@@ -29,15 +30,29 @@ export interface Known {
   readonly message?: string;
   /** Of the failure that `message` describes. */
   readonly reason?: string;
+  /** Of the receiver that `message` is about, see {@link hashOf}. */
+  readonly receiverHash?: string;
   readonly lastSentTime?: string;
   readonly sent: readonly string[];
 }
 
-/** What is recorded of a receiver; undefined: it is new. */
-export function knownFrom(status: NotificationsStatus | undefined, name: string): Known | undefined {
-  const found = status?.receivers.find((one) => one.name === name);
+/** Another one, if anything of the receiver has changed. */
+export function hashOf(receiver: Receiver): string {
+  return createHash('sha256').update(JSON.stringify(receiver)).digest('hex').slice(0, 12);
+}
+
+/** What is recorded of a receiver; undefined: it is new. One that has changed since it was found NotReady is checked again. */
+export function knownFrom(status: NotificationsStatus | undefined, receiver: Receiver, now: string): Known | undefined {
+  const found = status?.receivers.find((one) => one.name === receiver.name);
   if (found === undefined) return undefined;
-  const { sent = [], since, message, reason, lastSentTime } = found;
+  const known = recordedIn(found);
+  // An earlier release has recorded no hash.
+  const { receiverHash = hashOf(receiver) } = known;
+  return receiverHash === hashOf(receiver) ? known : withChange(known, now);
+}
+
+function recordedIn(found: NotificationsStatus['receivers'][number]): Known {
+  const { sent = [], since, message, reason, receiverHash, lastSentTime } = found;
   const state = found.state === 'Ready' || found.state === 'NotReady' ? found.state : 'Unknown';
   return {
     state,
@@ -45,6 +60,7 @@ export function knownFrom(status: NotificationsStatus | undefined, name: string)
     sent,
     ...(message !== undefined && { message }),
     ...(reason !== undefined && { reason }),
+    ...(receiverHash !== undefined && { receiverHash }),
     ...(lastSentTime !== undefined && { lastSentTime }),
   };
 }
@@ -60,16 +76,14 @@ function failuresIn(notices: readonly Notice[]): string[] {
 
 type Asking = Pick<Receiver, 'events'>;
 
-/** A receiver that has changed is checked again, and one that asks for failures from now on is new to them. */
-export function withChange(
-  known: Known,
-  [before, after]: readonly [Asking, Asking],
-  { notices, seen, now }: { readonly notices: readonly Notice[]; readonly seen: LastSeen; readonly now: string },
-): Known {
-  const isNew = after.events.includes('Failed') && !before.events.includes('Failed');
-  const past = isNew ? failuresIn(notices) : [];
-  const next = past.reduce((one, id) => withSent(one, id, seen), known);
-  return known.state === 'NotReady' ? withState(next, now, 'Unknown') : next;
+/** A receiver that has changed is checked again. */
+export function withChange(known: Known, now: string): Known {
+  return known.state === 'NotReady' ? withState(known, now, 'Unknown') : known;
+}
+
+/** The failures of now are known to a receiver that does not ask for them: they are not its news if it does later. */
+export function withUnasked(known: Known, { events }: Asking, notices: readonly Notice[], seen: LastSeen): Known {
+  return events.includes('Failed') ? known : failuresIn(notices).reduce((one, id) => withSent(one, id, seen), known);
 }
 
 export function dueOf(notices: readonly Notice[], { events }: Asking, { sent }: Known): Notice[] {
@@ -97,10 +111,11 @@ export function withState(
   known: Known,
   now: string,
   state: Known['state'],
-  problem?: Required<Pick<Known, 'message' | 'reason'>>,
+  problem?: Required<Pick<Known, 'message' | 'reason' | 'receiverHash'>>,
 ): Known {
-  if (known.state === state && known.message === problem?.message && known.reason === problem?.reason) return known;
-  const { message: _, reason: __, ...rest } = known;
+  const { message, reason, receiverHash, ...rest } = known;
+  const isSame = message === problem?.message && reason === problem?.reason && receiverHash === problem?.receiverHash;
+  if (known.state === state && isSame) return known;
   const since = known.state === state ? known.since : now;
   return { ...rest, state, since, ...problem };
 }

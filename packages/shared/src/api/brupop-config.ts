@@ -174,9 +174,9 @@ const statusSchema = object({
         ),
         replicas: optional(
           count(),
-          'The recorded number of replicas, of one that is Down or RecordRemoved, or was when it was last read.',
+          'The recorded number of replicas, while the target is Down or RecordRemoved, or was so when it was last read.',
         ),
-        since: optional(time(), 'Since when it is at 0, or was when it was last read. Absent without replicas.'),
+        since: optional(time(), 'Since when it is at 0, or was when it was last read. Absent if replicas is absent.'),
       }),
     ),
     'The dependents, and targets whose entry was removed while they were Down.',

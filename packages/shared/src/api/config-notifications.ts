@@ -105,10 +105,15 @@ export const NOTIFICATIONS_STATUS = optional(
           since: described(time(), 'Since when it has this state.'),
           message: optional(text(500), 'Why it is not Ready.'),
           reason: optional(text(64), 'Why it is not Ready, as in the metric brupop_notification_failures_total.'),
+          receiverHash: optional(
+            text(16),
+            'Of the entry in spec.notifications that message is about: a new leader checks one that has changed since.',
+          ),
           lastSentTime: optional(time(), 'When it last accepted a notification.'),
           sent: optional(
             v.array(text(16)),
-            'The IDs of events that it has accepted, or that were given up. Kept while they last, so that a new leader does not repeat them.',
+            'The IDs of events that it has accepted, or that were given up, and of failures that it did not ask for. Kept while they last, ' +
+              'so that a new leader does not send them.',
             { maxItems: MAX_RECORDED_EVENTS, 'x-kubernetes-list-type': 'atomic' },
           ),
         }),
