@@ -5,7 +5,7 @@ import { isShown } from '../cluster/assume-cache.ts';
 import { healthCondition, nodeOf, PROGRESSING, type ShadowView, SUSPECT } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { transitionTime } from '../plan/condition.ts';
-import { ofParts, type Parts } from '../kept/parts.ts';
+import { ofKey, ofParts, type Parts } from '../kept/parts.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import { WriteQueue, type Wish } from './queue.ts';
 import { record, shadowPath } from './shadows.ts';
@@ -40,10 +40,8 @@ export class ConditionQueue {
   offer(conditions: Parts<NodeCondition>, isWanted: (one: NodeCondition) => boolean): void {
     const { assumeCache } = this.#context;
     // The plan may be older than the latest writes.
-    const byUids = byUidIn(conditions);
-    const latest = [...new Set([...assumeCache.withConditions(), ...this.#queue.objectsInFlight()])].flatMap(
-      (uid) => byUids.find((byUid) => byUid.has(uid))?.get(uid) ?? [],
-    );
+    const written = [...assumeCache.withConditions(), ...this.#queue.objectsInFlight()];
+    const latest = written.flatMap((uid) => conditionFor(uid, conditions) ?? []);
     const all = new Set([...notShownIn(conditions).flat(), ...latest]);
     const due = [...all].filter((one) => isWanted(one) && this.#isDue(one));
     this.#queue.offer(
@@ -87,9 +85,7 @@ const notShownIn = ofParts((part: readonly NodeCondition[]) =>
   part.filter((one) => !isShown(one.shadow, shownBy(one))),
 );
 
-const byUidIn = ofParts(
-  (part: readonly NodeCondition[]) => new Map(part.map((one) => [one.shadow.metadata.uid, one] as const)),
-);
+const conditionFor = ofKey(({ shadow }: NodeCondition) => shadow.metadata.uid);
 
 function isUrgent({ event, health }: NodeCondition): boolean {
   return event?.warning === true || health === 'Stalled';

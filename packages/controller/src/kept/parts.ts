@@ -8,7 +8,7 @@
  * Answers that are arrays are parts as well: the same ones as before while nothing has changed. What an answer depends on
  * besides the elements and the time has to be given to `split`.
  */
-import type { ManagedNode } from '../cluster/snapshot.ts';
+import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import { Kept, type Moment } from './moment.ts';
 
 export type Parts<T> = readonly (readonly T[])[];
@@ -64,6 +64,20 @@ export function ofPartsAt<T, R>(
   return (parts, now) => parts.map((part) => kept.of(part, now, (moment) => find(part, moment)));
 }
 
+/** Answers about each element, kept by the element and by its part. */
+export class KeptEach<T extends object, R> {
+  readonly #ofOne = new Kept<T, R>();
+  readonly #ofPart = new Kept<readonly T[], readonly R[]>();
+
+  of(parts: Parts<T>, now: number, find: (one: T, moment: Moment) => R): Parts<R> {
+    return parts.map((part) =>
+      this.#ofPart.of(part, now, (within) =>
+        part.map((one) => this.#ofOne.of(one, now, (moment) => find(one, moment), within)),
+      ),
+    );
+  }
+}
+
 export function countOf(parts: Parts<unknown>): number {
   return parts.reduce((sum, part) => sum + part.length, 0);
 }
@@ -80,13 +94,15 @@ export function ofGroup<T>(
     });
 }
 
-/** Returns what finds the element with a name. */
-export function ofName<T extends Pick<ManagedNode, 'name'>>(): (name: string, parts: Parts<T>) => T | undefined {
-  const namedIn = ofParts((part: readonly T[]) => new Map(part.map((one) => [one.name, one])));
-  return (name, parts) =>
-    namedIn(parts)
-      .find((byName) => byName.has(name))
-      ?.get(name);
+/** Returns what finds the element with a key, such as its name. */
+export function ofKey<T>(keyOf: (one: T) => string): (key: string, parts: Parts<T>) => T | undefined {
+  const indexIn = ofParts((part: readonly T[]) => new Map(part.map((one) => [keyOf(one), one])));
+  return (key, parts) =>
+    indexIn(parts)
+      .find((index) => index.has(key))
+      ?.get(key);
 }
+
+export const pairsIn = ofParts((part: readonly ManagedNode[]) => part.filter(isPair));
 
 export const membersOf = ofGroup(({ group }: ManagedNode) => group);

@@ -4,7 +4,6 @@
  */
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { isOverdue } from './facts/deadlines.ts';
-import { noListWorks } from './facts/drainability.ts';
 import { estimateFor, expectedMs } from './facts/estimates.ts';
 import { type FleetState, gateInput } from './fleet.ts';
 import { goesBeforeLast } from './gates/applications.ts';
@@ -16,18 +15,17 @@ import { inOrder } from './order.ts';
 export function admit(
   candidates: readonly Candidate[],
   fleetState: FleetState,
-  { pods, ownNode }: Snapshot,
+  { ownNode }: Pick<Snapshot, 'ownNode'>,
 ): Map<Candidate, Blocked | undefined> {
   const { quorums, drains, now } = fleetState;
   // Its drain can only succeed if its cordon opens disruption budgets.
   const isBlocked = ({ node, policy }: Candidate): boolean => drains.known(node, policy).mayOpen;
-  const noneWorks = noListWorks(pods, now);
   return new Map(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const input = inputAtStart(candidate, fleetState);
       const blocked = whyNot(input);
       // A node whose pods must be listed first keeps its position, unless only its own list fails.
-      const isLookedUp = blocked?.lookUp === true && (noneWorks || input.drain().problem === undefined);
+      const isLookedUp = blocked?.lookUp === true && (drains.noListWorks || input.drain().problem === undefined);
       const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) reserve(candidate, fleetState);
       else goesBeforeLast(input, blocked);

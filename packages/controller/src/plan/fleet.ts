@@ -34,8 +34,8 @@ import { GroupOrder } from './group-order.ts';
 import { CanaryLanes, type GroupFreeze, groupFreezes } from './lanes.ts';
 import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
-import { type Kept, Moment } from '../kept/moment.ts';
-import { countOf, membersOf, ofParts, ofPartsAt, type Parts, type Splitter } from '../kept/parts.ts';
+import { Moment } from '../kept/moment.ts';
+import { countOf, type KeptEach, membersOf, ofParts, ofPartsAt, type Parts, type Splitter } from '../kept/parts.ts';
 
 export interface FleetState {
   readonly policy: UpdatePolicy;
@@ -99,15 +99,14 @@ export interface KeptFactsOfNodes {
   readonly managedNodes: Splitter<ManagedNode>;
   /** Also those that are not managed. */
   readonly nodes: Splitter<NodeView>;
-  readonly ofNodes: Kept<ManagedNode, NodeFacts>;
-  readonly ofParts: Kept<readonly ManagedNode[], readonly NodeFacts[]>;
+  readonly found: KeptEach<ManagedNode, NodeFacts>;
 }
 
 export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfNodes): FleetState {
   const { config, policy } = snapshot;
   const moment = new Moment(now);
   const parts = kept.managedNodes.split(snapshot.managedNodes, policy);
-  const facts = factsOfAll(parts, now, kept);
+  const facts = kept.found.of(parts, now, factsOf);
   const { holders, slots, stuck, unavailable } = heldOf(facts, now);
   const selected = selectedIn(parts);
   const limitsOf = limitsBy(snapshot, selected, stuck, now);
@@ -149,16 +148,6 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     now,
     moment,
   };
-}
-
-function factsOfAll(
-  parts: Parts<ManagedNode>,
-  now: number,
-  { ofNodes, ofParts: known }: KeptFactsOfNodes,
-): Parts<NodeFacts> {
-  return parts.map((part) =>
-    known.of(part, now, (of) => part.map((one) => ofNodes.of(one, now, (at) => factsOf(one, at), of))),
-  );
 }
 
 type Holder = NodeFacts & { readonly slot: Slot };

@@ -19,7 +19,7 @@ import type { Checks } from './facts/query-checks.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import { type FrozenVersion, frozenVersions } from './facts/freezes.ts';
 import { Moment } from '../kept/moment.ts';
-import { membersOf, ofParts, type Parts } from '../kept/parts.ts';
+import { membersOf, ofParts, pairsIn, type Parts } from '../kept/parts.ts';
 import { versionsOf } from './facts/versions.ts';
 
 /** What the budget of a group comes to. */
@@ -68,8 +68,6 @@ export function groupFreezes(
 const ofFleetIn = ofParts((part: readonly ManagedNode[]) =>
   part.filter(isPair).filter(({ group }) => group?.lanes.has('canaries') !== true),
 );
-
-const pairsIn = ofParts((part: readonly ManagedNode[]) => part.filter(isPair));
 
 interface FleetOfLanes extends Reported, Pick<Snapshot, 'policy' | 'clockSkewMs'> {
   readonly before: BrupopConfigStatus | undefined;

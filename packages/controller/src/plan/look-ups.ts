@@ -12,7 +12,6 @@ import type { Probe } from '../cluster/probes.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import type { Decision } from './assess.ts';
-import { noListWorks } from './facts/drainability.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/reasons.ts';
@@ -65,7 +64,7 @@ export function lookUpsOf(
   // By when they were asked last: lists that fail do not take the places of others.
   const askedAt = ({ metadata: { name } }: NodeView): number =>
     Math.max(pods.get(name)?.seenAt ?? 0, pods.get(name)?.retryAt ?? 0);
-  const probes = noListWorks(pods, now) ? probeOf([...admitted.keys()], wanted, now) : [];
+  const probes = drains.noListWorks ? probeOf([...admitted.keys()], wanted, now) : [];
   const first = [...new Set([...wanted, ...others, ...probes])].toSorted((a, b) => askedAt(a) - askedAt(b));
   // No update waits for the lists of nodes that are only observed, but those that it asks for itself.
   const due = [...new Set([...first, ...observation.lookUps])].filter(

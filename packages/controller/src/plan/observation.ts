@@ -20,14 +20,14 @@ import { namesOf } from '@brupop/shared/runtime/errors';
 import type { PlacedPod } from '../cluster/all-pods.ts';
 import { offers } from '../cluster/needs.ts';
 import type { NodeView } from '../cluster/node.ts';
-import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
+import type { ManagedNode, NodePair, Snapshot } from '../cluster/snapshot.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import { isPrevious } from './facts/attempts.ts';
 import { isAccepted } from './facts/deadlines.ts';
 import type { Drains } from './facts/drainability.ts';
 import { type HeldVersion, holdsOf } from './facts/freezes.ts';
 import { Moment } from '../kept/moment.ts';
-import { ofName, ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
+import { ofKey, ofParts, ofPartsAt, pairsIn, type Parts } from '../kept/parts.ts';
 import { byPrecedence } from './facts/precedence.ts';
 import {
   controllerOf,
@@ -248,13 +248,11 @@ export class Observation {
   }
 }
 
-const pairsIn = ofParts((part: readonly ManagedNode[]) => part.filter(isPair));
-
 const suspectedIn = ofParts((part: readonly NodePair[]) =>
   part.filter(({ shadow }) => shadow.record.suspects !== undefined),
 );
 
-const pairOf = ofName<NodePair>();
+const pairOf = ofKey(({ name }: NodePair) => name);
 
 /** Of each list, since many suspects may be asked for. */
 const indexes = new WeakMap<readonly PlacedPod[], ReadonlyMap<string, readonly PlacedPod[]>>();

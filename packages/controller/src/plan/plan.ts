@@ -9,8 +9,7 @@ import { isPair, type Snapshot } from '../cluster/snapshot.ts';
 import { admit } from './admission.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { decideAll, type Grants, KeptDecisions } from './decide.ts';
-import { Kept } from '../kept/moment.ts';
-import { ofParts, type Parts, Splitter } from '../kept/parts.ts';
+import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
 import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet.ts';
 import type { Blocked, Candidate } from './gates/reasons.ts';
 import { inWriteOrder } from './order.ts';
@@ -33,8 +32,7 @@ export interface Plan {
 /** What was found of nodes, and decided about them, in earlier plans of this process. */
 export class KeptFacts {
   readonly facts: KeptFactsOfNodes;
-  readonly assessments = new Kept<NodeFacts, Assessment>();
-  readonly assessedParts = new Kept<readonly NodeFacts[], readonly Assessment[]>();
+  readonly assessments = new KeptEach<NodeFacts, Assessment>();
   readonly decisions = new KeptDecisions();
 
   /** @param size - how many nodes a part has */
@@ -42,19 +40,14 @@ export class KeptFacts {
     this.facts = {
       managedNodes: new Splitter(size),
       nodes: new Splitter(size),
-      ofNodes: new Kept(),
-      ofParts: new Kept(),
+      found: new KeptEach(),
     };
   }
 }
 
 export function plan(snapshot: Snapshot, now: number, kept = new KeptFacts()): Plan {
   const fleetState = fleetStateOf(snapshot, now, kept.facts);
-  const assessments = fleetState.facts.map((part) =>
-    kept.assessedParts.of(part, now, (of) =>
-      part.map((one) => kept.assessments.of(one, now, (at) => assess(one, fleetState, at), of)),
-    ),
-  );
+  const assessments = kept.assessments.of(fleetState.facts, now, (one, at) => assess(one, fleetState, at));
   const admitted = admit(candidatesIn(assessments).flat(), fleetState, snapshot);
   const { decisions, grants } = decideAll(assessments, admitted, fleetState, kept.decisions);
   return {

@@ -68,7 +68,7 @@ const MAX_FAILING_LISTS = 10;
 const LATELY_MS = 60_000;
 
 /** True when the cause that lists fail may concern all nodes. */
-export function noListWorks(pods: Snapshot['pods'], now: number): boolean {
+function noListWorks(pods: Snapshot['pods'], now: number): boolean {
   const known = [...pods.values()];
   const failing = known.filter(({ problem, isTooLarge }) => problem !== undefined && isTooLarge !== true);
   if (failing.length <= MAX_FAILING_LISTS) return false;
@@ -88,12 +88,15 @@ type DrainView = Pick<Snapshot, 'pods' | 'budgets' | 'mayForce' | 'ownNamespace'
 export class Drains {
   /** The names of these nodes; the pods of other nodes are not needed. */
   readonly requested = new Set<string>();
+  /** See {@link noListWorks}. */
+  readonly noListWorks: boolean;
   readonly #view: DrainView;
   readonly #now: number;
 
   constructor(view: DrainView, now: number) {
     this.#view = view;
     this.#now = now;
+    this.noListWorks = noListWorks(view.pods, now);
   }
 
   of(node: NodeView, policy: Pick<UpdatePolicy, 'drain' | 'health'>): Drainable {

@@ -28,7 +28,7 @@ import { isTrusted, suspectsOf } from './suspects.ts';
 import type { VersionCount } from './versions.ts';
 import { answers } from '../../cluster/state.ts';
 import type { Moment } from '../../kept/moment.ts';
-import { ofName, ofParts, type Parts } from '../../kept/parts.ts';
+import { ofKey, ofParts, type Parts } from '../../kept/parts.ts';
 
 /**
  * `NotReturned`: no result of the reboot in time. `NotHealthy`: booted the version, and not healthy in time.
@@ -182,7 +182,7 @@ const concernedIn = ofParts((part: readonly ManagedNode[]) =>
   }),
 );
 
-const nodeOf = ofName<ManagedNode>();
+const nodeOf = ofKey(({ name }: ManagedNode) => name);
 
 const pinsIn = ofParts((part: readonly ManagedNode[]) => [
   ...new Set(part.flatMap(({ policy: { versions } }) => versions.pin ?? [])),
