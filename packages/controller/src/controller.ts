@@ -26,8 +26,9 @@ import { writeRecords } from './apply/records.ts';
 import { createKey, createWrite, specKey, writeSpecs } from './apply/shadows.ts';
 import { type ApplyContext, Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
-import type { ShadowView } from './cluster/shadow.ts';
+import { nodeOf, type ShadowView } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from './cluster/snapshot.ts';
+import { isSettled } from './cluster/state.ts';
 import { type Planned, showLeader } from './metrics.ts';
 import type { NodeCondition } from './report/node-conditions.ts';
 import type { Notifier } from './notify/notifier.ts';
@@ -185,7 +186,9 @@ export class Controller {
     this.#losses.report(context, next.lost);
     const metadataInMs = await this.#writeNodes(context, writers, next);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    writers.conditions.offer(next.conditions, isWanted(next, unwritten));
+    writers.conditions.offer(next.conditions, isWanted(next, unwritten), ({ shadow }) => {
+      return isUnconfirmed(shadow, cluster.shadowOf(nodeOf(shadow)));
+    });
     const written = isWritten(next, unwritten) && !writers.nodes.left.some(({ isOfConfig }) => isOfConfig === true);
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -269,6 +272,11 @@ function isWanted({ specs }: WholePlan, unwritten: ReadonlySet<string>): (condit
     const isRejected = reason === 'SpecWriteRejected';
     return !tried.has(metadata.uid) || unwritten.has(metadata.uid) === isRejected;
   };
+}
+
+/** True while this very shadow has a spec that its agent has not confirmed. */
+function isUnconfirmed({ metadata }: ShadowView, latest: ShadowView | undefined): boolean {
+  return latest?.metadata.uid === metadata.uid && !isSettled(latest);
 }
 
 /** True when all that follows from the configuration alone is written. */

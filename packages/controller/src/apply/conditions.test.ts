@@ -66,11 +66,14 @@ function shownOf(change: NodeCondition): Pick<ShadowView, 'progressing' | 'healt
   return { progressing: conditionOf(change, NOW), health, group: change.group };
 }
 
+/** Of all nodes. */
+const isConfirmed = (): boolean => false;
+
 it('of a node whose condition changes while it is written, only the newest one follows', async () => {
   const { queue, sent, end } = setUp();
-  queue.offer([conditions('first', 'a')], () => true);
-  queue.offer([conditions('second', 'a')], () => true);
-  queue.offer([conditions('third', 'a')], () => true);
+  queue.offer([conditions('first', 'a')], () => true, isConfirmed);
+  queue.offer([conditions('second', 'a')], () => true, isConfirmed);
+  queue.offer([conditions('third', 'a')], () => true, isConfirmed);
   expect(sent).toEqual(['brs-a first']);
   await end();
   await end();
@@ -81,11 +84,11 @@ it('of a node whose condition changes while it is written, only the newest one f
 it('what the watch has not shown in time is written again, although nothing in the plan has changed', async () => {
   const { queue, sent, end, clock, assumeCache } = setUp();
   const planned = [conditions('first', 'a')];
-  queue.offer(planned, () => true);
+  queue.offer(planned, () => true, isConfirmed);
   await end();
   await clock.advance(31_000);
   assumeCache.changed(clock.now());
-  queue.offer(planned, () => true);
+  queue.offer(planned, () => true, isConfirmed);
   await end();
   await queue.idle();
   expect(sent).toEqual(['brs-a first', 'brs-a first']);
@@ -94,9 +97,9 @@ it('what the watch has not shown in time is written again, although nothing in t
 it('what the latest write has shown of a node is replaced by what the plan before it wants', async () => {
   const { queue, sent, end } = setUp();
   const shown = conditions('before', 'a').map((one) => ({ ...one, shadow: { ...one.shadow, ...shownOf(one) } }));
-  queue.offer([conditions('other', 'a')], () => true);
+  queue.offer([conditions('other', 'a')], () => true, isConfirmed);
   await end();
-  queue.offer([shown], () => true);
+  queue.offer([shown], () => true, isConfirmed);
   await end();
   await queue.idle();
   expect(sent).toEqual(['brs-a other', 'brs-a before']);
@@ -104,7 +107,7 @@ it('what the latest write has shown of a node is replaced by what the plan befor
 
 it('what a plan leaves as it is is not written', async () => {
   const { queue, sent, end } = setUp();
-  queue.offer([conditions('first', 'a', 'b')], ({ node }) => node.metadata.name === 'b');
+  queue.offer([conditions('first', 'a', 'b')], ({ node }) => node.metadata.name === 'b', isConfirmed);
   await end();
   await queue.idle();
   expect(sent).toEqual(['brs-b first']);
@@ -113,28 +116,44 @@ it('what a plan leaves as it is is not written', async () => {
 it('a plan that is older than the latest write does not cause it again', async () => {
   const { queue, sent, end } = setUp();
   const planned = conditions('first', 'a');
-  queue.offer([planned], () => true);
-  queue.offer([planned], () => true);
+  queue.offer([planned], () => true, isConfirmed);
+  queue.offer([planned], () => true, isConfirmed);
   await end();
-  queue.offer([planned], () => true);
+  queue.offer([planned], () => true, isConfirmed);
   await queue.idle();
   expect(sent).toEqual(['brs-a first']);
 });
 
 it('what a later plan does not want any more is not written', async () => {
   const { queue, sent, end } = setUp();
-  queue.offer([conditions('first', 'a', 'b', 'c')], () => true);
-  queue.offer([conditions('first', 'a', 'b')], () => true);
+  queue.offer([conditions('first', 'a', 'b', 'c')], () => true, isConfirmed);
+  queue.offer([conditions('first', 'a', 'b')], () => true, isConfirmed);
   await end();
   await end();
   await queue.idle();
   expect(sent).toEqual(['brs-a first', 'brs-b first']);
 });
 
+it('what is left to be written of a node is, while no plan has a condition for it until its agent has confirmed the spec', async () => {
+  const { queue, sent, end } = setUp();
+  queue.offer([conditions('first', 'a', 'b', 'c', 'd')], () => true, isConfirmed);
+  for (const plan of [[], [conditions('second', 'c')]])
+    queue.offer(
+      plan,
+      () => true,
+      ({ node }) => node.metadata.name !== 'd',
+    );
+  await end();
+  await end();
+  await end();
+  await queue.idle();
+  expect(sent).toEqual(['brs-a first', 'brs-b first', 'brs-c second']);
+});
+
 it('two are in flight at most, and the longest wanted goes first', async () => {
   const { queue, sent, end, inFlight } = setUp();
-  queue.offer([conditions('first', 'a', 'b', 'd')], () => true);
-  queue.offer([conditions('second', 'c', 'd')], () => true);
+  queue.offer([conditions('first', 'a', 'b', 'd')], () => true, isConfirmed);
+  queue.offer([conditions('second', 'c', 'd')], () => true, isConfirmed);
   expect(inFlight()).toBe(2);
   await end();
   await end();
@@ -146,16 +165,16 @@ it('two are in flight at most, and the longest wanted goes first', async () => {
 
 it('a write that fails wakes the controller, which does not send it again at once', async () => {
   const { queue, sent, seen, fail } = setUp();
-  queue.offer([conditions('first', 'a')], () => true);
+  queue.offer([conditions('first', 'a')], () => true, isConfirmed);
   await fail(new KubeError(500, 'InternalError', 'failed calling webhook'));
-  queue.offer([conditions('first', 'a')], () => true);
+  queue.offer([conditions('first', 'a')], () => true, isConfirmed);
   await queue.idle();
   expect([sent, seen.failures]).toEqual([['brs-a first'], 1]);
 });
 
 it('nothing is sent after the end of the leadership', async () => {
   const { queue, sent, stop, fail } = setUp();
-  queue.offer([conditions('first', 'a', 'b', 'c')], () => true);
+  queue.offer([conditions('first', 'a', 'b', 'c')], () => true, isConfirmed);
   stop.abort(new Error('the Lease is held by another'));
   await fail(new Error('aborted'));
   await fail(new Error('aborted'));

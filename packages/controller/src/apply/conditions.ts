@@ -36,14 +36,23 @@ export class ConditionQueue {
   /**
    * Replaces what is left to be written. Those that need a user go first.
    * @param isWanted - false: the condition of the node is left as it is
+   * @param isUnconfirmed - true: no plan has a condition for the node until its agent has confirmed the spec, so that what is left
+   * of an earlier plan is still to be written
    */
-  offer(conditions: Parts<NodeCondition>, isWanted: (one: NodeCondition) => boolean): void {
+  offer(
+    conditions: Parts<NodeCondition>,
+    isWanted: (one: NodeCondition) => boolean,
+    isUnconfirmed: (one: NodeCondition) => boolean,
+  ): void {
     const { assumeCache } = this.#context;
     // The plan may be older than the latest writes.
     const written = [...assumeCache.withConditions(), ...this.#queue.objectsInFlight()];
     const latest = written.flatMap((uid) => conditionFor(uid, conditions) ?? []);
-    const all = new Set([...notShownIn(conditions).flat(), ...latest]);
-    const due = [...all].filter((one) => isWanted(one) && this.#isDue(one));
+    const wanted = [...new Set([...notShownIn(conditions).flat(), ...latest])].filter(isWanted);
+    const left = this.#queue.left
+      .map(({ change }) => change)
+      .filter((one) => isUnconfirmed(one) && conditionFor(one.shadow.metadata.uid, conditions) === undefined);
+    const due = [...left, ...wanted].filter((one) => this.#isDue(one));
     this.#queue.offer(
       due.map((change) => ({
         key: conditionKey(change.shadow),

@@ -27,7 +27,11 @@ function setUp() {
   const reconcile = async (status: object | null = null): Promise<string[]> => {
     const now = clock.now();
     const shadow = { ...shadowWith(status), ...written };
-    queue.offer(plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions, () => true);
+    queue.offer(
+      plan(aSnapshot([{ ...aManagedNode('a'), shadow }], {}, now), now).conditions,
+      () => true,
+      () => false,
+    );
     await queue.idle();
     const { progressing, health, group } = assumeCache.view(shadow, now);
     written = { progressing, health, group };

@@ -111,7 +111,7 @@ export class Cluster {
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups);
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
-    const shadowOf = (node: string): ShadowView | undefined => this.#shadowOf(node);
+    const shadowOf = (node: string): ShadowView | undefined => this.shadowOf(node);
     const parts = { ...caches, guard: this.#guard, shadowOf };
     this.#cluster = new ClusterProbe({ ...parts, hasTargets: options.dependents.length > 0 });
     this.upkeep = new UpkeepView({ ...parts, watches: this, client });
@@ -122,7 +122,7 @@ export class Cluster {
           node: name,
         });
       this.#noteChange(type, name);
-      this.#memory.node(name, type === 'Deleted' ? undefined : object, this.#shadowOf(name), instantOf(clock));
+      this.#memory.node(name, type === 'Deleted' ? undefined : object, this.shadowOf(name), instantOf(clock));
       if (type !== 'Deleted') return;
       this.#memory.forget(object);
       this.metadataNotes.forget(object.metadata.uid);
@@ -136,9 +136,8 @@ export class Cluster {
 
   /** The logger of all lines about a node. */
   readonly logOf: NodeLog = (node) => {
-    const { log, clock } = this.#options;
-    const shadow = this.#shadowOf(node);
-    return log.with({ node, attempt: shadow && attemptIn(this.assumeCache.view(shadow, clock.now())) });
+    const shadow = this.shadowOf(node);
+    return this.#options.log.with({ node, attempt: shadow && attemptIn(shadow) });
   };
 
   async run(signal: AbortSignal): Promise<void> {
@@ -308,7 +307,7 @@ export class Cluster {
   #managedNode(name: string, now: ProbeTime): ManagedNode | undefined {
     const found = this.#nodes.get(name);
     const node = found && this.#memory.asObserved(found);
-    const shadow = this.#shadowOf(name) ?? (node === undefined ? this.#strayShadow(name) : undefined);
+    const shadow = this.shadowOf(name) ?? (node === undefined ? this.#strayShadow(name) : undefined);
     if (shadow === undefined && (node === undefined || !(isManaged(node) || bearsOwnership(node)))) return undefined;
     const rules = rulesFor({ node, shadow }, this.#policies);
     return {
@@ -328,7 +327,8 @@ export class Cluster {
     return found !== undefined && nodeOf(found) === name ? found : undefined;
   }
 
-  #shadowOf(node: string): ShadowView | undefined {
+  /** With what was written, while the watch has not shown it. */
+  shadowOf(node: string): ShadowView | undefined {
     const cached = this.#shadows.get(shadowName(node), this.#options.namespace);
     return cached && this.assumeCache.view(cached, this.#options.clock.now());
   }
@@ -349,12 +349,12 @@ export class Cluster {
 
   #noteChange(type: ReflectorEvent<KubernetesObject>['type'], name: string): void {
     this.#managed.change(name);
-    const hasOther = (this.#nodes.get(name) ?? this.#shadowOf(name)) !== undefined;
+    const hasOther = (this.#nodes.get(name) ?? this.shadowOf(name)) !== undefined;
     if (type !== 'Modified') this.#memory.missing(name, type === 'Deleted' && hasOther, this.#now());
   }
 
   #isRelevant({ object, old }: ReflectorEvent<NodeView>): boolean {
     const nodes = [object, old ?? object];
-    return nodes.some((node) => concernsOperator(node) || this.#shadowOf(node.metadata.name) !== undefined);
+    return nodes.some((node) => concernsOperator(node) || this.shadowOf(node.metadata.name) !== undefined);
   }
 }
