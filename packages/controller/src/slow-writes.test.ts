@@ -83,6 +83,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
       return { ...aSnapshot(withFailures), pods: lookups.known };
     },
     catchUp: async () => undefined,
+    shadowOf: (node: string) => shown().find(({ name }) => name === node)?.shadow,
     onChange: (listener: () => void) => lookups.onAnswer(listener),
   } as unknown as Cluster;
   const metrics = createMetrics(new Registry());
