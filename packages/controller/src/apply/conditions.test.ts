@@ -150,6 +150,30 @@ it('what is left to be written of a node is, while no plan has a condition for i
   expect(sent).toEqual(['brs-a first', 'brs-b first', 'brs-c second']);
 });
 
+it('of such a node, what could not be written is tried again, and so is what replaced it meanwhile', async () => {
+  const { queue, sent, end, fail, clock } = setUp();
+  const offer = (...planned: NodeCondition[]): void =>
+    queue.offer(
+      [planned],
+      () => true,
+      () => true,
+    );
+  offer(...conditions('first', 'a', 'b'));
+  offer();
+  await fail(new KubeError(500, 'InternalError', 'failed calling webhook'));
+  await fail(new KubeError(500, 'InternalError', 'failed calling webhook'));
+  offer(...conditions('second', 'b'));
+  offer();
+  expect(sent).toEqual(['brs-a first', 'brs-b first']);
+  await clock.advance(2_000);
+  offer();
+  await end();
+  await end();
+  offer();
+  await queue.idle();
+  expect(sent.slice(2)).toEqual(['brs-a first', 'brs-b second']);
+});
+
 it('two are in flight at most, and the longest wanted goes first', async () => {
   const { queue, sent, end, inFlight } = setUp();
   queue.offer([conditions('first', 'a', 'b', 'd')], () => true, isConfirmed);

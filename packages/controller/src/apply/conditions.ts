@@ -25,6 +25,8 @@ export class ConditionQueue {
   readonly #context: ApplyContext;
   readonly #onFailure: () => void;
   readonly #queue: WriteQueue<WantedCondition>;
+  /** By the UID of the shadow: what is to be written, in flight, or backing off after a failure. */
+  #left = new Map<string, NodeCondition>();
 
   /** @param onFailure - called after a write that failed */
   constructor(context: ApplyContext, onFailure: () => void) {
@@ -49,10 +51,12 @@ export class ConditionQueue {
     const written = [...assumeCache.withConditions(), ...this.#queue.objectsInFlight()];
     const latest = written.flatMap((uid) => conditionFor(uid, conditions) ?? []);
     const wanted = [...new Set([...notShownIn(conditions).flat(), ...latest])].filter(isWanted);
-    const left = this.#queue.left
-      .map(({ change }) => change)
-      .filter((one) => isUnconfirmed(one) && conditionFor(one.shadow.metadata.uid, conditions) === undefined);
+    const left = [...this.#left].flatMap(([uid, one]) =>
+      isUnconfirmed(one) && conditionFor(uid, conditions) === undefined ? one : [],
+    );
     const due = [...left, ...wanted].filter((one) => this.#isDue(one));
+    const flying = [...this.#queue.objectsInFlight()].flatMap((uid) => this.#queue.inFlight(uid)?.change ?? []);
+    this.#left = new Map([...flying, ...due].map((one) => [one.shadow.metadata.uid, one]));
     this.#queue.offer(
       due.map((change) => ({
         key: conditionKey(change.shadow),
@@ -85,6 +89,7 @@ export class ConditionQueue {
       isWritten = await writer.attempt('condition', conditionKey(shadow), send, logOf(nodeOf(shadow)));
     } finally {
       if (!isWritten) this.#onFailure();
+      else if (this.#left.get(shadow.metadata.uid) === change) this.#left.delete(shadow.metadata.uid);
     }
   }
 }
