@@ -186,9 +186,7 @@ export class Controller {
     this.#losses.report(context, next.lost);
     const metadataInMs = await this.#writeNodes(context, writers, next);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    writers.conditions.offer(next.conditions, isWanted(next, unwritten), ({ shadow }) => {
-      return isUnconfirmed(shadow, cluster.shadowOf(nodeOf(shadow)));
-    });
+    writers.conditions.offer(next.conditions, isWanted(next, unwritten), isUnconfirmed(next, cluster));
     const written = isWritten(next, unwritten) && !writers.nodes.left.some(({ isOfConfig }) => isOfConfig === true);
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -274,9 +272,17 @@ function isWanted({ specs }: WholePlan, unwritten: ReadonlySet<string>): (condit
   };
 }
 
-/** True while this very shadow has a spec that its agent has not confirmed. */
-function isUnconfirmed({ metadata }: ShadowView, latest: ShadowView | undefined): boolean {
-  return latest?.metadata.uid === metadata.uid && !isSettled(latest);
+/** True while this very shadow is to have another spec, or has one that its agent has not confirmed. */
+function isUnconfirmed(
+  { specs }: WholePlan,
+  cluster: Pick<Cluster, 'shadowOf'>,
+): (condition: NodeCondition) => boolean {
+  const planned = new Set(specs.map(({ shadow }) => shadow.metadata.uid));
+  return ({ shadow }) => {
+    const { uid } = shadow.metadata;
+    const latest = cluster.shadowOf(nodeOf(shadow));
+    return latest?.metadata.uid === uid && (planned.has(uid) || !isSettled(latest));
+  };
 }
 
 /** True when all that follows from the configuration alone is written. */

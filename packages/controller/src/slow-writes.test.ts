@@ -31,6 +31,8 @@ class SlowClient {
   /** The states and the reasons of Progressing that were written, in their order. */
   readonly written: string[] = [];
   failsSpecs = true;
+  /** What users have written into the configuration. */
+  config: object | undefined;
   /** The node whose condition takes an hour to write. */
   hangsFor = '';
 
@@ -80,7 +82,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
     checks: new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined }),
     snapshot: (failureOf: Parameters<Cluster['snapshot']>[0]) => {
       const withFailures = shown().map((node) => ({ ...node, ...failureOf?.(node.name, node.shadow) }));
-      return { ...aSnapshot(withFailures), pods: lookups.known };
+      return { ...aSnapshot(withFailures, slow.config), pods: lookups.known };
     },
     catchUp: async () => undefined,
     shadowOf: (node: string) => shown().find(({ name }) => name === node)?.shadow,
@@ -92,6 +94,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
   const stop = new AbortController();
   const running = controller.run(stop.signal);
   return {
+    wake: () => controller.wake(),
     conditions: () => shown().map(({ name, shadow }) => `${name} ${shadow?.progressing?.reason}`),
     end: async (): Promise<void> => {
       stop.abort();
@@ -147,4 +150,23 @@ it('no condition says that a spec was rejected once it is written', async () => 
   const after = slow.written.slice(slow.written.indexOf('StagedAndPerformedUpdate'));
   expect(after).toContain('StagedAndPerformedUpdate');
   expect(after).not.toContain('SpecWriteRejected');
+});
+
+it.each([
+  ['must wait for those of other nodes', false],
+  ['cannot be written at first', true],
+])('a condition that is left to be written is, when other settings follow whose spec %s', async (_, failsSpecs) => {
+  const slow = new SlowClient();
+  slow.failsSpecs = failsSpecs;
+  slow.config = { paused: true };
+  const nodes = Array.from({ length: 12 }, (__, i) => aManagedNode(`node-${i}`));
+  const leader = lead(slow, nodes);
+  await slow.clock.advance(WRITE_MS / 4);
+  slow.config = { paused: true, versions: { ignoreWaves: true } };
+  leader.wake();
+  await slow.clock.advance(2 * WRITE_MS);
+  slow.failsSpecs = false;
+  await slow.clock.advance(6 * WRITE_MS);
+  expect(leader.conditions()).toEqual(nodes.map(({ name }) => `${name} Paused`));
+  await leader.end();
 });

@@ -38,8 +38,8 @@ export class ConditionQueue {
   /**
    * Replaces what is left to be written. Those that need a user go first.
    * @param isWanted - false: the condition of the node is left as it is
-   * @param isUnconfirmed - true: no plan has a condition for the node until its agent has confirmed the spec, so that what is left
-   * of an earlier plan is still to be written
+   * @param isUnconfirmed - true: no plan has a condition for the node until its agent has confirmed a spec that is written or
+   * planned, so that what is left of an earlier plan is still to be written
    */
   offer(
     conditions: Parts<NodeCondition>,
