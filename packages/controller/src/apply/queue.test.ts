@@ -100,3 +100,13 @@ it('after the end of the process it is idle when what is in flight has ended', a
   await queue.idle();
   expect(sent).toHaveLength(3);
 });
+
+it.each([1, 2, 3, 4, 5])('what is wanted right after the last write has ended is sent (%i)', async (turns) => {
+  const { queue, sent, end } = setUp();
+  queue.offer(wishes('hangs', 'hangs too', 'a'));
+  const ended = end('label of a');
+  for (let i = 0; i < turns; i += 1) await Promise.resolve();
+  queue.offer(wishes('b'));
+  await ended;
+  expect(sent.at(-1)).toBe('label of b');
+});

@@ -55,6 +55,8 @@ export class WriteQueue<T extends Wish> {
   /** By object. */
   readonly #inFlight = new Map<string, T>();
   readonly #workers = new Set<Promise<void>>();
+  /** How many of the workers still look for more to write. */
+  #busy = 0;
 
   constructor(options: QueueOptions<T>) {
     this.#options = options;
@@ -69,7 +71,7 @@ export class WriteQueue<T extends Wish> {
     const all = [...new Map([...earlier, ...due])].toSorted(([, a], [, b]) => a.priority - b.priority);
     this.#wanted = new Map(all);
     this.#isMixed = all[0]?.[1].priority !== all.at(-1)?.[1].priority;
-    for (let idle = parallel - this.#workers.size; idle > 0 && this.#wanted.size > 0; idle -= 1) {
+    for (let idle = parallel - this.#busy; idle > 0 && this.#wanted.size > 0; idle -= 1) {
       const worker = this.#work();
       this.#workers.add(worker);
       void worker.finally(() => this.#workers.delete(worker));
@@ -96,7 +98,9 @@ export class WriteQueue<T extends Wish> {
   }
 
   async #work(): Promise<void> {
+    this.#busy += 1;
     for (let next = this.#take(); next !== undefined; next = this.#take()) await this.#write(next);
+    this.#busy -= 1;
   }
 
   #take(): T | undefined {
