@@ -1,5 +1,6 @@
 /** Which conditions are written while plans follow each other. */
 import { KubeError } from '@brupop/shared/kube/client';
+import type { EventSource } from '@brupop/shared/kube/events';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { healthCondition, type ShadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
@@ -26,7 +27,9 @@ function setUp() {
     return await new Promise((end, fail) => waiting.push({ end: () => end({}), fail }));
   };
   const seen = { failures: 0 };
-  const context = anApplyContext({ clock, client: { apply }, signal: stop.signal });
+  const events: string[] = [];
+  const record = ({ reason, message }: EventSource): unknown => events.push(`${reason} ${message}`);
+  const context = anApplyContext({ clock, client: { apply }, signal: stop.signal, record });
   const queue = new ConditionQueue(context, () => (seen.failures += 1));
   const next = async (how: (one: (typeof waiting)[number]) => void): Promise<void> => {
     const one = waiting.shift();
@@ -39,6 +42,7 @@ function setUp() {
   return {
     queue,
     sent,
+    events,
     seen,
     stop,
     end,
@@ -79,6 +83,21 @@ it('of a node whose condition changes while it is written, only the newest one f
   await end();
   await queue.idle();
   expect(sent).toEqual(['brs-a first', 'brs-a third']);
+});
+
+it('a wait whose condition is replaced while it is written ends with an Event', async () => {
+  const { queue, events, end } = setUp();
+  for (const ready of [false, true]) {
+    const { conditions: planned } = wholePlan(aSnapshot([aManagedNode('a', { ready })], { paused: ready }), NOW);
+    queue.offer(planned, () => true, isConfirmed);
+  }
+  await end();
+  await end();
+  await queue.idle();
+  expect(events).toEqual([
+    'Waiting NodeNotReady: The Node is not Ready',
+    expect.stringMatching('^WaitingEnded No longer NodeNotReady. Paused: '),
+  ]);
 });
 
 it('what the watch has not shown in time is written again, although nothing in the plan has changed', async () => {

@@ -6,7 +6,7 @@ import { healthCondition, nodeOf, PROGRESSING, type ShadowView, SUSPECT } from '
 import { isUnderWay } from '../cluster/state.ts';
 import { transitionTime } from '../plan/condition.ts';
 import { ofKey, ofParts, type Parts } from '../kept/parts.ts';
-import type { NodeCondition } from '../report/node-conditions.ts';
+import { afterOther, type NodeCondition } from '../report/node-conditions.ts';
 import { WriteQueue, type Wish } from './queue.ts';
 import { record, shadowPath } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
@@ -115,8 +115,10 @@ function conditionKey({ metadata }: ShadowView): string {
 
 async function writeCondition(context: ApplyContext, planned: NodeCondition): Promise<void> {
   const { client, clock, assumeCache, signal } = context;
+  const shown = assumeCache.shown(planned.shadow.metadata.uid);
   // The plan may be older than the latest write, with which a status has changed.
-  const change = { ...planned, shadow: { ...planned.shadow, ...assumeCache.shown(planned.shadow.metadata.uid) } };
+  const isOlder = shown !== undefined && shown.progressing !== planned.shadow.progressing;
+  const change = isOlder ? afterOther(planned, shown, clock.now()) : planned;
   const { shadow, progressing, group } = change;
   const { uid, name, namespace = '' } = shadow.metadata;
   const condition = conditionOf(change, clock.now());

@@ -6,12 +6,12 @@ import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { eventOn } from '../plan/spec-change.ts';
-import type { Moment } from '../kept/moment.ts';
+import { Moment } from '../kept/moment.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import { describeSuspects, type Suspect } from '../plan/facts/suspects.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
 import { type Health, healthOf } from './reconciliation.ts';
-import { keptEvent, waitEvent } from './wait-events.ts';
+import { isOfWait, keptEvent, waitEvent } from './wait-events.ts';
 
 export interface NodeCondition {
   readonly shadow: ShadowView;
@@ -66,6 +66,19 @@ function nodeCondition(
     event,
     group: group?.name ?? '',
   };
+}
+
+/** The condition after another one that its plan has not seen: which wait begins and which ends depends on that. */
+export function afterOther(
+  condition: NodeCondition,
+  shown: Pick<ShadowView, 'progressing' | 'health' | 'group'>,
+  now: number,
+): NodeCondition {
+  const { progressing, health, event } = condition;
+  const shadow = { ...condition.shadow, ...shown };
+  if (event !== undefined && !isOfWait(event)) return { ...condition, shadow };
+  const isStalled = health === 'Stalled';
+  return { ...condition, shadow, event: waitEvent({ shadow }, progressing, { isStalled, now: new Moment(now) }) };
 }
 
 function withSuspects(

@@ -16,7 +16,7 @@ const HOUR_MS = 3_600_000;
 const WITHOUT_EVENT: ReadonlySet<Reason> = new Set(['UpToDate', 'Updating', 'ChangingSettings', 'DeadlineExceeded']);
 
 export function waitEvent(
-  { shadow }: NodePair,
+  { shadow }: Pick<NodePair, 'shadow'>,
   { reason, message }: ProgressingCondition,
   { isStalled, now }: { readonly isStalled: boolean; readonly now: Moment },
 ): EventSource | undefined {
@@ -31,6 +31,11 @@ export function waitEvent(
     key: `${reason}/${ended}/${Math.floor(now.ms / HOUR_MS)}`,
     isMinor: true,
   };
+}
+
+/** True for an Event of {@link waitEvent}. */
+export function isOfWait({ reason }: Pick<EventSource, 'reason'>): boolean {
+  return reason === WAITING || reason === ENDED;
 }
 
 function toldBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
