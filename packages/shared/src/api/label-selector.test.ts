@@ -20,6 +20,12 @@ test.each<[string, boolean, LabelSelector | null | undefined]>([
   ['Exists of a label that is not there', false, expression('Exists', 'zone')],
   ['DoesNotExist', false, expression('DoesNotExist', 'app')],
   ['DoesNotExist of a label that is not there', true, expression('DoesNotExist', 'zone')],
+  [
+    'Exists of a label that is not there, with the name of what every object has',
+    false,
+    expression('Exists', 'constructor'),
+  ],
+  ['DoesNotExist of such a label', true, expression('DoesNotExist', 'constructor')],
   ['an unknown operator selects', true, expression('Resembles', 'app', ['x'])],
   ['labels and expressions must both match', false, { matchLabels: { app: 'web' }, ...expression('Exists', 'zone') }],
 ])('%s: %s', (_what, expected, selector) => {

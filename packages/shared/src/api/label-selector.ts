@@ -112,7 +112,8 @@ function isAmong(value: string, values: readonly string[]): boolean {
 
 /** An operator of another release selects, so that the pods of an unknown budget stay protected. */
 function matches({ key, operator, values = [] }: Requirement, labels: Readonly<Record<string, string>>): boolean {
-  const value = labels[key];
+  // Anyone may name a label as what every object inherits, such as `constructor`.
+  const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
   switch (operator) {
     case 'In':
       return value !== undefined && isAmong(value, values);
