@@ -1,6 +1,6 @@
 import type { LabelSelector } from '../api/label-selector.ts';
 import { aBudget, aPod } from '../testing/pods.ts';
-import { budgetsOf, indexedBudgets } from './budget-index.ts';
+import { BudgetIndex, budgetsOf, indexedBudgets } from './budget-index.ts';
 
 const labels = { app: 'web', tier: 'front' };
 const inExpression = (key: string, ...values: string[]) => ({ matchExpressions: [{ key, operator: 'In', values }] });
@@ -35,6 +35,17 @@ it('the budgets of a pod are sorted by name and of its namespace only', () => {
     aBudget('a', { metadata: elsewhere }),
   ];
   expect(budgetsOf(aPod('x'), indexedBudgets(budgets)).map(({ metadata }) => metadata.name)).toEqual(['b', 'c']);
+});
+
+it('a pod whose labels are not kept has each budget of its namespace that selects pods, also those that are new', () => {
+  const pod = aPod('x', { isLabelled: false, metadata: { ...aPod('x').metadata, labels: {} } });
+  const selector = { matchLabels: { app: 'x' } };
+  const before = new BudgetIndex([aBudget('b', { selector }), aBudget('c', { selector: null })]);
+  const after = before.replacedBy([aBudget('d'), aBudget('a', { selector })]);
+  const namesIn = (index: BudgetIndex): string[] => index.of(pod).map(({ metadata }) => metadata.name);
+  expect([namesIn(before), namesIn(after)]).toEqual([['b'], ['a', 'd']]);
+  expect(after.isSameFor(pod, before)).toBe(false);
+  expect(after.of(pod)).toBe(after.of(pod));
 });
 
 it('one budget per node is found without comparing the others', () => {

@@ -25,6 +25,7 @@ export class BudgetIndex {
   /** Budgets whose selectors require no label. */
   readonly #others: Budget[] = [];
   readonly #all: ReadonlySet<Budget>;
+  #selecting: readonly Budget[] | undefined;
   #replaced: { readonly index: BudgetIndex; readonly changed: BudgetIndex } | undefined;
 
   /** How many budgets require a label. */
@@ -49,8 +50,9 @@ export class BudgetIndex {
     }
   }
 
-  /** Returns the budgets that select a pod of the namespace, sorted by name. */
-  of({ metadata: { labels = {} } }: DrainPod): readonly Budget[] {
+  /** Returns the budgets that select a pod of the namespace, sorted by name; all that select any, if its labels are not kept. */
+  of({ metadata: { labels = {} }, isLabelled }: DrainPod): readonly Budget[] {
+    if (!isLabelled) return this.#everySelecting();
     const found: Budget[] = [];
     const add = (candidates: readonly Budget[] = []): void => {
       for (const budget of candidates) if (selects(budget.selector, labels)) found.push(budget);
@@ -62,7 +64,13 @@ export class BudgetIndex {
       add(requiring.any);
       add(requiring.values.get(labels[key] ?? ''));
     }
-    return found.length < 2 ? found : found.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+    return byName(found);
+  }
+
+  /** Sorted once, since any number of pods may ask. */
+  #everySelecting(): readonly Budget[] {
+    this.#selecting ??= byName([...this.#all].filter(({ selector }) => selector !== null));
+    return this.#selecting;
   }
 
   /** Returns an index of these budgets, which knows its differences from this one. */
@@ -91,6 +99,10 @@ export class BudgetIndex {
       else known.push(budget);
     }
   }
+}
+
+function byName(budgets: readonly Budget[]): readonly Budget[] {
+  return budgets.length < 2 ? budgets : budgets.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
 }
 
 /** By namespace. */

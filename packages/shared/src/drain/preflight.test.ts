@@ -16,6 +16,8 @@ const NOW = Date.parse('2026-01-02T03:04:05Z');
 const MINUTE = 60_000;
 const FACTS: PreflightFacts = { now: NOW, podGracePeriodMs: 10 * MINUTE, mayForce: true };
 
+const UNLABELLED: Partial<DrainPod> = { isLabelled: false, metadata: { ...aPod('x').metadata, labels: {} } };
+
 const cases: Record<string, [Case, string | undefined]> = {
   'a pod without a budget may go': [{}, undefined],
   'a budget that allows nothing although all its pods are healthy': [{ budgets: [aBudget('b')] }, 'DisruptionBudget'],
@@ -39,6 +41,14 @@ const cases: Record<string, [Case, string | undefined]> = {
   'two budgets, which the eviction API rejects': [
     { budgets: [aBudget('b', { disruptionsAllowed: 1 }), aBudget('c', { disruptionsAllowed: 1 })] },
     'MultipleDisruptionBudgets',
+  ],
+  'a pod with too many labels to be kept may be covered by each budget of its namespace': [
+    { pod: UNLABELLED, budgets: [aBudget('b', { selector: { matchLabels: { app: 'x' } } })] },
+    'DisruptionBudget',
+  ],
+  'such a pod may go where no budget selects anything': [
+    { pod: UNLABELLED, budgets: [aBudget('b', { selector: null })] },
+    undefined,
   ],
   'a pod that has never run needs no budget': [{ pod: { pending: true }, budgets: [aBudget('b')] }, undefined],
   'nor does one that is finished': [{ pod: { finished: true }, budgets: [aBudget('b')] }, undefined],

@@ -107,6 +107,12 @@ function budgetBlock(pod: DrainPod, budgets: IndexedBudgets, rules: Rules): Pref
   const podDisruptionBudgets = exhausted.slice(0, MAX_NAMED).map(({ metadata }) => metadata.name);
   const found = { pod: podKey(pod), podDisruptionBudgets };
   const unforced = rules.onTimeout === 'Force' ? `; ${MAY_NOT_FORCE}` : '';
+  if (!pod.isLabelled) {
+    const message =
+      `has too many labels to be compared with the disruption budgets of its namespace, so each of them counts for it ` +
+      `(${podDisruptionBudgets.join(', ')}): give it fewer labels${unforced}`;
+    return { ...found, reason: 'DisruptionBudget', message, mayOpen: false };
+  }
   if (exhausted.length > 1) {
     const message = `is covered by more than one disruption budget (${podDisruptionBudgets.join(', ')}), which the eviction API refuses${unforced}`;
     return { ...found, reason: 'MultipleDisruptionBudgets', message, mayOpen: false };
