@@ -32,10 +32,10 @@ function viewOf(pods: readonly unknown[], cluster: Cluster = {}): DrainView {
   return new DrainView(context, { watch: () => watch } as unknown as Attachments);
 }
 
-function podWith(namespace: string, claims: readonly string[]): object {
+function podWith(namespace: string, claims: readonly string[], labels: object = {}): object {
   const volumes = claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } }));
   const { metadata } = POD;
-  return { metadata: { ...metadata, namespace, uid: namespace }, spec: { nodeName: 'a', volumes } };
+  return { metadata: { ...metadata, namespace, uid: namespace, labels }, spec: { nodeName: 'a', volumes } };
 }
 
 describe('a volume of a pod that has left the node', () => {
@@ -77,6 +77,16 @@ describe('the pods on a node', () => {
     const view = viewOf([POD]);
     await view.load();
     expect(view.pods()).toMatchObject([{ metadata: { name: 'web' } }]);
+  });
+
+  it('are read although each has many claims with long names, for which a plan does not ask', async () => {
+    const pods = Array.from({ length: 200 }, (_, n) => {
+      const claims = Array.from({ length: 200 }, (__, i) => `c${i}`.padEnd(253, 'x'));
+      return podWith(`n${n}`, claims, { filler: 'x'.repeat(8_000) });
+    });
+    const view = viewOf(pods);
+    await view.load();
+    expect(view.pods()).toHaveLength(pods.length);
   });
 
   it('are unknown when one of them cannot be read', async () => {

@@ -9,7 +9,7 @@ import {
   type DrainFilter,
   type DrainPod,
   isTerminating,
-  MAX_CHARS_OF_NODE,
+  MAX_CHARS_OF_DRAIN,
   MAX_PODS_OF_NODE,
   podKey,
   referenceIn,
@@ -65,7 +65,7 @@ const LIST_LIMIT_MS = DRAIN_PASS_LIMIT_MS - 2_000;
 const SYNC_LIMIT_MS = 5_000;
 
 /** What is bound to the node meanwhile and does not fit is left out: the last read of a drain fails with it. */
-const POD_LIMITS = { maxPerNamespace: MAX_CHARS_OF_NODE, maxTotal: MAX_CHARS_OF_NODE, weightOf: charsOf };
+const POD_LIMITS = { maxPerNamespace: MAX_CHARS_OF_DRAIN, maxTotal: MAX_CHARS_OF_DRAIN, weightOf: charsOf };
 
 export class DrainView {
   readonly changes: Changes;
@@ -259,7 +259,7 @@ export class DrainView {
     const limits = {
       listLimitMs: LIST_LIMIT_MS,
       maxItems: MAX_PODS_OF_NODE,
-      maxChars: MAX_CHARS_OF_NODE,
+      maxChars: MAX_CHARS_OF_DRAIN,
       ...(kept && { limits: kept }),
     };
     const reflector = new Reflector({ client, path, query, slim, clock, log, name, ...limits });

@@ -105,6 +105,8 @@ interface RawPod {
 export const MAX_PODS_OF_NODE = 5_000;
 /** Nor one of which more is kept: 250 ordinary pods take a twentieth of it. */
 export const MAX_CHARS_OF_NODE = 4 * 1024 * 1024;
+/** A drain keeps the claims of pods as well, and has to fit where a plan does: of 1,000 pods they take as much as they may. */
+export const MAX_CHARS_OF_DRAIN = MAX_CHARS_OF_NODE + 2 * 1024 * 1024;
 
 /** Of most names in Kubernetes. */
 const MAX_NAME = 253;
@@ -125,7 +127,7 @@ export function slimPod(raw: unknown, namespace?: string): DrainPod {
     ...fromOwner(metadata),
     ...fromStatus(status),
     node,
-    claims: finished ? [] : volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(metadata.name, volume)),
+    claims: finished ? [] : claimsIn(metadata.name, volumes),
     emptyDir: volumes.some((volume) => volume.emptyDir !== undefined),
     priority,
     graceSeconds: spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
@@ -137,6 +139,8 @@ export function slimPod(raw: unknown, namespace?: string): DrainPod {
 const MAX_LABEL_CHARS = 8_192;
 const MAX_FINALIZERS = 5;
 const MAX_CLAIMS = 200;
+/** With the two quotes and the comma of each. */
+const MAX_CLAIM_CHARS = 2_048;
 
 /** Any number of finished pods may be on a node: no budget, and no volume, counts for them. */
 function fromMetadata(metadata: ObjectMeta, finished: boolean) {
@@ -222,6 +226,17 @@ function fromStatus(status: NonNullable<RawPod['status']>) {
 function toleratesCordon({ key, operator, effect = CORDON_EFFECT }: Toleration): boolean {
   const anyKey = key === undefined || key === '';
   return effect === CORDON_EFFECT && (key === CORDON_TAINT || (anyKey && operator === 'Exists'));
+}
+
+/** As many of the first ones as are kept. */
+function claimsIn(pod: string, volumes: readonly RawVolume[]): readonly string[] {
+  const kept: string[] = [];
+  let chars = 0;
+  for (const name of volumes.slice(0, MAX_CLAIMS).flatMap((volume) => claimsOf(pod, volume))) {
+    chars += name.length + 3;
+    if (chars <= MAX_CLAIM_CHARS) kept.push(name);
+  }
+  return kept;
 }
 
 /** A claim of an ephemeral volume is named after both (Kubernetes "Ephemeral Volumes"). */
