@@ -48,6 +48,30 @@ it('a pod whose labels are not kept has each budget of its namespace that select
   expect(after.of(pod)).toBe(after.of(pod));
 });
 
+it.each<[string, LabelSelector]>([
+  ['all pods', {}],
+  ['the pod by a value', { matchLabels: { app: 'web' } }],
+  ['the pod by a key', { matchExpressions: [{ key: 'app', operator: 'Exists' }] }],
+])(
+  'of thousands of budgets that select %s, the first ten by name are found without a look at the others',
+  (_what, selector) => {
+    let comparisons = 0;
+    const many = Array.from({ length: 2_000 }, (_, i) =>
+      Object.defineProperty({ ...aBudget(`b-${String((i * 7_919) % 2_000).padStart(4, '0')}`) }, 'selector', {
+        get: () => {
+          comparisons += 1;
+          return selector;
+        },
+      }),
+    );
+    const index = indexedBudgets(many);
+    comparisons = 0;
+    const found = budgetsOf(aPod('x', { metadata: { ...aPod('x').metadata, labels } }), index);
+    expect(found.map(({ metadata }) => metadata.name)).toEqual(Array.from({ length: 10 }, (_, i) => `b-000${i}`));
+    expect(comparisons).toBe(10);
+  },
+);
+
 it('one budget per node is found without comparing the others', () => {
   const nodes = 300;
   const sharedLabel = { part: 'shop' };

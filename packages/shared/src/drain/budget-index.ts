@@ -20,6 +20,9 @@ interface Requirement {
   readonly values: readonly string[] | undefined;
 }
 
+/** Two budgets block a pod, and no more than these are named. Anyone may have thousands of pods and of budgets for each. */
+const MAX_FOUND = 10;
+
 export class BudgetIndex {
   readonly #byKey = new Map<string, Requiring>();
   /** Budgets whose selectors require no label. */
@@ -34,7 +37,7 @@ export class BudgetIndex {
   /** @param larger - the index that counts how many budgets have a requirement; by default this one */
   constructor(budgets: readonly Budget[], larger?: BudgetIndex) {
     this.#all = new Set(budgets);
-    const read = budgets.map((budget) => ({ budget, requirements: requirementsOf(budget.selector) }));
+    const read = byName(budgets).map((budget) => ({ budget, requirements: requirementsOf(budget.selector) }));
     const labels = read.flatMap(({ requirements }) => requirements.flatMap(labelsOf));
     this.#uses = larger === undefined ? countOf(labels) : larger.#uses;
     const usesOf = (requirement: Requirement): number =>
@@ -50,12 +53,19 @@ export class BudgetIndex {
     }
   }
 
-  /** Returns the budgets that select a pod of the namespace, sorted by name; all that select any, if its labels are not kept. */
+  /**
+   * Returns the budgets that select a pod of the namespace, sorted by name; those that select any, if its labels are not
+   * kept. Of more than MAX_FOUND at least the first ones.
+   */
   of({ metadata: { labels = {} }, isLabelled }: DrainPod): readonly Budget[] {
-    if (!isLabelled) return this.#everySelecting();
+    if (!isLabelled) return this.#firstSelecting();
     const found: Budget[] = [];
     const add = (candidates: readonly Budget[] = []): void => {
-      for (const budget of candidates) if (selects(budget.selector, labels)) found.push(budget);
+      const enough = found.length + MAX_FOUND;
+      for (const budget of candidates) {
+        if (selects(budget.selector, labels)) found.push(budget);
+        if (found.length === enough) return;
+      }
     };
     add(this.#others);
     for (const key in labels) {
@@ -68,8 +78,8 @@ export class BudgetIndex {
   }
 
   /** Sorted once, since any number of pods may ask. */
-  #everySelecting(): readonly Budget[] {
-    this.#selecting ??= byName([...this.#all].filter(({ selector }) => selector !== null));
+  #firstSelecting(): readonly Budget[] {
+    this.#selecting ??= byName([...this.#all].filter(({ selector }) => selector !== null)).slice(0, MAX_FOUND);
     return this.#selecting;
   }
 

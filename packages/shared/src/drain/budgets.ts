@@ -132,7 +132,7 @@ function failureOf({ conditions = [] }: NonNullable<RawBudget['status']>): strin
 }
 
 /** As `canIgnorePDB` of kube-apiserver (pkg/registry/core/pod/storage/eviction.go). */
-function canIgnoreBudgets(pod: DrainPod): boolean {
+export function canIgnoreBudgets(pod: DrainPod): boolean {
   return pod.finished || pod.pending || isTerminating(pod);
 }
 

@@ -4,7 +4,7 @@ import type { DrainBlock } from '../api/shadow.ts';
 import { formatDuration } from '../api/spec-schema.ts';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
 import { budgetsOf, type IndexedBudgets } from './budget-index.ts';
-import { type Budget, exhaustedBudgets, hasUnhealthyPods, mayBeOpened } from './budgets.ts';
+import { type Budget, canIgnoreBudgets, exhaustedBudgets, hasUnhealthyPods, mayBeOpened } from './budgets.ts';
 import { type DrainPod, isTerminating, podKey, podsToEvict } from './pods.ts';
 
 /** Why the configuration forbids to evict the pod, or undefined. */
@@ -100,7 +100,7 @@ function graceBlock(pod: DrainPod, rules: Rules): DrainBlock | undefined {
 }
 
 function budgetBlock(pod: DrainPod, budgets: IndexedBudgets, rules: Rules): PreflightBlock | undefined {
-  if (forces(rules)) return undefined;
+  if (forces(rules) || canIgnoreBudgets(pod)) return undefined;
   const exhausted = exhaustedBudgets(pod, budgetsOf(pod, budgets), rules.now - rules.podGracePeriodMs);
   const [budget] = exhausted;
   if (budget === undefined) return undefined;
