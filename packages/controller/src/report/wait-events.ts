@@ -20,7 +20,7 @@ export function waitEvent(
   { reason, message }: ProgressingCondition,
   { isStalled, now }: { readonly isStalled: boolean; readonly now: Moment },
 ): EventSource | undefined {
-  const ended = toldBefore(shadow);
+  const ended = reasonBefore(shadow);
   const begins = isReported(reason, isStalled);
   if (ended === (begins ? reason : '') || (ended === reason && !begins)) return undefined;
   return {
@@ -38,7 +38,7 @@ export function isOfWait({ reason }: Pick<EventSource, 'reason'>): boolean {
   return reason === WAITING || reason === ENDED;
 }
 
-function toldBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
+function reasonBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
   const before = progressing?.reason;
   const wasStalled = health.some(({ type, status }) => type === 'Stalled' && status === 'True');
   return isReason(before) && isReported(before, wasStalled) ? before : '';

@@ -70,12 +70,12 @@ function drainingSince({ metadata, spec, status, times }: ShadowView, now: Momen
 /** Returns milliseconds. The limit in the spec, which the agent has read, takes precedence. */
 export function limitMs({ state, timeoutSeconds }: ShadowSpec, policy: UpdatePolicy): number {
   const { monitoring, drainMs, timeouts } = policy;
-  const toldMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
+  const givenMs = timeoutSeconds == null ? undefined : timeoutSeconds * 1000;
   switch (state) {
     case 'StagedAndPerformedUpdate':
-      return stageDeadlineMs(toldMs ?? timeouts.stageMs) + msBefore(policy);
+      return stageDeadlineMs(givenMs ?? timeouts.stageMs) + msBefore(policy);
     case 'RebootedIntoUpdate':
-      return rebootDeadlineMs(drainMs, toldMs ?? timeouts.rebootMs);
+      return rebootDeadlineMs(drainMs, givenMs ?? timeouts.rebootMs);
     case 'MonitoringUpdate':
       return monitoring.timeoutMs + monitoring.healthyForMs + msAfter(policy);
     default:
