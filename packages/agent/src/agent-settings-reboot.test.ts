@@ -114,6 +114,22 @@ it('boots no update that another actor has activated', async () => {
   expect(w.status).toMatchObject(AGAIN);
 });
 
+it('fails after a bounded number of tries when the host cannot undo what another actor has activated', async () => {
+  const w = await idleWorld();
+  w.host.publish(NEW);
+  await w.spec(STAGE_AGAIN, 5000);
+  for (const command of ['refresh', 'prepare', 'activate'] as const) await w.host.command(command);
+  w.host.calls.length = 0;
+  const stderr = 'Failed to fetch timestamp.json';
+  w.host.failCommand('deactivate', ...Array.from({ length: 1000 }, () => ({ exit: 1, stderr })));
+  await w.spec(REBOOT_AGAIN, MINUTE);
+  expect(w.host.calls.length).toBeLessThanOrEqual(7);
+  await w.pass(5 * MINUTE);
+  expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'ActivateFailed' } });
+  expect(w.status?.lastOperation?.message).toContain(stderr);
+  expect(w.api.calls).not.toContain('drain');
+});
+
 it('reports settings that are stored and not booted as pending, until any boot', async () => {
   const w = await idleWorld();
   await w.spec(STAGE_AGAIN, 5000);

@@ -58,8 +58,8 @@ function updateAndReboot(c: AnsweredContext, version: string, step: LastOperatio
 function rebootForSettings(c: AnsweredContext, version: string, step: LastOperation | undefined): Action {
   return (
     (step && stepGuard(c, step)) ??
-    withoutUpdate(c) ??
     beginDrain(c, version, step) ??
+    withoutUpdate(c) ??
     drain(c, version, step) ??
     setForReboot(c) ??
     requireSettings(c, version) ??
@@ -91,7 +91,7 @@ function hasBooted({ shadow: { status, generation }, seen }: Context, version: s
   return isCurrent && mayBeActive(last) && last.bootID !== seen.bootID;
 }
 
-/** What no reboot may bring: the host boots the version that it runs. */
+/** What no reboot may bring: the host boots the version that it runs. The recorded step limits how often it is tried. */
 function withoutUpdate(c: AnsweredContext): Action | undefined {
   if (c.status?.state === 'Ready') return runCommand(c, 'deactivate', 'the host is to boot the running version again');
   const isKnown = c.settings.state !== 'unmanaged' && c.settings.plan !== undefined;
