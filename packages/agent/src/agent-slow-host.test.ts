@@ -147,13 +147,31 @@ it('fails when another version was offered meanwhile, since only that one could 
   expect(w.status).toMatchObject({ current_state: 'ErrorReset', lastOperation: { errorCode: 'StagedImageLost' } });
 });
 
-it('leaves no node drained for long when its settings cannot be read any more', async () => {
+/** A group asks for what needs a reboot, and the drain of the node takes one pass. */
+async function stagedForSettings() {
   const w = world();
   await w.pass(MINUTE);
   w.host.classOf = () => 'NeedsReboot';
   const settings = grouped({ kernel: { lockdown: 'integrity' } }, 'NeedsReboot');
   w.api.drains = [{ done: true, evicted: 1, remaining: 0, blockedBy: [], limitRemainingMs: MINUTE }];
   await w.spec({ ...STAGE, version: OLD, settings }, 10_000);
+  return { w, settings };
+}
+
+it('reads the settings of a drained node again within seconds when one answer is lost', async () => {
+  const { w, settings } = await stagedForSettings();
+  w.host.onSettings = () => {
+    if (w.api.calls.at(-1) !== 'drain') return;
+    w.api.calls.push('the answer is lost');
+    w.host.failCall('settings', new HostError('unanswered', 'no answer'));
+  };
+  await w.spec({ ...REBOOT, version: OLD, settings }, 20_000);
+  expect(w.api.calls).toContain('the answer is lost');
+  expect(w.host.rebootAsked).toBe(true);
+});
+
+it('leaves no node drained for long when its settings cannot be read any more', async () => {
+  const { w, settings } = await stagedForSettings();
   w.host.onSettings = () => {
     if (w.api.calls.includes('drain')) w.host.failCall('settings', new HostError('answer', '500'));
   };

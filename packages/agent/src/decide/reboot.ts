@@ -95,7 +95,8 @@ function hasBooted({ shadow: { status, generation }, seen }: Context, version: s
 function withoutUpdate(c: AnsweredContext): Action | undefined {
   if (c.status?.state === 'Ready') return runCommand(c, 'deactivate', 'the host is to boot the running version again');
   const isKnown = c.settings.state !== 'unmanaged' && c.settings.plan !== undefined;
-  return isKnown ? undefined : wait(c.seen, 'the settings of the host cannot be read');
+  const againAt = Math.max(c.tracker.settings.notBefore, c.seen.nowMs + LIMITS.pollFirst);
+  return isKnown ? undefined : wait(c.seen, 'the settings of the host cannot be read', againAt);
 }
 
 /** The pods are gone, whatever the settings disrupt. */
