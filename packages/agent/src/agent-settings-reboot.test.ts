@@ -199,3 +199,21 @@ it.each([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 25, 30, 40])(
     expect(w.status?.settings).not.toHaveProperty('pending');
   },
 );
+
+it.each([OLD, NEW])(
+  'reboots within seconds into %s when its process is killed right before it requests the reboot',
+  async (version) => {
+    const w = await idleWorld();
+    w.host.publish(NEW);
+    await w.spec({ ...STAGE_AGAIN, version }, 10_000);
+    w.host.reboot = () => new Promise(() => undefined);
+    w.api.setSpec({ ...REBOOT_AGAIN, version });
+    await w.pass(10_000);
+    expect(w.status?.lastOperation?.operation).toBe('Reboot');
+    Reflect.deleteProperty(w.host, 'reboot');
+    w.startAgent();
+    await w.pass(10_000);
+    expect(w.host.rebootAsked).toBe(true);
+    expect(w.host.calls.filter((call) => call.startsWith('configure'))).toHaveLength(1);
+  },
+);

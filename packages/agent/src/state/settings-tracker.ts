@@ -17,6 +17,7 @@
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { hashOf, sameValue, UPDATER_SETTINGS, type Classified, type Leaves } from '@brupop/shared/api/settings';
+import { isRebootInProgress } from '../actions.ts';
 import { LIMITS, PAUSES, Retry } from '../limits.ts';
 import type { Observation, SettingsReading } from './observe.ts';
 
@@ -236,7 +237,11 @@ export class SettingsTracker {
   }
 }
 
-/** An earlier process may have died between storing and applying settings. A boot applies everything that is stored. */
+/**
+ * An earlier process may have died between storing and applying settings. A boot applies everything that is stored, and
+ * a reboot is recorded only after the settings that it brings.
+ */
 function wasApplied({ status }: AgentShadow, bootID: string): boolean {
-  return status?.settings?.inFlight === undefined || status.bootID !== bootID;
+  const isKnown = status?.settings?.inFlight === undefined || isRebootInProgress(status.lastOperation);
+  return isKnown || status.bootID !== bootID;
 }
