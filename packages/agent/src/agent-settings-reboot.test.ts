@@ -55,6 +55,32 @@ it('sets what needs a reboot with an update, after the drain, and confirms it af
   });
 });
 
+it.each(['settings', 'classify', 'configure'] as const)(
+  'needs no other reboot for settings when one answer to %s is lost after the drain of an update',
+  async (call) => {
+    const w = await idleWorld();
+    w.host.publish(NEW);
+    await w.spec({ ...STAGE, ...granted }, 10_000);
+    const drain = w.api.drain.bind(w.api);
+    w.api.drain = (reference) => {
+      w.host.failCall(call, new HostError('unanswered', 'no answer'));
+      w.api.drain = drain;
+      return drain(reference);
+    };
+    await w.spec({ ...REBOOT, ...granted }, 20_000);
+    expect([w.host.failing(call), w.host.rebootAsked, w.host.valueOf(KEY)]).toEqual([0, true, '"integrity"']);
+  },
+);
+
+it('reboots into an update without settings that the host refuses, after a few seconds', async () => {
+  const w = await idleWorld();
+  w.host.publish(NEW);
+  await w.spec({ ...STAGE, ...granted }, 10_000);
+  w.host.failCall('configure', ...Array.from({ length: 99 }, () => new HostError('answer', 'PATCH /settings: 400')));
+  await w.spec({ ...REBOOT, ...granted }, 20_000);
+  expect([w.host.rebootAsked, w.host.valueOf(KEY)]).toEqual([true, '"none"']);
+});
+
 it('reboots a drained node for settings alone, once', async () => {
   const w = await idleWorld();
   expect(w.status?.settings?.pending).toMatchObject([{ key: KEY, class: 'NeedsReboot' }]);

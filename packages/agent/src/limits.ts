@@ -140,6 +140,8 @@ export const OFFER_TRIES = 5;
 
 /** After this number of failures in a row a spec is confirmed without its host settings. */
 export const SETTINGS_TRIES = 5;
+/** After this number of failures in a row the reboot of an update does not wait for settings. */
+export const UPDATE_SETTINGS_TRIES = 3;
 
 /** A pause that doubles with each failure, from `baseMs` to `capMs`. */
 interface Pause {

@@ -5,7 +5,7 @@
  * after the drain.
  *
  * If the node runs the version already, it is rebooted only for settings, once, and not without them. In
- * an update, settings that fail hold up nothing.
+ * an update, settings that fail hold it up for seconds only.
  */
 import { UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import type { LastOperation } from '@brupop/shared/api/shadow';
@@ -14,7 +14,7 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Action } from '../actions.ts';
 import { describeStatus, isActivated, isHidden, isOffered, isStaged, type UpdateStatus } from '../host/host.ts';
 import type { SettingsPlan } from '../settings/plan.ts';
-import { LIMITS, SETTINGS_TRIES, stepLimit } from '../limits.ts';
+import { LIMITS, SETTINGS_TRIES, stepLimit, UPDATE_SETTINGS_TRIES } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
 import { enforceSettings, revertSettings } from './stage.ts';
 import {
@@ -49,7 +49,7 @@ function updateAndReboot(c: AnsweredContext, version: string, step: LastOperatio
     requireImage(c, version, step) ??
     beginDrain(c, version, step) ??
     drain(c, version, step) ??
-    (allowsReboot(c) ? setForReboot(c) : undefined) ??
+    setForUpdate(c) ??
     activate(c, version, step) ??
     requestReboot(c, version, step)
   );
@@ -102,6 +102,19 @@ function withoutUpdate(c: AnsweredContext): Action | undefined {
 /** The pods are gone, whatever the settings disrupt. */
 function setForReboot(c: AnsweredContext): Action | undefined {
   return revertSettings(c) ?? enforceSettings(c);
+}
+
+function setForUpdate(c: AnsweredContext): Action | undefined {
+  return allowsReboot(c) ? (setForReboot(c) ?? waitForRetry(c)) : undefined;
+}
+
+/** One lost answer is no reason for another reboot: an update waits for the first tries, which takes a few seconds. */
+function waitForRetry(c: AnsweredContext): Action | undefined {
+  const { settings, seen } = c;
+  const { tries, notBefore, isReverted, error = '' } = c.tracker.settings;
+  const isLeftToSet = settings.state === 'unsettled' && (settings.plan === undefined || isLeft(settings.plan));
+  const isRetried = tries < UPDATE_SETTINGS_TRIES && !isReverted && notBefore > seen.nowMs;
+  return isLeftToSet && isRetried ? wait(seen, `settings are set again: ${error}`, notBefore) : undefined;
 }
 
 /** After what the host has taken. */
