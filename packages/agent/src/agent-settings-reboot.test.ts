@@ -156,6 +156,24 @@ it('fails after a bounded number of tries when the host cannot undo what another
   expect(w.api.calls).not.toContain('drain');
 });
 
+it('leaves no node drained when a user changes what was set, and the answer to that was lost', async () => {
+  const w = await idleWorld();
+  await w.spec(STAGE_AGAIN, 5000);
+  const change = w.host.changeSettings.bind(w.host);
+  w.host.changeSettings = async (changes) => {
+    await change(changes);
+    w.host.setSettings(new Map([[KEY, '"confidentiality"']]));
+    throw new HostError('unanswered', 'no answer');
+  };
+  await w.spec(REBOOT_AGAIN, 20_000);
+  expect(w.host.rebootAsked).toBe(true);
+  await w.boot();
+  expect(w.status).toMatchObject(AGAIN);
+  await w.spec(atRest(), 10_000);
+  expect(w.status?.settings?.conflicts).toEqual([KEY]);
+  expect(w.host.valueOf(KEY)).toBe('"confidentiality"');
+});
+
 it('reports settings that are stored and not booted as pending, until any boot', async () => {
   const w = await idleWorld();
   await w.spec(STAGE_AGAIN, 5000);

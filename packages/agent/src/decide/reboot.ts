@@ -121,12 +121,16 @@ function waitForRetry(c: AnsweredContext): Action | undefined {
 function requireSettings(c: AnsweredContext, version: string): Action | undefined {
   const { settings, seen, tracker } = c;
   const plan = settings.state === 'unmanaged' ? undefined : settings.plan;
-  if (plan !== undefined && plan.changes.size + plan.unclassified.size === 0 && tracker.settings.applied)
-    return undefined;
+  if (plan !== undefined && isAllSet(plan, tracker.settings.applied)) return undefined;
   const { tries, notBefore, isReverted, error = 'the host does not report them' } = tracker.settings;
   const againAt = Math.max(notBefore, seen.nowMs + LIMITS.pollFirst);
   if (tries < SETTINGS_TRIES && !isReverted) return wait(seen, `settings are set again: ${error}`, againAt);
   return failStep(c, version, 'SettingsFailed', error);
+}
+
+/** Nothing can be stored again when a user has changed all of it meanwhile. */
+function isAllSet({ changes, unclassified, recorded }: SettingsPlan, isApplied: boolean): boolean {
+  return changes.size + unclassified.size === 0 && (isApplied || recorded.size === 0);
 }
 
 function arrived(c: AnsweredContext, version: string): Action {
