@@ -71,12 +71,21 @@ test('a Job has the limits, the account and the environment of its check, and be
           serviceAccountName: 'brupop-checks',
           serviceAccount: 'brupop-checks',
           restartPolicy: 'Never',
-          containers: [{ name: 'main', image: 'curl', env: [{ name: 'A', value: 'b' }, ...variables] }],
+          containers: [{ name: 'main', image: 'curl', env: [...variables, { name: 'A', value: 'b' }] }],
           initContainers: [{ name: 'init', env: variables }],
         },
       },
     },
   });
+});
+
+test('a value of the template may refer to the node and the versions, since these come before it', () => {
+  const env = [{ name: 'TARGET', value: 'db-$(BRUPOP_NODE)-$(BRUPOP_TO_VERSION)' }];
+  const spec = { containers: [{ name: 'main', env }], initContainers: [{ name: 'init', env }] };
+  const made = jobOf(cronJob({ template: { spec } }), RUN, aNode(), PLACE);
+  const order = ['BRUPOP_NODE', 'BRUPOP_FROM_VERSION', 'BRUPOP_TO_VERSION', 'BRUPOP_PHASE', 'BRUPOP_CHECK', 'TARGET'];
+  const named = [{ env: order.map((name) => ({ name })) }];
+  expect(made).toMatchObject({ spec: { template: { spec: { containers: named, initContainers: named } } } });
 });
 
 test('the template decides how often a pod is retried', () => {

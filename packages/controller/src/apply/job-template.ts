@@ -83,10 +83,11 @@ function environment({ name, phase, versions }: JobRun, node: string): readonly 
   return Object.entries(values).map(([key, value]) => ({ name: `BRUPOP_${key}`, value }));
 }
 
+/** The variables come first, since a value may refer only to those before it, as in $(BRUPOP_NODE). */
 function withEnvironment(spec: Infer<typeof podSpec>, variables: readonly Variable[]): object {
   const names = new Set(variables.map(({ name }) => name));
   const given = (some: Infer<typeof containers>): object[] =>
-    some.map((one) => ({ ...one, env: [...one.env.filter(({ name }) => !names.has(name)), ...variables] }));
+    some.map((one) => ({ ...one, env: [...variables, ...one.env.filter(({ name }) => !names.has(name))] }));
   const { initContainers } = spec;
   return { containers: given(spec.containers), ...(initContainers && { initContainers: given(initContainers) }) };
 }
