@@ -6,7 +6,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { taintsRecord } from '../cluster/group-metadata.ts';
 import type { MetadataNote } from '../cluster/metadata-notes.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
-import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, withGroups } from '../testing/objects.ts';
+import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, underWay, withGroups } from '../testing/objects.ts';
 import { CONDITIONS } from '../report/config-conditions.ts';
 import { metadataApplied } from '../report/metadata-condition.ts';
 import { decideMetadata, type MetadataWrite } from './metadata-writes.ts';
@@ -183,4 +183,41 @@ it.each([
   const { status, message } = CONDITIONS.Degraded(plan(snapshotOf(group(), { labels: { [KEY]: 'mine' }, note }), NOW));
   expect([status, message]).toEqual(['True', expect.stringContaining(`(${reason}): gpu;`)]);
   expect(message).toContain(text);
+});
+
+describe('a node whose group ends while it updates', () => {
+  const TAINT = { key: 'example.com/dedicated', value: 'gpu', effect: 'NoSchedule' } as const;
+  const given = { ...RENDERED, taints: [TAINT] };
+  const applied = [{ group: 'gpu', labels: Object.keys(LABELS), annotations: [] }];
+  const annotations = { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'gpu', ...TAINT }]) ?? '' };
+
+  /** What is written of a node that began with the group gpu, and is monitored. */
+  function writesWith(others: readonly BottlerocketNodeGroup[]): readonly MetadataWrite[] {
+    const labels = { pool: 'gpu', ...LABELS };
+    const node = { ...aNode({ name: 'a', labels, annotations, applied }), taints: [TAINT] };
+    const updating = aManagedNode('a', {}, { spec: underWay('MonitoringUpdate'), record: { group: 'gpu' } });
+    const snapshot = withGroups(aSnapshot([{ ...updating, node }]), others);
+    const groupObjects = [group(deleted(MINUTE), given), ...others];
+    const { changes } = nodeMetadataOf({ ...snapshot, groupObjects }, [snapshot.nodes], true, NOW);
+    const state = { labels, annotations, taints: node.taints, applied };
+    return changes.flatMap(({ wanted, known }) => {
+      return decideMetadata({ state, wanted, known, otherOwner: () => undefined }).writes;
+    });
+  }
+
+  it('never misses what the group that its labels select gives as well, such as the same one with another name', () => {
+    const made = aGroup('accelerated', { nodeMetadata: { labels: LABELS, taints: [TAINT] } });
+    const renamed = { ...made, metadata: { ...group().metadata, name: 'accelerated', uid: 'group-accelerated' } };
+    const spec = { nodeSelector: { matchLabels: { pool: 'gpu' } } };
+    const writes = writesWith([{ ...renamed, spec, status: { rendered: given, confirmedGeneration: 1 } }]);
+    expect(writes[0]).toMatchObject({ kind: 'Apply', groups: ['accelerated'], body: { labels: LABELS } });
+    expect(writes.at(-1)).toMatchObject({ kind: 'Taints', groups: ['accelerated', 'gpu'], taints: [TAINT] });
+  });
+
+  it('loses what it had if no other group selects it', () => {
+    expect(writesWith([])).toMatchObject([
+      { kind: 'Apply', body: { labels: {} } },
+      { kind: 'Taints', taints: [], record: null },
+    ]);
+  });
 });

@@ -11,7 +11,9 @@ import { parseTime } from '@brupop/shared/runtime/clock';
 import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
+import { groupAtStart } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
+import { holdsGroup } from '../cluster/state.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
 import { groupOf, type NodeGroup } from '../policy/node-groups.ts';
 import { isEmpty, knownKeys } from '../policy/rendered.ts';
@@ -86,7 +88,8 @@ export function nodeMetadataOf(
   // Only what a group gives, or has given, concerns a Node.
   const concerned = wantedBy.size === 0 ? withGroupMetadataIn(nodes).flat() : nodes.flat();
   const evaluated = concerned.flatMap((node) => {
-    const wanted = wantedFor(node, byName.get(node.metadata.name), wantedBy) ?? keptFor(node, groups, wantedBy);
+    const group = groupFor(node, byName.get(node.metadata.name), groups);
+    const wanted = wantedBy.get(group?.name ?? '') ?? keptFor(node, groups, wantedBy);
     const isConcerned =
       node.metadata.deletionTimestamp === undefined && (wanted !== undefined || hasGroupMetadata(node));
     return isConcerned ? [evaluate(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
@@ -129,13 +132,19 @@ function wantedOf(groups: readonly BottlerocketNodeGroup[]): ReadonlyMap<string,
   );
 }
 
-function wantedFor(
+/**
+ * A group may end while its node updates, such as by another name. Then it is the one that the labels of the node select: what both
+ * give must not be absent until the update has ended.
+ */
+function groupFor(
   node: NodeView,
   managedNode: ManagedNode | undefined,
-  wantedBy: ReadonlyMap<string, WantedMetadata>,
-): WantedMetadata | undefined {
-  const group = managedNode?.group?.name;
-  return group !== undefined && isManaged(node) ? wantedBy.get(group) : undefined;
+  groups: readonly NodeGroup[],
+): NodeGroup | undefined {
+  if (managedNode === undefined || !isManaged(node)) return undefined;
+  const { group, shadow } = managedNode;
+  const hasEnded = group === undefined && shadow !== undefined && holdsGroup(shadow) && groupAtStart(shadow) !== '';
+  return hasEnded ? groupOf(node.metadata.labels ?? {}, groups, undefined) : group;
 }
 
 /**
