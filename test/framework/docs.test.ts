@@ -332,6 +332,18 @@ describe('the examples of a BrupopConfig', () => {
     expect(fieldsIn(spec, 'spec').filter((field) => !known.has(field))).toEqual([]);
     expect(readPolicy({ spec, metadata: { ...metadata, generation: 1 } }).problem).toBeUndefined();
   });
+
+  it('let no alert of the operator keep back the updates that would end it', () => {
+    const filters = examples.flatMap(([, text = '']) =>
+      ((parse(text) as BrupopConfig).spec.health?.checks ?? []).flatMap(({ alerts }) =>
+        alerts ? [alerts.filter] : [],
+      ),
+    );
+    expect(filters).not.toEqual([]);
+    const alerts = read('charts/bottlerocket-update-operator/files/alerts.yaml').match(/(?<=- alert: )\S+/gu);
+    expect(alerts?.filter((name) => !/^Brupop.+$/u.test(name))).toEqual([]);
+    for (const filter of filters) expect(filter).toContain('alertname!~"Brupop.+"');
+  });
 });
 
 /** The fields that are given, as {@link fields} names them. */
