@@ -106,7 +106,7 @@ export const METRICS = {
       '(`other` if this release does not know it), the [reason](runbook.md#a-node-waits) of a deferral, `DeadlineExceeded` or ' +
       '`NotHealthy` of an update that ended after its deadline, `CheckFailed`, `VersionNotOffered` of a withdrawal, and else empty. ' +
       'The versions are those at the start of the update, also after the reboot; the same for a reboot for settings; empty if there is none or it is not recorded. A ' +
-      'process tells 20 versions apart; all further ones are `other`.',
+      'process distinguishes 20 versions; all further ones are `other`.',
     'from_version',
     'to_version',
     'state',

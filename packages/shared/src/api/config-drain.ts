@@ -20,7 +20,7 @@ export const DRAIN = {
         oneOf(['Abort', 'Force']),
         'What happens after the timeout. Abort: the node is uncordoned and tried again after a wait that doubles. Force: ' +
           'the pods that are left are deleted past their disruption budgets, with their grace period, which takes up to 70 ' +
-          'minutes more, and pods that do not end even then are left behind. Nothing is deleted while emptyDirPods or ' +
+          'minutes more, and pods that do not end even then are left. Nothing is deleted while emptyDirPods or ' +
           'unmanagedPods block the drain, or without the right to delete pods (value drain.allowForce of the chart).',
         always('Abort'),
       ),

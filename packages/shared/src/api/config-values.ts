@@ -121,7 +121,7 @@ export const window = fields({
       'such as 0 2 * * SAT.',
     { maxLength: 100 },
   ),
-  duration: inMs(described(duration('1m', '168h'), 'How long it stays open, such as 4h or 1h30m. From 1m to 168h.')),
+  duration: inMs(described(duration('1m', '168h'), 'How long it is open, such as 4h or 1h30m. From 1m to 168h.')),
   days: field(
     listOf(oneOf(DAYS), 7, 'set'),
     'Weekdays on which it may open, in the time zone above. Without any, every day that the schedule names.',

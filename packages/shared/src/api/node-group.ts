@@ -55,7 +55,7 @@ const OWN = {
   ),
   settingsConflicts: field(
     oneOf(['Respect', 'Force']),
-    'What happens to a setting that a user changes on the host afterwards. Respect: it stays, and a condition says so. Force: it is ' +
+    'What happens to a setting that a user changes on the host afterwards. Respect: it is kept, and a condition says so. Force: it is ' +
       'replaced, and is the value to get back later.',
     always('Respect'),
   ),

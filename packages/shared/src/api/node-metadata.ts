@@ -131,7 +131,7 @@ export const nodeMetadata = group(
     ),
     conflicts: field(
       oneOf(['Respect', 'Force']),
-      'What happens to a key that another field manager has set to another value. Respect: it stays, and the condition ' +
+      'What happens to a key that another field manager has set to another value. Respect: it is kept, and the condition ' +
         'MetadataApplied names it. Force: the group takes it over.',
       always('Respect'),
     ),
