@@ -55,7 +55,7 @@ it('in a running rollout nothing starts once 7 of 10 Leases have expired', async
     /** The nodes that have started their update. */
     const started = (): string[] =>
       [...fleet.nodes].flatMap(([name, { host }]) =>
-        host.version === OLD && fleet.shadow(name)?.spec.state === 'Idle' ? [] : [name],
+        host.version === OLD && (fleet.shadow(name)?.spec.state ?? 'Idle') === 'Idle' ? [] : [name],
       );
     await eventually(async () => {
       for (const { name } of nodes) await context.cluster.api.get(`${LEASES}/${name}`);
