@@ -1,4 +1,13 @@
-/** Writes the conditions of nodes, each only if the shadow does not show it already. */
+/**
+ * Writes the conditions of nodes, each only if the shadow does not show it already. Of each node:
+ *
+ *     wanted    the latest plan has a condition for it
+ *     left      an earlier plan had one, and the latest has none, since the agent has not confirmed the spec: until then the shadow
+ *               shows what was known before
+ *     written   the shadow shows it, or is assumed to until the watch does
+ *
+ * A later plan with a condition for the node replaces what is left.
+ */
 import { CONTROLLER, GROUP, SHADOW_KIND, SHADOW_VERSION } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import { isShown } from '../cluster/assume-cache.ts';
