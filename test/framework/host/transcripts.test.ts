@@ -16,6 +16,8 @@ const PATIENCE_MS = 1000;
  */
 const AFTER_ALL = ['status after the orphaned updog has ended', 'refresh after the apply is through'];
 
+const RUNNING = /^(?:no status yet|(.*)), (?:refresh|prepare) running$/;
+
 /** The host's state in the words of the recording. */
 function stateOf(host: BottlerocketHost): string {
   if (host.model.statusFile === undefined) return 'no status since boot';
@@ -23,7 +25,7 @@ function stateOf(host: BottlerocketHost): string {
 }
 
 async function reachState(host: BottlerocketHost, { name, state }: Exchange): Promise<void> {
-  const running = /^(?:no status yet|(.*)), (?:refresh|prepare) running$/.exec(state);
+  const running = RUNNING.exec(state);
   if (running !== null) {
     expect(host.model.locked).toBe(true);
     if (running[1] !== undefined) expect(stateOf(host)).toBe(running[1]);
@@ -85,13 +87,25 @@ async function bothAtOnce(
   expect(waited).toBeGreaterThan((await call) / 2);
 }
 
+/** The next command runs until the function that is returned is called, however slow this machine is. */
+async function holdCommand(host: BottlerocketHost): Promise<() => void> {
+  const { promise: until, resolve } = Promise.withResolvers<void>();
+  const { refresh, prepare: writing } = host.faults.values;
+  await host.faults.set({ refresh: { ...refresh, until }, prepare: { ...writing, until } });
+  return resolve;
+}
+
 /** Replays the exchanges of a scenario on its host; returns how many were compared. */
 async function replayAll(host: BottlerocketHost, exchanges: readonly Exchange[]): Promise<number> {
   const times = new Map<string, string>();
   const rest = [...exchanges];
   let compared = 0;
+  let release = (): void => undefined;
   for (let recorded = rest.shift(); recorded !== undefined; recorded = rest.shift()) {
+    const isRunning = RUNNING.test(recorded.state);
+    if (!isRunning) release();
     await prepare(host, recorded);
+    if (!isRunning && RUNNING.test(rest[0]?.state ?? '')) release = await holdCommand(host);
     const paired = recorded.setup.some(({ note }) => note === 'two requests at once');
     if (paired) await bothAtOnce(host, [recorded, ...rest.splice(0, 1)], times);
     else await exchange(host, recorded, times);
