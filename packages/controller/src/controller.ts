@@ -186,7 +186,8 @@ export class Controller {
     this.#losses.report(context, next.lost);
     const metadataInMs = await this.#writeNodes(context, writers, next);
     const finalizersInMs = await writers.groups.finalize(next.metadata);
-    writers.conditions.offer(next.conditions, isWanted(next, unwritten), isUnconfirmed(next, cluster));
+    const planned = new Set(next.specs.map(({ shadow }) => shadow.metadata.uid));
+    writers.conditions.offer(next.conditions, isWanted(planned, unwritten), isUnconfirmed(planned, cluster));
     const written = isWritten(next, unwritten) && !writers.nodes.left.some(({ isOfConfig }) => isOfConfig === true);
     const configInMs = await writers.config.write(snapshot.config, next, written);
     const groupsInMs = await writers.groups.write(snapshot.groupObjects, next.groups, written);
@@ -263,21 +264,22 @@ function failuresOf(
   return { writeRejection: writer.writeRejection(key), writeFailure: writer.lastingFailure(key) };
 }
 
-/** A spec that was just written was not rejected, and one that was not leaves the condition as it is, unless that says so. */
-function isWanted({ specs }: WholePlan, unwritten: ReadonlySet<string>): (condition: NodeCondition) => boolean {
-  const tried = new Set(specs.map(({ shadow }) => shadow.metadata.uid));
+/**
+ * A spec that was just written was not rejected, and one that was not leaves the condition as it is, unless that says so.
+ * @param planned - the UIDs of the shadows that are to have another spec
+ */
+function isWanted(planned: ReadonlySet<string>, unwritten: ReadonlySet<string>): (condition: NodeCondition) => boolean {
   return ({ shadow: { metadata }, progressing: { reason } }) => {
     const isRejected = reason === 'SpecWriteRejected';
-    return !tried.has(metadata.uid) || unwritten.has(metadata.uid) === isRejected;
+    return !planned.has(metadata.uid) || unwritten.has(metadata.uid) === isRejected;
   };
 }
 
 /** True while this very shadow is to have another spec, or has one that its agent has not confirmed. */
 function isUnconfirmed(
-  { specs }: WholePlan,
+  planned: ReadonlySet<string>,
   cluster: Pick<Cluster, 'shadowOf'>,
 ): (condition: NodeCondition) => boolean {
-  const planned = new Set(specs.map(({ shadow }) => shadow.metadata.uid));
   return ({ shadow }) => {
     const { uid } = shadow.metadata;
     const latest = cluster.shadowOf(nodeOf(shadow));

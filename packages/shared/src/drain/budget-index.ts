@@ -36,8 +36,9 @@ export class BudgetIndex {
 
   /** @param larger - the index that counts how many budgets have a requirement; by default this one */
   constructor(budgets: readonly Budget[], larger?: BudgetIndex) {
-    this.#all = new Set(budgets);
-    const read = byName(budgets).map((budget) => ({ budget, requirements: requirementsOf(budget.selector) }));
+    const sorted = byName(budgets);
+    this.#all = new Set(sorted);
+    const read = sorted.map((budget) => ({ budget, requirements: requirementsOf(budget.selector) }));
     const labels = read.flatMap(({ requirements }) => requirements.flatMap(labelsOf));
     this.#uses = larger === undefined ? countOf(labels) : larger.#uses;
     const usesOf = (requirement: Requirement): number =>
@@ -77,9 +78,9 @@ export class BudgetIndex {
     return byName(found);
   }
 
-  /** Sorted once, since any number of pods may ask. */
+  /** Found once, since any number of pods may ask. */
   #firstSelecting(): readonly Budget[] {
-    this.#selecting ??= byName([...this.#all].filter(({ selector }) => selector !== null)).slice(0, MAX_FOUND);
+    this.#selecting ??= [...this.#all].filter(({ selector }) => selector !== null).slice(0, MAX_FOUND);
     return this.#selecting;
   }
 
