@@ -342,10 +342,11 @@ it(`never disrupts more nodes than allowed, with any leader and any watch lag (s
 it(`never drains more nodes than allowed, however late agents start their steps (seed ${seed})`, () => {
   const property = fc.property(late, (steps) => {
     const fleet = new Fleet(2);
-    for (const step of steps) {
+    const most = steps.reduce((before, step) => {
       fleet.step(step);
-      expect(fleet.drained).toBeLessThanOrEqual(1);
-    }
+      return Math.max(before, fleet.drained);
+    }, 0);
+    expect(most).toBeLessThanOrEqual(1);
   });
   fc.assert(property, { seed, numRuns: 5 * numRuns });
 });

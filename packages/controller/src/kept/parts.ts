@@ -50,9 +50,11 @@ export function ofParts<T, R>(find: (part: readonly T[]) => R): (parts: Parts<T>
   const kept = new WeakMap<readonly T[], { readonly answer: R }>();
   return (parts) =>
     parts.map((part) => {
-      const known = kept.get(part) ?? { answer: find(part) };
-      kept.set(part, known);
-      return known.answer;
+      const known = kept.get(part);
+      if (known !== undefined) return known.answer;
+      const answer = find(part);
+      kept.set(part, { answer });
+      return answer;
     });
 }
 
