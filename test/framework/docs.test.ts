@@ -433,6 +433,12 @@ describe('the commands of the pages', () => {
   });
 });
 
+it('CONTRIBUTING adds an action to what the agent does at rest, and leaves nothing of that out', () => {
+  const [shown = ''] = /return undo\(c\).*;/u.exec(read('CONTRIBUTING.md')) ?? [];
+  expect(shown).toContain(' ?? initialize(c)');
+  expect(read('packages/agent/src/decide/idle.ts')).toContain(shown.replace(' ?? initialize(c)', ''));
+});
+
 describe('the pages', () => {
   it('have lines of at most 120 characters, other than tables and what cannot be broken', () => {
     const shown = (line: string): string => line.replaceAll(/\]\([^)]*\)/gu, ']');
