@@ -433,6 +433,26 @@ describe('the commands of the pages', () => {
   });
 });
 
+it('architecture.md names every folder of the programs', () => {
+  const page = read('docs/architecture.md');
+  const missing = readdirSync(join(root, 'packages')).flatMap((name) => {
+    const section = page.split(`\`packages/${name}/src\``)[1]?.split('\n\n')[1] ?? '';
+    return readdirSync(join(root, 'packages', name, 'src'), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && entry.name !== 'testing')
+      .flatMap((entry) => (section.includes(`\`${entry.name}\`: `) ? [] : [`${name}/src/${entry.name}`]));
+  });
+  expect(missing).toEqual([]);
+});
+
+it('node-groups.md names every field that only the configuration has', () => {
+  const [, list = ''] = /only in the configuration: (?<list>[^.]*)\./u.exec(read('docs/node-groups.md')) ?? [];
+  const fieldsOf = (name: Parameters<typeof readCrd>[0]): string[] =>
+    Object.keys(readCrd(name).spec.versions[0]?.schema.openAPIV3Schema.properties?.['spec']?.properties ?? {});
+  const ofGroups = fieldsOf('bottlerocketnodegroups');
+  const named = [...list.matchAll(/`(?<name>\w+)`/gu)].map(({ groups }) => groups?.['name']);
+  expect(named).toEqual(fieldsOf('brupopconfigs').filter((name) => !ofGroups.includes(name)));
+});
+
 it('CONTRIBUTING adds an action to what the agent does at rest, and leaves nothing of that out', () => {
   const [shown = ''] = /return undo\(c\).*;/u.exec(read('CONTRIBUTING.md')) ?? [];
   expect(shown).toContain(' ?? initialize(c)');
