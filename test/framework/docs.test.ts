@@ -428,6 +428,10 @@ describe('the commands of the pages', () => {
     expect(commands.filter((text) => text.includes('"paused":true') && text.includes('"paused":false'))).toEqual([]);
   });
 
+  it('uncordon a node in no block with other commands, which may be copied for these', () => {
+    expect(commands.filter((text) => /kubectl uncordon .*\n.*kubectl /su.test(text))).toEqual([]);
+  });
+
   it('take what is new from the chart when they upgrade it', () => {
     expect(all.match(/^ *helm upgrade (?!.*--reset-then-reuse-values).*$/gmu)).toBeNull();
   });
