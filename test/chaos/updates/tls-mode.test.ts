@@ -19,8 +19,9 @@ jest.setTimeout(360_000);
 const RUNBOOK = 'docs/runbook.md';
 const CHANGE = commandsOf(RUNBOOK, 'Change tls.mode');
 const PROVIDE = commandsOf(RUNBOOK, 'Provide the certificate');
-/** The Secret is replaced when all agents have the new authority. */
+/** The Secret is replaced when all agents have the new authority, and the old one is removed when the Secret is in use. */
 const REPLACE = PROVIDE.indexOf('kubectl create secret');
+const REMOVE = PROVIDE.lastIndexOf('kubectl create configmap');
 
 const core = '/api/v1/namespaces/brupop-bottlerocket-aws';
 const SECRET = `${core}/secrets/brupop-apiserver-tls`;
@@ -85,7 +86,10 @@ async function changeToProvided(context: FleetContext): Promise<void> {
   await run(context, PROVIDE.slice(0, REPLACE));
   expect(await authorities(context)).toBe(3);
   await expectUpdates(context);
-  await run(context, PROVIDE.slice(REPLACE));
+  await run(context, PROVIDE.slice(REPLACE, REMOVE));
+  await expectUpdates(context);
+  await run(context, PROVIDE.slice(REMOVE));
+  expect(await authorities(context)).toBe(1);
   await expectUpdates(context);
 }
 
@@ -93,7 +97,7 @@ async function changeToCertManager(context: FleetContext): Promise<void> {
   const { serverName } = context.fleet.operator;
   await context.fleet.operator.upgrade(modeOf('cert-manager'));
   await issueAsCertManager(context.cluster, { path: SECRET, serverName });
-  await eventually(async () => expect(await authorities(context)).toBe(4), LIMIT);
+  await eventually(async () => expect(await authorities(context)).toBe(2), LIMIT);
   await eventually(async () => expect(await certificateReady(context)).toBe('Valid'), LIMIT);
   await expectUpdates(context);
 }
