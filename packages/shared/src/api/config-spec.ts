@@ -184,8 +184,9 @@ const SPEC = {
     oneOf(['Name', 'Random', 'OldestBoot']),
     'Which node goes first, among those with the same priority (a whole number in the annotation ' +
       'brupop.bottlerocket.aws/priority, 0 without it) and as many failures. Name: by name. Random: in an order that ' +
-      'differs for each version. OldestBoot: the node that has been up longest. The node of the leading controller is ' +
-      'always the last. Nodes with the annotation brupop.bottlerocket.aws/skip are left out, unless its value is false.',
+      'differs for each version. OldestBoot: the node that has been up longest. The node of the leading controller goes ' +
+      'after all others that had no attempt in the last 24 hours. Nodes with the annotation ' +
+      'brupop.bottlerocket.aws/skip are left out, unless its value is false.',
     always('Name'),
   ),
 };
