@@ -62,6 +62,17 @@ test('what a former leader may have left never ends what is wanted', () => {
   expect([entries.size, ...next(entries).slice(0, 3)]).toEqual([2, 'a', true, 0]);
 });
 
+test('what is to be ended is ended with the latest settings, at once', () => {
+  const entries = new Entries();
+  const others = silenceSettings({ addresses: ['https://other.example.com'] });
+  entries.want(wanted('a'), SETTINGS, 0);
+  entries.want([], SETTINGS, 5);
+  entries.want([], undefined, 6);
+  expect([entries.next()?.settings, ...next(entries).slice(0, 3)]).toEqual([SETTINGS, 'a', false, 5]);
+  entries.want([], others, 7);
+  expect([entries.next()?.settings, ...next(entries).slice(0, 3)]).toEqual([others, 'a', false, 7]);
+});
+
 test('there is room for 500', () => {
   const entries = new Entries();
   const all = Array.from({ length: MAX_ENTRIES + 3 }, (_, index) => wanted(`n${index}`)).flat();

@@ -21,7 +21,7 @@ export interface Wanted {
 }
 
 export interface Entry extends Wanted {
-  /** Where it is set or ended. */
+  /** Where it is set or ended: the latest ones, if there still are any. */
   settings: SilenceSettings;
   isWanted: boolean;
   dueAt: number;
@@ -50,6 +50,8 @@ export class Entries {
       if (entry.isWanted && byMatchers.get(key)?.isWanted !== true)
         Object.assign(entry, { isWanted: false, dueAt: now });
     if (settings === undefined) return 0;
+    for (const entry of this.#entries.values())
+      if (entry.settings !== settings) Object.assign(entry, { settings, dueAt: now });
     return [...byMatchers].filter(([key, one]) => !this.#take(key, one, settings, now)).length;
   }
 
@@ -85,8 +87,8 @@ export class Entries {
     if (entry === undefined) {
       if (this.#entries.size >= MAX_ENTRIES) return false;
       this.#entries.set(key, { ...one, settings, dueAt: now, endsAt: now + LASTS_MS });
-    } else if (one.isWanted && (!entry.isWanted || entry.settings !== settings)) {
-      Object.assign(entry, { isWanted: true, settings, dueAt: now });
+    } else if (one.isWanted && !entry.isWanted) {
+      Object.assign(entry, { isWanted: true, dueAt: now });
     }
     return true;
   }

@@ -245,6 +245,40 @@ describe('other settings', () => {
     await other.stop();
   });
 
+  it('are tried at once, whatever could not be ended with the former ones', async () => {
+    const { server: former } = await startAlertmanager(() => clock.now());
+    former.behavior = BEHAVIORS.fails;
+    const names = ['a', 'b', 'c', 'd'];
+    const leader = start();
+    leader.observe(
+      names.map((name) => aRebootingNode(name)),
+      settings({ addresses: [former.address] }),
+    );
+    await clock.advance(await untilFailed(leader, 1));
+    const back = names.map((name) => aRebootingNode(name, { state: 'MonitoringUpdate' }));
+    leader.observe(back, settings({ addresses: [former.address] }));
+    await untilFailed(leader, 2);
+    leader.observe([...back, aRebootingNode('x')], settings());
+    await until('x');
+    await untilReason(leader, 'AlertmanagerReady');
+    await leader.stop();
+    await former.stop();
+  });
+
+  it('are tried at once when an attempt with the former ones fails', async () => {
+    const { server: former } = await startAlertmanager(() => clock.now());
+    const open: (() => void)[] = [];
+    former.behavior = (response) => open.push(() => response.writeHead(500).end());
+    const leader = start();
+    leader.observe([away], settings({ addresses: [former.address] }));
+    await eventually(() => expect(open).toHaveLength(1));
+    leader.observe([away], settings());
+    open[0]?.();
+    await until('a');
+    await leader.stop();
+    await former.stop();
+  });
+
   it('with other matchers replace the silences', async () => {
     const leader = start();
     leader.observe([away], settings());

@@ -200,7 +200,9 @@ export class Silencer {
     const known = error instanceof DeliveryError ? error : new DeliveryError('Unknown', 'the attempt failed');
     const { reason, message, retryAfterMs } = known;
     metrics.silenceFailures.inc({ reason });
-    if (settings === this.#settings) {
+    // An Alertmanager that is not in the configuration any more delays nothing at the one that is.
+    if (this.#settings !== undefined && settings !== this.#settings) return 0;
+    if (this.#settings !== undefined) {
       metrics.silencesReady.set(0);
       this.#report({ state: 'NotReady', message });
     }
