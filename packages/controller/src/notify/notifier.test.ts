@@ -349,6 +349,47 @@ test('an attempt that fails after its receiver was removed shows nothing', async
   await leader.stop();
 });
 
+test('an attempt that fails after its receiver was removed says nothing of another one with its name', async () => {
+  const other = await Webhook.start();
+  webhook.behavior = BEHAVIORS.hangs;
+  const leader = new Leader();
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await sent(1);
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers: [] });
+  const receivers = [receiver({ secretName: undefined, address: other.address })];
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers });
+  await eventually(() => expect(other.received).toHaveLength(1));
+  await ready(leader);
+  await leader.clock.advance(10_000);
+  await eventually(async () =>
+    expect(await leader.registry.metrics()).toContain('failures_total{receiver="ops",reason="Timeout"} 1'),
+  );
+  expect(await leader.registry.metrics()).toContain('receiver_ready{receiver="ops"} 1');
+  expect(leader.condition?.reason).toBe('ReceiversReady');
+  await leader.stop();
+  await other.stop();
+});
+
+test('what a receiver accepts after it was removed is sent to another one with its name', async () => {
+  const other = await Webhook.start();
+  const open: (() => void)[] = [];
+  webhook.behavior = (response) => open.push(() => response.end('ok'));
+  const leader = new Leader();
+  leader.observe({ nodes: [waiting], spec: APPROVAL });
+  await sent(1);
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers: [] });
+  other.behavior = BEHAVIORS.isBusy;
+  const receivers = [receiver({ secretName: undefined, address: other.address })];
+  leader.observe({ nodes: [waiting], spec: APPROVAL, receivers });
+  await eventually(() => expect(leader.condition?.reason).toBe('ReceiverNotReady'));
+  open[0]?.();
+  await eventually(async () => expect(await leader.registry.metrics()).toContain('result="Sent"} 1'));
+  expect(leader.status?.receivers[0]).toMatchObject({ name: 'ops', state: 'NotReady' });
+  expect(leader.status?.receivers[0]?.sent).toBeUndefined();
+  await leader.stop();
+  await other.stop();
+});
+
 test('no log line, status or metric has the address or the token', async () => {
   const leader = new Leader();
   leader.data = { address: webhook.address, token: 'hidden', headers: 'X-Key: hidden' };

@@ -177,24 +177,33 @@ export class Notifier {
   #entryOf(receiver: Receiver, entry: Entry | undefined, { notices, recorded }: Found): Entry {
     const signal = this.#signal;
     if (entry !== undefined && isDeepStrictEqual(entry.receiver, receiver)) return entry;
-    const { name } = receiver;
     const now = rfc3339(this.#options.clock.now());
     const known =
       entry === undefined
         ? (knownFrom(recorded, receiver, now) ?? newcomer(notices, now))
         : withChange(entry.known, now);
-    const outbox = entry?.outbox ?? new Outbox(receiver, this.#outboxOptions(name));
+    const outbox = entry?.outbox ?? this.#newOutbox(receiver);
     if (signal !== undefined) outbox.update(receiver, signal);
     return { receiver, known, outbox };
   }
 
-  #outboxOptions(name: string): OutboxOptions {
+  #newOutbox(receiver: Receiver): Outbox {
+    const { name } = receiver;
+    // An attempt may end after its receiver was removed, and another one may have its name by then.
+    const change = (next: Change): void => {
+      if (this.#entries.get(name)?.outbox === outbox) this.#change(name, next);
+    };
+    const outbox: Outbox = new Outbox(receiver, this.#outboxOptions(name, change));
+    return outbox;
+  }
+
+  #outboxOptions(name: string, change: (next: Change) => void): OutboxOptions {
     const { clock, log, metrics, onReport } = this.#options;
     const label = metrics.receiverLabels.of(name);
     const problem = new RetriedProblem(clock);
-    // An attempt may end after its receiver was removed, or after this process has lost leadership.
+    // Without an entry, the receiver was removed, or this process has lost leadership.
     const show = (next: Change): void => {
-      this.#change(name, next);
+      change(next);
       const { state } = this.#entries.get(name)?.known ?? {};
       if (state !== undefined) metrics.notificationReceiverReady.set({ receiver: label }, state === 'Ready' ? 1 : 0);
     };
@@ -217,7 +226,7 @@ export class Notifier {
       onResult: (id, result) => {
         metrics.notifications.inc({ receiver: label, result });
         const sentAt = result === 'Sent' ? (now: string) => ({ lastSentTime: now }) : () => ({});
-        this.#change(name, (known, now) => ({ ...withSent(known, id, this.#seen), ...sentAt(now) }));
+        change((known, now) => ({ ...withSent(known, id, this.#seen), ...sentAt(now) }));
         onReport();
       },
     };
