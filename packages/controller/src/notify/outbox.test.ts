@@ -15,6 +15,8 @@ function open() {
     failure: undefined as Error | undefined,
     checks: 0,
     attempts: [] as string[],
+    /** IDs of what it accepts in spite of `failure`. */
+    accepts: [] as string[],
     results: [] as string[],
     state: 'unknown',
   };
@@ -31,7 +33,7 @@ function open() {
     },
     send: async (_receiver, { notice }) => {
       seen.attempts.push(notice.id);
-      await answer();
+      if (!seen.accepts.includes(notice.id)) await answer();
     },
     onReady: () => (seen.state = 'ready'),
     onFailure: (reason, problem) => (seen.state = `${reason}: ${problem}`),
@@ -88,6 +90,28 @@ test('a notification is given up after an hour, with a line in the log', async (
   const { length } = seen.attempts;
   await clock.advance(GIVE_UP_MS);
   expect(seen.attempts).toHaveLength(length);
+});
+
+test('what waited for one that is given up is tried first, if the server answers', async () => {
+  const { clock, seen, offer } = open();
+  seen.failure = refused;
+  seen.accepts = ['b', 'd'];
+  offer('a', 'b', 'c', 'd');
+  await clock.advance(GIVE_UP_MS + 6 * MINUTE);
+  expect(seen.results).toEqual(['a GivenUp', 'b Sent', 'c GivenUp', 'd Sent']);
+  expect(seen.attempts.filter((id) => id !== 'a')).toEqual(['b', 'c', 'd']);
+});
+
+test.each([
+  ['does not answer', new DeliveryError('Timeout', 'no response within 10 s')],
+  ['takes nothing for a while', new DeliveryError('Refused', 'expected status 2xx, found 429', { retryAfterMs: 30_000 })],
+])('of a server that %s, all that wait for an hour are given up', async (_what, failure) => {
+  const { clock, seen, offer } = open();
+  seen.failure = failure;
+  offer('a', 'b');
+  await clock.advance(GIVE_UP_MS + 5 * MINUTE);
+  expect(seen.results).toEqual(['a GivenUp', 'b GivenUp']);
+  expect(seen.attempts).not.toContain('b');
 });
 
 test('content that the server refuses does not delay the others', async () => {

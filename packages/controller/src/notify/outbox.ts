@@ -6,7 +6,8 @@
  *     sending     the first of the queue is sent
  *     backing off after a failure, longer each time, or as long as the server asks for
  *
- * A notification leaves the queue when it was accepted, when the server refuses its content, or an hour after it was offered.
+ * A notification leaves the queue when it was accepted, when the server refuses its content, or an hour after it was offered:
+ * after an attempt of its own, if the server answers, since what it says of one says nothing of the others.
  * Of too many, the latest of the least severe ones leave it, never the one that is being sent.
  */
 import type { Receiver } from '@brupop/shared/api/config-notifications';
@@ -163,8 +164,10 @@ export class Outbox {
       return GAP_MS;
     }
     const oldest = clock.monotonic() - GIVE_UP_MS;
-    for (const one of this.#queue.filter(({ offeredAt }) => offeredAt <= oldest)) this.#finish(one, 'GivenUp');
-    return Math.max(known.retryAfterMs, this.#delays.next());
+    const isOfHead = (known.reason === 'Refused' || known.reason === 'ServerError') && known.retryAfterMs === 0;
+    const old = this.#queue.filter((one) => one.offeredAt <= oldest && (!isOfHead || one === head));
+    for (const one of old) this.#finish(one, 'GivenUp');
+    return isOfHead && old.length > 0 ? GAP_MS : Math.max(known.retryAfterMs, this.#delays.next());
   }
 
   #finish(entry: Entry, result: Result): void {
