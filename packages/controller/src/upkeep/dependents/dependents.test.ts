@@ -296,6 +296,22 @@ describe('a leader', () => {
   });
 });
 
+it('without any, no metric shows the former ones, nor whether the cluster is lost', async () => {
+  const world = new ScaledWorld([aDependent('a')]);
+  const shown = async (): Promise<string[]> => {
+    const lines = (await world.registry.metrics()).split('\n');
+    return lines.filter((line) => /^brupop_(dependents|cluster_connectivity_lost)\b/u.test(line));
+  };
+  world.targets = [];
+  world.elect();
+  expect(await shown()).toEqual([]);
+  await world.pass(MINUTE);
+  expect(await shown()).toEqual(['brupop_cluster_connectivity_lost 0', 'brupop_dependents{state="NotAllowed"} 1']);
+  world.configure([]);
+  await world.pass(MINUTE);
+  expect([condition(world), await shown()]).toEqual(['undefined', []]);
+});
+
 it('one that the chart no longer has, and that was left at 0, is shown until the chart has it again', async () => {
   const world = await lostWorld();
   const left = { kind: 'Deployment', namespace: 'kube-system', target: 'autoscaler', state: 'Down', replicas: 2 };

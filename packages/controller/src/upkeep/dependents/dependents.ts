@@ -70,6 +70,7 @@ export class Dependents {
   constructor(options: DependentsOptions) {
     this.#options = options;
     this.#notices = new Notices(options);
+    this.#measure([], {});
   }
 
   /** Unknown until this process has looked, as the leader. */
@@ -96,6 +97,8 @@ export class Dependents {
     const view = cluster.dependents();
     const entries = entriesOf(view, targets);
     if (entries.length === 0) {
+      this.#shown = undefined;
+      this.#measure([], view);
       this.#setReport(undefined);
       return undefined;
     }
@@ -186,9 +189,10 @@ export class Dependents {
     this.#setReport(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, reasonOfStay(view)));
   }
 
-  #measure(shown: readonly Shown[], { loss }: DependentsView): void {
+  #measure(shown: readonly Shown[], { loss }: Partial<DependentsView>): void {
     const { metrics } = this.#options;
-    metrics.clusterLost.set(loss?.lost === true ? 1 : 0);
+    if (shown.length > 0) metrics.clusterLost.set(loss?.lost === true ? 1 : 0);
+    else metrics.clusterLost.remove();
     metrics.dependents.reset();
     for (const one of shown) metrics.dependents.inc({ state: stateOf(one) });
   }
@@ -221,14 +225,12 @@ export class Dependents {
   }
 
   #forget(): void {
-    const { metrics } = this.#options;
     this.#stop(0);
     this.#report = 'unknown';
     this.#shown = undefined;
     this.#rejections.clear();
     this.#notices.forget();
-    metrics.dependents.reset();
-    metrics.clusterLost.reset();
+    this.#measure([], {});
   }
 }
 
