@@ -10,7 +10,7 @@ const rate = (metric: string, by: string, more = ''): string =>
   `sum by (${by}) (rate(${metric}{${CLUSTER}${more}}[$__rate_interval]))`;
 /** The largest value of a metric of the process among the replicas of each program. */
 const largest = (metric: string): Record<string, string> => ({
-  '{{component}}': `max by (component) (${metric} * on (job, instance) group_left (component) brupop_component_info{${CLUSTER}})`,
+  '{{component}}': `max by (component) (${metric} * on (cluster, job, instance) group_left (component) brupop_component_info{${CLUSTER}})`,
 });
 const replicas = (component: string): string =>
   `count(brupop_component_info{${CLUSTER},component="${component}"}) or vector(0)`;

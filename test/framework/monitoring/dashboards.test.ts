@@ -40,6 +40,13 @@ it.each(expressions)('%s: names metrics that exist, and labels that they have', 
   expect(reasonsIn(expr).filter((reason) => !isReason(reason))).toEqual([]);
 });
 
+it.each(expressions.filter((expr) => / on \(/u.test(expr)))(
+  '%s: joins series of one cluster: others may have the same pod IPs',
+  (expr) => {
+    for (const [, labels] of expr.matchAll(/ on \(([^)]*)\)/gu)) expect(labels?.split(', ')).toContain('cluster');
+  },
+);
+
 describe.each(dashboards.map((one) => [one.uid, one] as const))('the dashboard %s', (_uid, { panels }) => {
   it('says of each panel what to do, and has each title once', () => {
     for (const { title, description } of panels)
