@@ -43,6 +43,8 @@ const REPORTED: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   Degraded: { NodesFailed: true, NodesNeedAttention: true, AsExpected: false },
 };
 export const CONDITION_EVENT_REASONS = Object.values(REPORTED).flatMap((reasons) => Object.keys(reasons));
+/** Those that keep the whole fleet from starting are in the log as well, which is there longer than Events. */
+const LOGGED = new Set(['Ready', 'Paused', 'Connected', 'WindowOpen']);
 /** A new configuration has them. */
 const AT_FIRST = new Set(['InUse', 'NotPaused', 'NotHeld', 'LeasesRenewed', 'NoWindows', 'AsExpected']);
 const HOUR_MS = 3_600_000;
@@ -171,7 +173,7 @@ function logHold({ log }: Context, change: Change): void {
 
 const NONE = { reason: '', message: '' };
 
-function recordConditions({ events, clock }: Context, change: Change): void {
+function recordConditions({ events, clock, log }: Context, change: Change): void {
   const { uid, before, now } = change;
   for (const [type, reasons] of Object.entries(REPORTED)) {
     const { reason, message } = conditionOf(now, type) ?? NONE;
@@ -180,6 +182,8 @@ function recordConditions({ events, clock }: Context, change: Change): void {
     if (warning === undefined || isFirst || !isNew(change, type, reason)) continue;
     const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
     events.record({ reason, warning, about: aboutConfig(change), message, key });
+    const level = warning ? 'warn' : 'info';
+    if (LOGGED.has(type)) log[level]('a condition of the BrupopConfig has changed', { condition: type, reason, message });
   }
 }
 
