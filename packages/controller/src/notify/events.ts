@@ -56,11 +56,17 @@ export interface Seen {
   readonly finishedAt: number | undefined;
 }
 
-/** All of them at once: further ones are left out. Fewer than a receiver's record has, which also has those that have just ended. */
+/** What is sent of those that last at once. Fewer than a receiver's record has, which also has those that have just ended. */
 export const MAX_NOTICES = 50;
 
+export interface Notices {
+  readonly notices: readonly Notice[];
+  /** They last as well, and are left out. */
+  readonly others: readonly Notice[];
+}
+
 /** Those that stop the most nodes come first. */
-export function noticesOf(seen: Seen): Notice[] {
+export function noticesOf(seen: Seen): Notices {
   const { plan, nodes, finishedAt } = seen;
   const all = [
     ...frozenNotices(seen),
@@ -71,7 +77,7 @@ export function noticesOf(seen: Seen): Notice[] {
     ...failedNotices(plan),
     ...(finishedAt === undefined ? [] : [finishedNotice(plan, finishedAt)]),
   ];
-  return all.slice(0, MAX_NOTICES);
+  return { notices: all.slice(0, MAX_NOTICES), others: all.slice(MAX_NOTICES) };
 }
 
 /** True while a node of the fleet or of a group needs an update. */

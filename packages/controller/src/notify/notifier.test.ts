@@ -218,6 +218,36 @@ test('a new receiver is not notified of what failed before, and is of what fails
   await leader.stop();
 });
 
+test('of more failures than are kept at a time, those that were sent are not sent again when there are fewer', async () => {
+  const spec = { rollout: { failureBudget: 100 } };
+  const nodes = Array.from({ length: 60 }, (_, index) => failed(`n${index}`));
+  const sentTo = async (count: number, from: number): Promise<NotificationsStatus | undefined> => {
+    const leader = new Leader();
+    leader.observe({ nodes: nodes.slice(from, from + count), spec });
+    await ready(leader);
+    const { status } = leader;
+    await leader.stop();
+    return status;
+  };
+  const [first, second] = [await sentTo(30, 0), await sentTo(30, 30)];
+  const both = [first, second].flatMap((one) => one?.receivers[0]?.sent ?? []);
+  expect(new Set(both).size).toBe(60);
+  const notifications = first && { ...first, receivers: first.receivers.map((one) => ({ ...one, sent: both })) };
+  const leader = new Leader();
+  const status = { ...(notifications && { notifications }) };
+  for (let minutes = 0; minutes < 15; minutes += 5) {
+    leader.observe({ nodes, spec, status });
+    await leader.clock.advance(5 * MINUTE);
+  }
+  leader.observe({ nodes: nodes.slice(0, 30), spec, status });
+  leader.observe({ nodes: nodes.slice(30), spec, status });
+  expect(leader.status?.receivers[0]?.sent).toHaveLength(60);
+  await ready(leader);
+  await leader.clock.advance(MINUTE);
+  await leader.stop();
+  expect(webhook.received).toEqual([]);
+});
+
 test('a receiver that asks for failures from now on is not notified of those from before', async () => {
   const leader = new Leader();
   const spec = { rollout: { failureBudget: 5 } };

@@ -135,8 +135,9 @@ export class Notifier {
     this.#followRollout(plan, now);
     const { endedAt: finishedAt } = this.#rollout;
     const status = config.status ?? {};
-    const notices = noticesOf({ plan, status, groups: groupObjects, nodes: managedNodes, finishedAt });
-    this.#seen = seenAt(this.#seen, notices, clock.monotonic());
+    const found = noticesOf({ plan, status, groups: groupObjects, nodes: managedNodes, finishedAt });
+    const { notices } = found;
+    this.#seen = seenAt(this.#seen, found, clock.monotonic());
     this.#follow(receivers, { notices, recorded: status.notifications });
     for (const entry of this.#entries.values()) {
       entry.known = withUnasked(withoutEnded(entry.known, this.#seen), entry.receiver, notices, this.#seen);
@@ -147,8 +148,8 @@ export class Notifier {
 
   #read({ status }: BrupopConfig): void {
     const { rolloutStartTime, rolloutEndTime, receivers = [] } = status?.notifications ?? {};
-    const ids = receivers.flatMap(({ sent = [] }) => sent.map((id) => ({ id })));
-    this.#seen = seenAt(new Map(), ids, this.#options.clock.monotonic());
+    const notices = receivers.flatMap(({ sent = [] }) => sent.map((id) => ({ id })));
+    this.#seen = seenAt(new Map(), { notices, others: [] }, this.#options.clock.monotonic());
     this.#rollout = { startedAt: parseTime(rolloutStartTime), endedAt: parseTime(rolloutEndTime) };
     this.#isRead = true;
   }

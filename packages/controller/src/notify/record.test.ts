@@ -1,3 +1,4 @@
+import { MAX_RECORDED_EVENTS } from '@brupop/shared/api/config-notifications';
 import { aNotice, aReceiver } from '../testing/notices.ts';
 import {
   dueOf,
@@ -16,6 +17,7 @@ import {
 
 const SINCE = '2027-01-15T08:00:00Z';
 const known = (...sent: string[]): Known => ({ state: 'Ready', since: SINCE, sent });
+const NONE = { notices: [], others: [] };
 const ids = (notices: readonly { readonly id: string }[]): string[] => notices.map(({ id }) => id);
 
 describe('an event', () => {
@@ -32,13 +34,20 @@ describe('an event', () => {
   });
 
   it('that ends and begins again within ten minutes stays known', () => {
-    const seen = seenAt(seenAt(new Map(), [{ id: 'a' }], 0), [], FORGET_MS - 1);
+    const seen = seenAt(seenAt(new Map(), { notices: [{ id: 'a' }], others: [] }, 0), NONE, FORGET_MS - 1);
     expect(withoutEnded(known('a'), seen).sent).toEqual(['a']);
   });
 
   it('that begins again later is sent again', () => {
-    const seen = seenAt(seenAt(new Map(), [{ id: 'a' }], 0), [], FORGET_MS);
+    const seen = seenAt(seenAt(new Map(), { notices: [{ id: 'a' }], others: [] }, 0), NONE, FORGET_MS);
     expect(withoutEnded(known('a'), seen).sent).toEqual([]);
+  });
+
+  it('that lasts and is left out stays known, and is forgotten before one that is not', () => {
+    const seen = seenAt(new Map(), { notices: [{ id: 'a' }], others: [{ id: 'b' }] }, FORGET_MS);
+    expect(withoutEnded(known('a', 'b', 'c'), seen).sent).toEqual(['a', 'b']);
+    const all = Array.from({ length: MAX_RECORDED_EVENTS - 1 }, () => 'a');
+    expect(withSent(known(...all, 'b'), 'new', seen).sent).toEqual([...all, 'new']);
   });
 
   it('is recorded once, and at most a hundred are', () => {

@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto';
 import { MAX_RECORDED_EVENTS, type Receiver } from '@brupop/shared/api/config-notifications';
 import type { NotificationsStatus } from '@brupop/shared/api/brupop-config';
-import type { Notice } from './events.ts';
+import type { Notice, Notices } from './events.ts';
 import type { FailureReason } from './target.ts';
 
 export const FORGET_MS = 600_000;
@@ -17,10 +17,16 @@ export const FORGET_MS = 600_000;
 /** When each event was last seen, by its ID, monotonic milliseconds. */
 export type LastSeen = ReadonlyMap<string, number>;
 
-/** With the events of now, and without those that ended long ago. */
-export function seenAt(before: LastSeen, notices: readonly Pick<Notice, 'id'>[], now: number): LastSeen {
+type Noticed = Readonly<Record<keyof Notices, readonly Pick<Notice, 'id'>[]>>;
+
+/**
+ * With the events of now, and without those that ended long ago. Those that are left out last as well, so that they are not sent
+ * again when there is room for them; a record that is full forgets them first.
+ */
+export function seenAt(before: LastSeen, { notices, others }: Noticed, now: number): LastSeen {
   const recent = [...before].filter(([, at]) => now - at < FORGET_MS);
-  return new Map([...recent, ...notices.map(({ id }): [string, number] => [id, now])]);
+  const seen = (all: Noticed['notices'], at: number) => all.map(({ id }): [string, number] => [id, at]);
+  return new Map([...recent, ...seen(others, now - 1), ...seen(notices, now)]);
 }
 
 export interface Known {
