@@ -13,7 +13,10 @@ function conditions(...all: readonly (readonly [type: string, reason: string])[]
 }
 
 /** Returns the Events, and the lines of the log, of one change. */
-function changed(before: BrupopConfigStatus | undefined, now: BrupopConfigStatus): { events: string[]; lines: string[] } {
+function changed(
+  before: BrupopConfigStatus | undefined,
+  now: BrupopConfigStatus,
+): { events: string[]; lines: string[] } {
   const { log, lines } = recordingLogger();
   const events: EventSource[] = [];
   const record = (event: EventSource): void => void events.push(event);
@@ -39,7 +42,10 @@ it.each([
   expect(changed(before, now)).toEqual({ events: [bad], lines: [`${level} ${type} ${bad}: why ${bad}`] });
   expect(changed(now, now)).toEqual({ events: [], lines: [] });
   expect(changed(now, before)).toEqual({ events: [good], lines: [`info ${type} ${good}: why ${good}`] });
-  expect(changed(undefined, conditions(['Ready', 'InUse'], ['Paused', 'NotPaused']))).toEqual({ events: [], lines: [] });
+  expect(changed(undefined, conditions(['Ready', 'InUse'], ['Paused', 'NotPaused']))).toEqual({
+    events: [],
+    lines: [],
+  });
 });
 
 it('what changes with each node has Events alone', () => {

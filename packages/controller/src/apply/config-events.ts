@@ -183,7 +183,8 @@ function recordConditions({ events, clock, log }: Context, change: Change): void
     const key = `${uid}/${type}/${Math.floor(clock.now() / HOUR_MS)}`;
     events.record({ reason, warning, about: aboutConfig(change), message, key });
     const level = warning ? 'warn' : 'info';
-    if (LOGGED.has(type)) log[level]('a condition of the BrupopConfig has changed', { condition: type, reason, message });
+    if (LOGGED.has(type))
+      log[level]('a condition of the BrupopConfig has changed', { condition: type, reason, message });
   }
 }
 

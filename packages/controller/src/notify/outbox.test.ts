@@ -104,7 +104,10 @@ test('what waited for one that is given up is tried first, if the server answers
 
 test.each([
   ['does not answer', new DeliveryError('Timeout', 'no response within 10 s')],
-  ['takes nothing for a while', new DeliveryError('Refused', 'expected status 2xx, found 429', { retryAfterMs: 30_000 })],
+  [
+    'takes nothing for a while',
+    new DeliveryError('Refused', 'expected status 2xx, found 429', { retryAfterMs: 30_000 }),
+  ],
 ])('of a server that %s, all that wait for an hour are given up', async (_what, failure) => {
   const { clock, seen, offer } = open();
   seen.failure = failure;
