@@ -9,7 +9,7 @@ import { recordChanges } from './config-events.ts';
 
 function conditions(...all: readonly (readonly [type: string, reason: string])[]): BrupopConfigStatus {
   const list = all.map(([type, reason]) => ({ type, reason, message: `why ${reason}` }) as Condition);
-  return { conditions: list } as BrupopConfigStatus;
+  return { conditions: list };
 }
 
 /** Returns the Events, and the lines of the log, of one change. */

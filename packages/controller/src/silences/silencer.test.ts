@@ -260,6 +260,7 @@ describe('other settings', () => {
     await untilFailed(leader, 2);
     leader.observe([...back, aRebootingNode('x')], settings());
     await until('x');
+    expect(former.received.length).toBeLessThan(5);
     await untilReason(leader, 'AlertmanagerReady');
     await leader.stop();
     await former.stop();
@@ -275,6 +276,7 @@ describe('other settings', () => {
     leader.observe([away], settings());
     open[0]?.();
     await until('a');
+    expect(former.received).toHaveLength(1);
     await leader.stop();
     await former.stop();
   });
