@@ -76,12 +76,26 @@ export class Plugin {
   }
 
   async runWith(env: Record<string, string>, ...args: string[]): Promise<Result> {
+    return await this.#execute(env, args, () => undefined);
+  }
+
+  /** Writes `input` to its standard input after `delayMs`. */
+  async runWithInput(input: string, delayMs: number, ...args: string[]): Promise<Result> {
+    return await this.#execute({}, args, ({ stdin }) => setTimeout(() => stdin?.end(input), delayMs));
+  }
+
+  async #execute(
+    env: Record<string, string>,
+    args: readonly string[],
+    onStart: (child: ChildProcess) => void,
+  ): Promise<Result> {
     const all = { ...process.env, ...this.env, ...env, KUBECONFIG: env['KUBECONFIG'] ?? this.kubeconfig() };
     const options = { env: all, maxBuffer: 2 ** 26, cwd: this.folder };
     return await new Promise((resolve) => {
-      execFile(process.execPath, [this.program, ...args], options, (error, stdout, stderr) => {
+      const child = execFile(process.execPath, [this.program, ...args], options, (error, stdout, stderr) => {
         resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
       });
+      onStart(child);
     });
   }
 

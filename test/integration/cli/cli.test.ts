@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { RELEASE } from '../../../packages/shared/src/runtime/build.ts';
@@ -311,7 +311,11 @@ describe('with the operator', () => {
     expect(gates).toMatch(/^paused +passes$/mu);
     expect(gates).toMatch(/^capacity +WaitingForCapacity/mu);
     expect(gates.indexOf('notSkipped')).toBeLessThan(gates.indexOf('capacity'));
-    expect((await brupop('plan', '--with', file)).stdout).toBe('The edit changes nothing for any node now.\n');
+    const nothing = 'The edit changes nothing for any node now.\n';
+    expect((await brupop('plan', '--with', file)).stdout).toBe(nothing);
+    // As from a pipe whose first program takes longer to start.
+    const late = await plugin.runWithInput(readFileSync(file, 'utf8'), 2_000, 'plan', '--with', '-');
+    expect([late.stderr, late.stdout]).toEqual(['', nothing]);
   });
 
   it('shows an object of another release, which has no status', async () => {

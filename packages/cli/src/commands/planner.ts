@@ -1,5 +1,7 @@
 /** The planner of the controller, run here: on the cluster as it is, and as an edit would make it. */
 import { readFileSync } from 'node:fs';
+import { addAbortSignal } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
@@ -23,12 +25,15 @@ export interface Comparison {
 }
 
 /** Throws UsageError for a file that cannot be read, and KubeError. */
-export async function compare({ client, clock }: Omit<Context, 'screen' | 'print'>, file: string): Promise<Comparison> {
-  const text = read(file);
+export async function compare(
+  { client, clock, signal }: Omit<Context, 'screen' | 'print'>,
+  file: string,
+): Promise<Comparison> {
+  const given = await read(file, signal);
   const objects = await readObjects(client);
   const now = clock.now();
   const before = await planned(client, objects, now);
-  const after = await planned(client, withEdits(before.objects, file, text), now);
+  const after = await planned(client, withEdits(before.objects, file, given), now);
   return { config: objects.config, before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
 }
 
@@ -85,9 +90,10 @@ async function planned(client: Client, given: Objects, now: number): Promise<Pla
   }
 }
 
-function read(file: string): string {
+/** Standard input may come later than this program starts, or from a user, who may end the program meanwhile. */
+async function read(file: string, signal: AbortSignal): Promise<string> {
   try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8');
+    return file === '-' ? await text(addAbortSignal(signal, process.stdin)) : readFileSync(file, 'utf8');
   } catch (error) {
     throw new UsageError(`--with: ${messageOf(error)}`);
   }
