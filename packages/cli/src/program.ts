@@ -1,5 +1,6 @@
 /** The commands and their options. */
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { canBeName } from '@brupop/shared/kube/paths';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { abort, approve, pause, resume, retry, skip, unskip, updateNow } from './commands/change.ts';
 import { candidates, COMPLETE_COMMAND, completion, type Shell, SHELLS } from './commands/completion.ts';
@@ -83,7 +84,8 @@ function addReads(program: Command, connected: () => Context): void {
     .option('-w, --watch', 'show it again after each change, in place on a terminal', false)
     .action(async (options: Output & { watch: boolean }) => await status(connected(), options));
   program
-    .command('explain <node>')
+    .command('explain')
+    .addArgument(nodeArgument('<node>'))
     .description('show why a node waits, and what happened to it')
     .addOption(format())
     .option('--gates', 'instead, ask each gate that the node must pass to start its update', false)
@@ -95,7 +97,8 @@ function addReads(program: Command, connected: () => Context): void {
     .option('--with <file>', 'show what an edit of the configuration would change, without applying it; - is stdin')
     .action(async (options: Output & { with?: string }) => await plan(connected(), options));
   program
-    .command('history [node]')
+    .command('history')
+    .addArgument(nodeArgument('[node]'))
     .description('show the last ten updates of each node')
     .addOption(format())
     .action(async (node: string | undefined, options: Output) => await history(connected(), node, options));
@@ -115,6 +118,20 @@ function namespace(text: string): string {
   const name = text.replace(/^=/u, '');
   if (NAMESPACE.test(name)) return name;
   throw new InvalidArgumentError('expected the name of a namespace');
+}
+
+/** Another text makes the path of a request, and the request is then for something else, such as a subresource. */
+function objectName(text: string): string {
+  if (canBeName(text)) return text;
+  throw new InvalidArgumentError('expected the name of an object, without its kind');
+}
+
+function nodeArgument(syntax: '<node>' | '[node]'): Argument {
+  return new Argument(syntax).argParser(objectName);
+}
+
+function groupOption(description: string): Option {
+  return new Option('--group <name>', description).argParser(objectName);
 }
 
 function count(text: string): number {
@@ -138,40 +155,45 @@ function addChanges(program: Command, connected: () => Context): void {
   program
     .command('pause')
     .description('let no node start an update')
-    .option('--group <name>', 'only the nodes of this BottlerocketNodeGroup')
+    .addOption(groupOption('only the nodes of this BottlerocketNodeGroup'))
     .option('--reason <text>', 'shown on every node that waits')
     .action(async (options: { group?: string; reason?: string }) => await pause(connected(), options));
   program
     .command('resume')
     .description('end the pause')
-    .option('--group <name>', 'the pause, or the failures, of this BottlerocketNodeGroup')
+    .addOption(groupOption('the pause, or the failures, of this BottlerocketNodeGroup'))
     .option('--failures', 'instead, accept all failures so far, which ends freezes and holds of versions', false)
     .action(async (options: { group?: string; failures: boolean }) => await resume(connected(), options));
   program
     .command('approve <version>')
     .description('approve a version for the nodes that are no canaries')
-    .option('--group <name>', 'only for the nodes of this BottlerocketNodeGroup')
+    .addOption(groupOption('only for the nodes of this BottlerocketNodeGroup'))
     .action(async (version: string, options: { group?: string }) => await approve(connected(), version, options));
   program
-    .command('retry <node>')
+    .command('retry')
+    .addArgument(nodeArgument('<node>'))
     .description('retry the version that the host offers')
     .action(async (node: string) => await retry(connected(), node));
   program
-    .command('abort <node>')
+    .command('abort')
+    .addArgument(nodeArgument('<node>'))
     .description('end the update of a node before its reboot, and uncordon the node')
     .action(async (node: string) => await abort(connected(), node));
   program
-    .command('update-now <node>')
+    .command('update-now')
+    .addArgument(nodeArgument('<node>'))
     .description('update a node before others, and outside of maintenance windows, once')
     .option('--version <version>', 'only to this version; by default the one that its host offers')
     .action(async (node: string, options: { version?: string }) => await updateNow(connected(), node, options));
   program
-    .command('skip <node>')
+    .command('skip')
+    .addArgument(nodeArgument('<node>'))
     .description('let a node start no update')
     .option('--reason <text>', 'shown on the node')
     .action(async (node: string, { reason }: { reason?: string }) => await skip(connected(), node, reason));
   program
-    .command('unskip <node>')
+    .command('unskip')
+    .addArgument(nodeArgument('<node>'))
     .description('let a skipped node be updated again')
     .action(async (node: string) => await unskip(connected(), node));
 }

@@ -192,6 +192,22 @@ describe('with the operator', () => {
     expect(await spec()).toMatchObject({ concurrency: { maxUpdating: 2 }, rollout });
   });
 
+  it('refuses a name with which the API server would be asked for something else', async () => {
+    const group = { kind: 'BottlerocketNodeGroup', metadata: { name: 'web' }, spec: { nodeSelector: {} } };
+    await cluster.api.create(GROUPS, { apiVersion: 'brupop.bottlerocket.aws/v1alpha1', ...group });
+    for (const args of [
+      ['pause', '--group', 'web/status'],
+      ['resume', '--failures', '--group', '..'],
+      ['approve', '1.21.0', '--group', ''],
+      ['skip', 'node-a/status'],
+      ['unskip', 'node/node-a'],
+    ]) {
+      const { code, stdout, stderr } = await brupop(...args);
+      expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('expected the name of an object')]);
+    }
+    await cluster.api.delete(`${GROUPS}/web`);
+  });
+
   it('retries, skips and unskips a node', async () => {
     const annotations = async (path: string): Promise<unknown> =>
       (await cluster.api.get<{ metadata: { annotations?: unknown } }>(path)).metadata.annotations;
