@@ -270,6 +270,32 @@ describe('with the operator', () => {
       await cluster.api.delete(`${GROUPS}/web`);
     });
 
+    it('is not asked to retry what is up to date, goes on or is to end, as the request would be followed later', async () => {
+      const upToDate = { type: 'Progressing', status: 'False', reason: 'UpToDate', message: 'Runs 1.21.0' };
+      const conditions = [{ ...upToDate, observedGeneration: 1, lastTransitionTime: '2026-11-22T10:00:00Z' }];
+      await set('asked', { status: { current_version: '1.21.0', conditions } });
+      expect((await brupop('retry', 'asked')).stderr).toBe(
+        'error: node asked: it is up to date with 1.21.0, so there is nothing to retry\n',
+      );
+      await set('asked', {
+        spec: { state: 'StagedAndPerformedUpdate', version: '1.21.0' },
+        status: { current_version: '1.20.0', conditions: null },
+      });
+      expect((await brupop('retry', 'asked')).stderr).toBe(
+        'error: node asked: expected a node at rest, found an update to 1.21.0\n',
+      );
+      expect(await annotationsOf('asked')).toEqual({});
+      const abort = { 'brupop.bottlerocket.aws/abort': 'true' };
+      await set('asked', {
+        metadata: { annotations: abort },
+        status: { current_state: 'StagedAndPerformedUpdate', observedGeneration: 2 },
+      });
+      expect((await brupop('retry', 'asked')).stderr).toContain('its update is to end first: retry it when it shows');
+      expect(await annotationsOf('asked')).toEqual(abort);
+      await set('asked', { metadata: { annotations: null }, status: {} });
+      expect((await brupop('retry', 'asked')).stderr).toBe('');
+    });
+
     it('is asked to abort its update, before the reboot only', async () => {
       const none = 'error: node asked: expected an update that is under way, found none\n';
       expect((await brupop('abort', 'asked')).stderr).toBe(none);

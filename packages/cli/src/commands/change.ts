@@ -16,11 +16,13 @@ import {
 } from '@brupop/shared/api/names';
 import type { KubeRequest } from '@brupop/shared/kube/client';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
 import { CONFIG_PATH, groupOf, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
 import { checkRequest, skewText } from '../cluster/skew.ts';
+import { nodeRow } from '../render/node.ts';
 import { pauseText } from '../render/pause.ts';
 import { type Context, say, warnOf } from './context.ts';
 
@@ -140,7 +142,10 @@ function nameOf({ group }: OfGroup): string {
   return group === undefined ? 'the fleet' : `the group ${group}`;
 }
 
-/** Throws UsageError when no version is known that the node is to run, or for an operator of another release. */
+/**
+ * Throws UsageError when there is nothing to retry, when no version is known that the node is to run, or for an operator
+ * of another release.
+ */
 export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await readFleet(context.client);
   checkRequest(fleet.config, 'retry');
@@ -149,12 +154,25 @@ export async function retry(context: Context, node: string): Promise<void> {
   const pin = groupOf(groups, shadow)?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
   const version = pin ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
+  checkRetry(node, shadow, version);
   const pauses = pauseText({ ...fleet, groups }, shadow);
   await request(context, shadow, { [RETRY_ANNOTATION]: version });
   say(
     context,
     `${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.${pauses}`,
   );
+}
+
+/** A request that nothing uses up now would start an attempt later that its user does not expect. */
+function checkRetry(node: string, found: BottlerocketShadow, version: string): void {
+  const shadow = readShadow(found);
+  if (shadow.metadata.annotations?.[ABORT_ANNOTATION] !== undefined)
+    throw new UsageError(`node ${node}: its update is to end first: retry it when it shows the reason Aborted`);
+  // A staged update may wait to be drained again.
+  if (isUnderWay(shadow) && shadow.state !== 'Staged')
+    throw new UsageError(`node ${node}: expected a node at rest, found an update to ${shadow.spec.version}`);
+  if (nodeRow(found).phase === 'UpToDate' && sameVersion(shadow.status?.current_version, version))
+    throw new UsageError(`node ${node}: it is up to date with ${version}, so there is nothing to retry`);
 }
 
 async function request(

@@ -59,6 +59,7 @@ describe('the patch of a spec', () => {
     [RETRY_ANNOTATION, NEW, 'Started'],
     [UPDATE_NOW_ANNOTATION, NEW, 'Started'],
     [ABORT_ANNOTATION, 'true', 'Aborted'],
+    [RETRY_ANNOTATION, NEW, 'Aborted'],
   ])('removes the annotation %s=%s with the outcome %s only', (name, value, outcome) => {
     const parts = { annotations: { [name]: value } };
     const used = { metadata: { annotations: { [name]: null } } };

@@ -173,10 +173,13 @@ export function patchOf(change: SpecChange): object {
   };
 }
 
-/** The requests of users that a change follows, and so uses up. */
+/**
+ * The requests of users that a change follows, and so uses up. With `abort` a `retry` is as well: it may be from before,
+ * and would start the update again that its user has just ended.
+ */
 const FOLLOWED: Partial<Record<SpecChange['outcome'], readonly string[]>> = {
   Started: [RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION],
-  Aborted: [ABORT_ANNOTATION],
+  Aborted: [ABORT_ANNOTATION, RETRY_ANNOTATION],
 };
 
 /** A node that goes back to its previous version can try the other one again only afterwards. */
