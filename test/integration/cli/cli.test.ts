@@ -360,6 +360,16 @@ describe('with the operator', () => {
     expect([late.stderr, late.stdout]).toEqual(['', nothing]);
   });
 
+  it('asks the gates at the time of the API server', async () => {
+    const maintenance = { windows: [{ schedule: '0 0 29 2 *', duration: '24h' }] };
+    await cluster.api.patch(`${CONFIG}/cluster`, { spec: { maintenance } });
+    // A clock at 2028-02-29T00:30:00Z, when the window is open.
+    const ahead = '--import=data:text/javascript,Date.now=()=>1835397000000';
+    const { stdout } = await plugin.runWith({ NODE_OPTIONS: ahead }, 'explain', 'node-b', '--gates');
+    expect(stdout).toMatch(/^windowOpen +OutsideMaintenanceWindow/mu);
+    await cluster.api.patch(`${CONFIG}/cluster`, { spec: { maintenance: null } });
+  });
+
   it('shows an object of another release, which has no status', async () => {
     await cluster.api.create(`${CRS}/v2/namespaces/${NAMESPACE}/bottlerocketshadows`, {
       apiVersion: 'brupop.bottlerocket.aws/v2',

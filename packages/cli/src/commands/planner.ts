@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
+import { CONFIG_PLURAL, CONFIG_VERSION } from '@brupop/shared/api/names';
+import { crPath } from '@brupop/shared/kube/paths';
+import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
@@ -31,7 +34,7 @@ export async function compare(
 ): Promise<Comparison> {
   const given = await read(file, signal);
   const objects = await readObjects(client);
-  const now = clock.now();
+  const now = await timeOf(client, clock);
   const before = await planned(client, objects, now);
   const after = await planned(client, withEdits(before.objects, file, given), now);
   return { config: objects.config, before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
@@ -47,8 +50,13 @@ export interface Gates {
  * node is not managed, and KubeError.
  */
 export async function gatesOfNode({ client, clock }: Omit<Context, 'screen' | 'print'>, node: string): Promise<Gates> {
-  const { plan: made, objects } = await plannedWithPodsOf(node, client, clock.now());
+  const { plan: made, objects } = await plannedWithPodsOf(node, client, await timeOf(client, clock));
   return { config: objects.config, answers: answersOf(node, made) };
+}
+
+/** By the clock of the API server: with one of a user that is wrong, windows, waits and deadlines would be. Throws KubeError. */
+async function timeOf(client: Client, clock: Pick<Clock, 'now'>): Promise<number> {
+  return (await client.time(crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }))) ?? clock.now();
 }
 
 function answersOf(node: string, made: Plan): Gates['answers'] {
