@@ -397,5 +397,7 @@ describe('with the operator', () => {
     expect((await brupop('status')).stdout).toMatch(/^many-999 +Failed +Paused/mu);
     // It takes 0.6 s on a machine that does nothing else.
     expect(performance.now() - startedAt).toBeLessThan(10_000);
+    const explained = JSON.parse((await brupop('explain', 'many-0', '-o', 'json')).stdout) as unknown;
+    expect(explained).toMatchObject({ node: 'many-0', drain: status?.drain });
   });
 });

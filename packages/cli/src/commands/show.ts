@@ -108,7 +108,7 @@ export async function explain(
   }
   const shadow = shadowOf(await readFleetOnce(context), node);
   const skipped = await skipOf(context.client, node);
-  const data = { ...nodeRow(shadow), ...(skipped !== undefined && { skipped }) };
+  const data = { ...nodeRow(shadow), drain: shadow.status?.drain, ...(skipped !== undefined && { skipped }) };
   show(context, output, data, () => explainLines(shadow, context.clock.now(), context.screen, skipped));
 }
 

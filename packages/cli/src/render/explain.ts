@@ -2,7 +2,7 @@ import { requestEndOf } from '@brupop/controller/plan/requests';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { BottlerocketShadow, DrainBlockStatus } from '@brupop/shared/api/shadow';
+import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { type NodeRow, nodeRow } from './node.ts';
 import { type Screen, wrapped } from './screen.ts';
 import { relative } from './times.ts';
@@ -26,7 +26,7 @@ export function explainLines(shadow: BottlerocketShadow, now: number, { width }:
     ['Waiting for', row.waitingFor === row.reason ? '' : row.waitingFor],
     ['Skipped', skippedText(row, skipped)],
     ['Requested', requested(row, shadow, now)],
-    ...(shadow.status?.drain?.blockedBy ?? []).map((one) => ['Drain', blockText(one, now)] as const),
+    ...blockTexts(shadow, now).map((text) => ['Drain', text] as const),
     ['Last step', lastStep(row, now)],
     ['Failed', failure(row, now)],
     ['Aborted', aborted(row, now)],
@@ -48,8 +48,14 @@ function requested({ requests, record }: NodeRow, { metadata }: BottlerocketShad
   return `${requests.join(', ')}${until}`;
 }
 
-function blockText({ pod, reason, message, since }: DrainBlockStatus, now: number): string {
-  return `waits for the pod ${pod} since ${relative(since, now)}: ${reason}: ${message}`;
+/** A drain that has ended without success still says what it had waited for. */
+function blockTexts({ status }: BottlerocketShadow, now: number): string[] {
+  const { blockedBy = [], result, endTime = '' } = status?.drain ?? {};
+  const waits = result === undefined ? 'waits' : `${result} at ${relative(endTime, now)}; it waited`;
+  return blockedBy.map(
+    ({ pod, reason, message, since }) =>
+      `${waits} for the pod ${pod} since ${relative(since, now)}: ${reason}: ${message}`,
+  );
 }
 
 function lastStep({ lastOperation }: NodeRow, now: number): string {

@@ -282,6 +282,18 @@ it('says once what a node waits for', () => {
   expect(explainLines(waiting, now, screen(80)).join('\n')).not.toContain('Waiting for');
 });
 
+it('says of a drain that has ended that it waits no longer', () => {
+  const since = '2026-11-28T11:20:00Z';
+  const block = { pod: 'default/web-0', reason: 'DisruptionBudget', message: 'web allows no eviction', since };
+  const drain = { observedGeneration: 1, startTime: since, evicted: 0, remaining: 1, blockedBy: [block] };
+  const shown = (more: object): string =>
+    explainLines(shadow('a', ['False', 'Backoff'], { drain: { ...drain, ...more } }), now, screen(200)).join('\n');
+  expect(shown({})).toMatch(/^Drain: +waits for the pod default\/web-0 since 2026-11-28T11:20:00Z \(40m ago\): /mu);
+  expect(shown({ result: 'TimedOut', endTime: '2026-11-28T11:50:00Z' })).toMatch(
+    /^Drain: +TimedOut at 2026-11-28T11:50:00Z \(10m ago\); it waited for the pod default\/web-0 since 2026/mu,
+  );
+});
+
 it('says that a node is skipped, whatever else it waits for', () => {
   const paused = shadow('a', ['False', 'Paused']);
   const lines = (skipped?: string): string => explainLines(paused, now, screen(120), skipped).join('\n');
