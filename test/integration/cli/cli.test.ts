@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { RELEASE } from '../../../packages/shared/src/runtime/build.ts';
+import { rfc3339Micro } from '../../../packages/shared/src/runtime/clock.ts';
 import { Plugin, type Result } from '../../framework/cli/plugin.ts';
 import { createNode } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
@@ -92,6 +93,25 @@ describe('with the operator', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain('0 of 3 up to date');
     expect(stdout).toMatch(/node-a +Unknown +1\.20\.0/u);
+  });
+
+  it('says when no controller leads, to a user who may read the Lease', async () => {
+    const leases = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
+    const silent = 'no controller has led since 2026-01-02T03:04:05Z: reports are from before';
+    const metadata = { name: 'brupop-controller' };
+    await cluster.api.create(leases, {
+      metadata,
+      spec: { holderIdentity: 'a_b', renewTime: rfc3339Micro(Date.now()) },
+    });
+    expect((await brupop('status')).stdout).not.toContain('no controller has led');
+    await cluster.api.patch(`${leases}/brupop-controller`, { spec: { renewTime: '2026-01-02T03:04:05.000000Z' } });
+    const wide = { COLUMNS: '300' };
+    expect((await plugin.runWith(wide, 'status')).stdout).toContain(`Controller: ${silent}`);
+    for (const args of [['status', '-o', 'json'], ['explain', 'node-c'], ['plan'], ['retry', 'node-c']])
+      expect((await plugin.runWith(wide, ...args)).stderr).toContain(`warning: ${silent}`);
+    const { code, stdout, stderr } = await plugin.runWith(wide, '--context', 'brupop-view', 'status');
+    expect([code, stderr, stdout]).toEqual([0, '', expect.not.stringContaining('no controller has led')]);
+    await cluster.api.delete(`${leases}/brupop-controller`);
   });
 
   it('shows JSON and YAML', async () => {

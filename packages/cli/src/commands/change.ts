@@ -21,6 +21,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
 import { CONFIG_PATH, groupOf, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
+import { leaderText } from '../cluster/leader.ts';
 import { checkRequest, skewText } from '../cluster/skew.ts';
 import { nodeRow } from '../render/node.ts';
 import { pauseText } from '../render/pause.ts';
@@ -149,6 +150,7 @@ function nameOf({ group }: OfGroup): string {
 export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await readFleet(context.client);
   checkRequest(fleet.config, 'retry');
+  warnOf(context, await leaderText(context.client, fleet));
   const shadow = shadowOf(fleet, node);
   const groups = await readGroups(context.client);
   const pin = groupOf(groups, shadow)?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
@@ -188,6 +190,7 @@ async function request(
 export async function abort(context: Context, node: string): Promise<void> {
   const fleet = await readFleet(context.client);
   checkRequest(fleet.config, 'abort');
+  warnOf(context, await leaderText(context.client, fleet));
   const shadow = readShadow(shadowOf(fleet, node));
   const { version } = shadow.spec;
   if (!isUnderWay(shadow)) throw new UsageError(`node ${node}: expected an update that is under way, found none`);
@@ -214,6 +217,7 @@ export async function updateNow(
 ): Promise<void> {
   const fleet = await readFleet(context.client);
   checkRequest(fleet.config, 'update-now');
+  warnOf(context, await leaderText(context.client, fleet));
   const found = shadowOf(fleet, node);
   const shadow = readShadow(found);
   const { current_version: running = '', target_version: offered = '' } = shadow.status ?? {};

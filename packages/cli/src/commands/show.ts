@@ -2,6 +2,7 @@
 import { UsageError } from '../cluster/errors.ts';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { type Fleet, followFleet, namespaceOf, namespacesText, readFleet, shadowOf, skipOf } from '../cluster/fleet.ts';
+import { leaderText } from '../cluster/leader.ts';
 import { plannerSkewText, skewText } from '../cluster/skew.ts';
 import { staleText } from '../cluster/follow.ts';
 import { explainLines } from '../render/explain.ts';
@@ -33,10 +34,11 @@ function isData(output: Format): output is 'json' | 'yaml' {
   return output === 'json' || output === 'yaml';
 }
 
-/** The fleet, with a warning when the operator and this plugin do not work together. Throws KubeError. */
+/** The fleet, with a warning when the operator and this plugin do not work together, or no controller leads. Throws KubeError. */
 async function readFleetOnce(context: Context): Promise<Fleet> {
   const fleet = await readFleet(context.client);
   warnOf(context, skewText(fleet.config));
+  warnOf(context, await leaderText(context.client, fleet));
   return fleet;
 }
 
@@ -49,13 +51,15 @@ export async function status(context: Context, { output, watch }: Output & { rea
     return;
   }
   const fleet = await readFleet(context.client);
-  if (isData(output)) warnOfFleet(context, fleet);
-  show(context, output, statusData(fleet), () => statusLines(fleet, statusOptions(context, output)));
+  const leaderless = await leaderText(context.client, fleet);
+  if (isData(output)) warnOfFleet(context, fleet, leaderless);
+  show(context, output, statusData(fleet), () => statusLines(fleet, statusOptions(context, output, { leaderless })));
 }
 
 /** What the table has as lines. */
-function warnOfFleet(context: Context, fleet: Fleet): void {
+function warnOfFleet(context: Context, fleet: Fleet, leaderless: string | undefined): void {
   warnOf(context, skewText(fleet.config));
+  warnOf(context, leaderless);
   warnOf(context, namespacesText(fleet));
 }
 
@@ -69,26 +73,32 @@ async function watchStatus(context: Context, output: Format): Promise<void> {
   const { client, clock, signal } = context;
   let shown = '';
   for await (const { fleet, stale } of followFleet(client, clock, { ...REDRAW, signal })) {
-    const known = stale && { since: stale.since, problem: staleText(stale) };
+    // What is stale says why; a failure of this request alone does not end the watch.
+    const leaderless = stale ? undefined : await leaderText(client, fleet).catch(() => undefined);
+    const known = { stale: stale && { since: stale.since, problem: staleText(stale) }, leaderless };
     if (!isData(output) && context.screen.height !== undefined) {
       context.print(redrawn(fittingLines(fleet, statusOptions(context, output, known))));
       continue;
     }
     const state = JSON.stringify([known, fleet.config?.spec, statusData(fleet)]);
-    if (shown === '' && isData(output)) warnOfFleet(context, fleet);
+    if (shown === '' && isData(output)) warnOfFleet(context, fleet, leaderless);
     if (state !== shown) printAgain(context, output, fleet, known);
     shown = state;
   }
 }
 
-function statusOptions({ screen, clock }: Context, output: Format, stale?: StatusOptions['stale']): StatusOptions {
-  return { screen, now: clock.now(), isWide: output === 'wide', stale };
+type Known = Pick<StatusOptions, 'stale' | 'leaderless'>;
+
+function statusOptions({ screen, clock }: Context, output: Format, known: Known): StatusOptions {
+  return { screen, now: clock.now(), isWide: output === 'wide', ...known };
 }
 
-function printAgain(context: Context, output: Format, fleet: Fleet, stale: StatusOptions['stale']): void {
+function printAgain(context: Context, output: Format, fleet: Fleet, known: Known): void {
+  const { stale } = known;
   if (stale !== undefined) context.warn(`stale since ${rfc3339(stale.since)}: ${stale.problem}\n`);
   else if (output === 'yaml') context.print(`---\n${dataText(output, statusData(fleet))}`);
-  else show(context, output, statusData(fleet), () => [...statusLines(fleet, statusOptions(context, output)), '']);
+  else
+    show(context, output, statusData(fleet), () => [...statusLines(fleet, statusOptions(context, output, known)), '']);
 }
 
 export async function explain(

@@ -16,6 +16,8 @@ export interface StatusOptions {
   readonly isWide?: boolean;
   /** What is shown may have changed since then. */
   readonly stale?: { readonly since: number; readonly problem: string } | undefined;
+  /** A sentence when no controller leads. */
+  readonly leaderless?: string | undefined;
 }
 
 /** The lines of `status`. */
@@ -100,13 +102,14 @@ function barOf(part: number, all: number, width: number): string {
 }
 
 /** What keeps the fleet from updating, and what else a user must know of the operator. */
-function noticeLines({ config }: Fleet, { screen, now }: StatusOptions): string[] {
+function noticeLines({ config }: Fleet, { screen, now, leaderless }: StatusOptions): string[] {
   if (config === undefined) return [NO_CONFIG];
   const { spec, status } = config;
   const opens = status?.window?.nextOpenTime;
   const skew = skewText(config);
   const notices = [
     ...(skew === undefined ? [] : [`Release: ${skew}`]),
+    ...(leaderless === undefined ? [] : [`Controller: ${leaderless}`]),
     ...unseen(config),
     ...(spec.paused === true ? [`Paused: ${spec.pauseReason || 'no reason was given'}`] : []),
     ...frozen(now, status),
