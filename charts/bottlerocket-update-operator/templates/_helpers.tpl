@@ -12,9 +12,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The address of the folder docs of this release. */}}
+{{/* The address of the folder docs of this release. Its tag has no build metadata, which Flux adds to the version. */}}
 {{- define "brupop.docsUrl" -}}
-{{ .Values.docsUrl | default (printf "%s/blob/v%s/docs" .Chart.Home .Chart.Version) }}
+{{ .Values.docsUrl | default (printf "%s/blob/v%s/docs" .Chart.Home (regexReplaceAll "[+].*" .Chart.Version "")) }}
+{{- end -}}
+
+{{/* A version as the value of a label, which has no plus sign and at most 63 characters. */}}
+{{- define "brupop.versionLabel" -}}
+{{ regexReplaceAll "[._-]+$" (. | replace "+" "_" | trunc 63) "" | quote }}
 {{- end -}}
 
 {{/* The namespace of the agents. */}}
@@ -36,11 +41,11 @@ or apiserver. All three have values of the same shape.
 {{- define "brupop.labels" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "brupop.versionLabel" .root.Chart.AppVersion }}
 app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/part-of: {{ .root.Chart.Name }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
+helm.sh/chart: {{ include "brupop.versionLabel" (printf "%s-%s" .root.Chart.Name .root.Chart.Version) }}
 {{- end -}}
 
 {{/*

@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { V1DaemonSet } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
 import {
   ABORT_ANNOTATION,
@@ -16,7 +17,9 @@ import {
   SHADOW_VERSION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
+import { RELEASE } from '@brupop/shared/api/release';
 import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
+import { commandsOf, runCommands } from '../../framework/commands.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
@@ -97,6 +100,41 @@ describe('a release of the chart', () => {
     expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
 
     await helm(cluster, 'install', 'brupop', chartDir, ...IMAGE, ...release);
+  });
+
+  it('may have a version with build metadata, as Flux and pipelines add it, and links to the tag without it', async () => {
+    const version = `${RELEASE}+a96eff73a282d408a960086d978ca97a0a1fb2ef`;
+    const versions = ['--version', version, '--app-version', version];
+    await helm(cluster, 'package', chartDir, ...versions, '--destination', folder);
+    const archive = join(folder, `bottlerocket-update-operator-${version}.tgz`);
+    const told = await helm(cluster, 'upgrade', 'brupop', archive, ...IMAGE, '--set', 'image.tag=v9', ...release);
+    const [, notes = ''] = told.split('\nNOTES:');
+    expect(notes).toContain(`/blob/v${RELEASE}/docs/`);
+    expect(notes).not.toContain('+');
+
+    const daemonSet = `/apis/apps/v1/namespaces/${releaseNamespace}/daemonsets/${AGENT}`;
+    const { metadata } = await cluster.api.get<V1DaemonSet>(daemonSet);
+    expect(metadata?.labels).toMatchObject({
+      'app.kubernetes.io/version': version.replace('+', '_'),
+      'helm.sh/chart': `bottlerocket-update-operator-${version.replace('+', '_')}`.slice(0, 63),
+    });
+  });
+
+  it('can be upgraded after its uninstallation failed, by the documented commands', async () => {
+    const targets = JSON.stringify([{ kind: 'Deployment', namespace: 'default', name: 'autoscaler' }]);
+    const upgrade = ['upgrade', 'brupop', chartDir, ...IMAGE, ...release];
+    await helm(cluster, ...upgrade, '--set-json', `dependents.targets=${targets}`);
+    // The pod of the Job finds no node.
+    await expect(helm(cluster, 'uninstall', 'brupop', ...release, '--timeout', '3s')).rejects.toThrow(
+      'brupop-restore-dependents',
+    );
+    await expect(helm(cluster, ...upgrade)).rejects.toThrow('has no deployed releases');
+
+    const documented = commandsOf('docs/uninstall.md', 'If the Job failed');
+    await runCommands(cluster, documented.replaceAll('bottlerocket-update-operator', 'brupop'));
+    await helm(cluster, ...upgrade);
+    const jobs = `/apis/batch/v1/namespaces/${releaseNamespace}/jobs`;
+    expect(await cluster.api.get(jobs)).toMatchObject({ items: [] });
   });
 
   it('gives agents nothing beyond what every service account has', async () => {
