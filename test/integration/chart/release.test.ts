@@ -19,7 +19,7 @@ import {
 } from '@brupop/shared/api/names';
 import { RELEASE } from '@brupop/shared/api/release';
 import { helm, IMAGE, releaseNamespace } from '../../framework/chart.ts';
-import { commandsOf, runCommands } from '../../framework/commands.ts';
+import { blocksOf, commandsOf, runCommands } from '../../framework/commands.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir, type Crd } from '../../framework/crds.ts';
@@ -325,4 +325,20 @@ it('a definition with the conversion webhook of the Rust operator is taken over 
   const taken = await cluster.api.get<Crd>(definition);
   expect(taken.spec.versions.map(({ name }) => name)).toEqual([SHADOW_VERSION]);
   expect(await cluster.api.get(`${shadows}/${fullShadow.metadata.name}`)).toMatchObject({ spec: fullShadow.spec });
+});
+
+it('what a namespace that was deleted first leaves is removed by the documented commands', async () => {
+  await helm(cluster, 'upgrade', 'brupop', chartDir, ...IMAGE, ...release, '--set', 'flowSchema.enabled=true');
+  await runCommands(cluster, `kubectl delete namespace ${releaseNamespace}`);
+  await expect(helm(cluster, 'uninstall', 'brupop', ...release)).rejects.toThrow('release: not found');
+  await cluster.api.create('/api/v1/namespaces', { metadata: { name: releaseNamespace } });
+  const create = async (): Promise<unknown> => await cluster.api.create(shadows, { ...fullShadow, status: undefined });
+  await expect(create()).rejects.toThrow('only the account brupop-controller creates shadows');
+
+  const [commands = ''] = blocksOf('docs/uninstall.md', 'After the operator was removed too early', 'sh');
+  await runCommands(cluster, commands);
+  await eventually(create);
+  const kinds = '$(kubectl api-resources --verbs=list,delete -o name | paste -sd, -)';
+  const labelled = '-A -l app.kubernetes.io/part-of=bottlerocket-update-operator -o name';
+  expect(await runCommands(cluster, `kubectl get ${kinds} ${labelled}`)).toBe('');
 });
