@@ -16,6 +16,8 @@ interface World {
   readonly open: (address: string) => FakeSocket | undefined;
   /** Opens a connection, on which a call of the node is admitted. */
   readonly call: (address: string, node: string) => boolean;
+  /** The same; then the connection is closed for its overhead. */
+  readonly abuse: (address: string, node: string) => boolean;
   /** How many of these connections are accepted; none makes a call. */
   readonly accepted: (addresses: readonly string[]) => number;
   /** How many TLS handshakes were started. */
@@ -68,9 +70,16 @@ function setUp(maxConnectionsPerAddress = 32): World {
     socket.destroy();
     return true;
   };
+  const abuse = (address: string, node: string): boolean => {
+    const socket = open(address) as unknown as Socket | undefined;
+    if (socket === undefined) return false;
+    connections.admit(socket, node);
+    connections.expel(socket, 'overhead');
+    return true;
+  };
   const accepted = (addresses: readonly string[]): number =>
     addresses.map((address) => open(address)).filter((socket) => socket !== undefined).length;
-  return { clock, lines, agents, open, call, accepted, handshakes: () => handshakes };
+  return { clock, lines, agents, open, call, abuse, accepted, handshakes: () => handshakes };
 }
 
 const subnet = (third: number, count = 254): readonly string[] =>
@@ -151,6 +160,14 @@ describe('a kubelet that reports false addresses for the pod of its agent', () =
     accepted(times(200, '10.9.0.1'));
     expect(call('10.1.0.1', 'node-1')).toBe(true);
   });
+});
+
+it('a connection that is closed for its overhead is charged, although its calls were admitted', async () => {
+  const { clock, agents, abuse, call } = setUp();
+  agents.set('10.9.0.1', 'node-9');
+  expect(times(200, '10.9.0.1').filter((address) => abuse(address, 'node-9'))).toHaveLength(32 + 32);
+  await clock.advance(60_000);
+  expect(call('10.9.0.1', 'node-9')).toBe(true);
 });
 
 it('a rejected connection starts no TLS handshake', () => {

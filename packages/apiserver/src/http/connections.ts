@@ -4,7 +4,8 @@
  * Each connection is charged to a budget. The charge is returned with the first admitted call, which is
  * authenticated and within the rate of its node. A rejected call that was not admitted closes its
  * connection (error-handler.ts), so budgets limit handshakes, requests that cannot be parsed, and
- * rejected tokens. The budget is, in this order:
+ * rejected tokens. A connection that is closed for its overhead (overhead.ts) is charged whatever was
+ * admitted on it. The budget is, in this order:
  *
  * 1. For the address of an agent's pod: the budget of the node on which the pod runs. A false address
  *    that a kubelet reports for that pod uses the same budget.
@@ -18,7 +19,8 @@
  * or an address that many share, takes nothing from them. A budget is forgotten only
  * long after it is full again.
  *
- * server.ts calls `limit` once; app.ts calls `admit` for each admitted call.
+ * server.ts calls `limit` once; app.ts calls `admit` for each admitted call; overhead.ts calls
+ * `transportOf` and `expel`.
  */
 import type { DropArgument, Server, Socket } from 'node:net';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -72,6 +74,13 @@ interface Charge {
   readonly limit: Limit;
 }
 
+interface Accepted {
+  /** Below TLS. */
+  readonly transport: Socket;
+  /** Those that were not returned. */
+  readonly charges: Charge[];
+}
+
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #callers = new CallerAddresses(KEYS);
@@ -80,8 +89,8 @@ export class Connections {
   readonly #others: RateLimit;
   /** Open connections by address. */
   readonly #open = new Map<string, number>();
-  /** What `admit` calls, by the connection's remote address and port. */
-  readonly #refunds = new Map<string, () => void>();
+  /** By their remote address and port. */
+  readonly #accepted = new Map<string, Accepted>();
   readonly #closed = new LruMap<{ count: number; readonly loggedAt: number }>(1_000);
   readonly #lines: RateLimit;
 
@@ -111,7 +120,23 @@ export class Connections {
   admit(socket: Socket, node: string): void {
     if (socket.remoteAddress === undefined) return;
     this.#callers.add(plainAddress(socket.remoteAddress), node);
-    this.#refunds.get(nameOf(socket))?.();
+    const charges = this.#accepted.get(nameOf(socket))?.charges.splice(0) ?? [];
+    for (const { budget, key } of charges) budget.refund(key);
+  }
+
+  /** The TCP connection of a TLS connection; undefined when it is closed. */
+  transportOf(socket: Socket): Socket | undefined {
+    return this.#accepted.get(nameOf(socket))?.transport;
+  }
+
+  /** Closes a connection, and charges it again if its charge was returned. */
+  expel(socket: Socket, why: string): void {
+    const { remoteAddress } = socket;
+    if (remoteAddress === undefined) return;
+    const address = plainAddress(remoteAddress);
+    this.#options.log.info('closing a connection', { address, error: why });
+    if (this.#accepted.get(nameOf(socket))?.charges.length === 0) this.#charge(address);
+    socket.destroy();
   }
 
   #accept(socket: Socket): Limit | undefined {
@@ -126,14 +151,12 @@ export class Connections {
     }
     const name = nameOf(socket);
     this.#open.set(address, open + 1);
-    this.#refunds.set(name, () => {
-      for (const { budget, key } of charged.splice(0)) budget.refund(key);
-    });
+    this.#accepted.set(name, { transport: socket, charges: charged });
     socket.once('close', () => {
       const left = (this.#open.get(address) ?? 0) - 1;
       if (left > 0) this.#open.set(address, left);
       else this.#open.delete(address);
-      this.#refunds.delete(name);
+      this.#accepted.delete(name);
     });
     return undefined;
   }

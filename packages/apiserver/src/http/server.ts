@@ -1,7 +1,7 @@
 /**
  * The HTTPS listener for agents. It limits connections (connections.ts), their requests
- * (requests.ts), the time for the handshake, the headers and the whole request, and connections on which no byte
- * moves. Requests that cannot be parsed are answered in the form of the protocol.
+ * (requests.ts), what TLS adds to them (overhead.ts), the time for the handshake, the headers and the whole request,
+ * and connections on which no byte moves. Requests that cannot be parsed are answered in the form of the protocol.
  */
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -14,6 +14,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import type { Metrics } from '../metrics.ts';
 import type { Connections } from './connections.ts';
 import { closeGently } from './linger.ts';
+import { limitOverhead } from './overhead.ts';
 import { limitBlanks, oneAtATime } from './requests.ts';
 import type { KeyPair } from './tls.ts';
 
@@ -62,6 +63,7 @@ export function createHttpsServer(options: ServerOptions): Server {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   options.connections.limit(server);
   limitBlanks(server, HEADER_LIMIT);
+  limitOverhead(server, options.connections, options.clock);
   answerUnparsable(server, options);
   return server;
 }
