@@ -1,7 +1,9 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { jest } from '@jest/globals';
+import { eventually } from '../../../../test/framework/eventually.ts';
 import { serveHealth } from './health.ts';
 
 const HOST = '127.0.0.1';
@@ -103,6 +105,23 @@ describe('the health listener', () => {
     const open = (): number => idle.filter(({ closed }) => !closed).length;
     while (open() > 63) await Promise.race(idle.map((socket) => once(socket, 'close')));
     expect(open()).toBe(63);
+  });
+
+  it.each([
+    ['', 'host: x\r\n'],
+    [' without a host', ''],
+    [' with an unknown expectation', 'host: x\r\nexpect: x\r\n'],
+  ])('reads one request%s of a connection, however many are sent at once', async (_what, headers) => {
+    let read = 0;
+    const count = (): void => void (read += 1);
+    subscribe('http.server.request.start', count);
+    try {
+      const [socket] = await openIdle(1, `GET /livez HTTP/1.1\r\n${headers}\r\n`.repeat(2_000));
+      await eventually(() => expect(socket?.closed).toBe(true));
+      expect(read).toBe(1);
+    } finally {
+      unsubscribe('http.server.request.start', count);
+    }
   });
 
   it('serves one request per connection', async () => {
