@@ -124,6 +124,17 @@ describe('the health listener', () => {
     }
   });
 
+  it('computes metrics four times a second at most, and answers each request with those of a later time', async () => {
+    const started = performance.now();
+    for (let number = 0; number < 8; number += 1) {
+      const before = metricsMade;
+      const answers = await Promise.all(Array.from({ length: 10 }, () => get('/metrics')));
+      expect(answers).toEqual(Array.from({ length: 10 }, () => '200 x 1'));
+      expect(metricsMade).toBeGreaterThan(before);
+    }
+    expect(metricsMade).toBeLessThanOrEqual(1 + (performance.now() - started) / 250);
+  });
+
   it('serves one request per connection', async () => {
     const [socket] = await openIdle(1, 'GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(500));
     if (socket?.closed === false) await once(socket, 'close');
