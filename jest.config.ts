@@ -7,6 +7,7 @@ const common = {
 } satisfies Config;
 
 const config: Config = {
+  testSequencer: '<rootDir>/test/framework/jest/sequencer.ts',
   projects: [
     {
       ...common,
