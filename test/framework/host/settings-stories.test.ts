@@ -43,6 +43,7 @@ const OWN = { [MOTD]: '"own"', [LOCKDOWN]: '"none"' };
 class Story {
   readonly world = new SimWorld([]);
   wanted: Wanted = { motd: undefined, lockdown: undefined };
+  #groups = groupsWith(this.wanted);
   record: NodeRecord = {};
   progressing: Condition | undefined;
   readonly #since = rfc3339(this.world.clock.now());
@@ -63,6 +64,7 @@ class Story {
     await this.world.run(30 * MINUTE);
     for (const { minutes, offers, faults, ...wanted } of steps) {
       this.wanted = wanted;
+      this.#groups = groupsWith(wanted);
       if (offers) this.world.host.publish(LATER);
       this.world.add(faults);
       this.#wake(0);
@@ -121,8 +123,7 @@ class Story {
       { ...node, bootID: host.bootID },
       { ...parts, progressing: this.progressing, status: status && ({ ...status, drain } as Partial<ShadowStatus>) },
     );
-    const settings = nestedOf(this.wanted);
-    return withGroups(aSnapshot([managed], CONFIG, now), [aGroup('web', { settings })]);
+    return withGroups(aSnapshot([managed], CONFIG, now), this.#groups);
   }
 
   /** How it has ended: on the host is what is `wanted`, or what was there `before`; otherwise what is wrong. */
@@ -153,6 +154,10 @@ class Story {
   #valuesWith(leaves: Leaves): readonly string[] {
     return KEYS.map((key) => leaves.get(key) ?? OWN[key]);
   }
+}
+
+function groupsWith(wanted: Wanted) {
+  return [aGroup('web', { settings: nestedOf(wanted) })];
 }
 
 function nestedOf({ motd, lockdown }: Wanted): Readonly<Record<string, unknown>> {

@@ -13,7 +13,7 @@ import { rulesFor } from '../cluster/policies.ts';
 import { type ShadowView, shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode, PodsOfNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Drainable } from '../plan/facts/drainability.ts';
-import { readNodeGroups } from '../policy/node-groups.ts';
+import { type NodeGroup, readNodeGroups } from '../policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../policy/policy.ts';
 
 export const NOW = 1_800_000_000_000;
@@ -289,8 +289,19 @@ export function aGroup(name: string, spec: Partial<BottlerocketNodeGroup['spec']
   return { metadata, spec: { nodeSelector: { matchLabels: { pool: name } }, ...spec } };
 }
 
+/** As {@link policies}, by the policy of the fleet. */
+const groupsOf = new WeakMap<UpdatePolicy, WeakMap<readonly BottlerocketNodeGroup[], NodeGroup[]>>();
+
+function groupsReadFrom(groupObjects: readonly BottlerocketNodeGroup[], policy: UpdatePolicy): NodeGroup[] {
+  const read = groupsOf.get(policy) ?? new WeakMap<readonly BottlerocketNodeGroup[], NodeGroup[]>();
+  groupsOf.set(policy, read);
+  const groups = read.get(groupObjects) ?? readNodeGroups(groupObjects, policy);
+  read.set(groupObjects, groups);
+  return groups;
+}
+
 export function withGroups(snapshot: Snapshot, groupObjects: readonly BottlerocketNodeGroup[]): Snapshot {
-  const groups = readNodeGroups(groupObjects, snapshot.policy);
+  const groups = groupsReadFrom(groupObjects, snapshot.policy);
   const rules = { fleet: snapshot.policy, groups };
   const managedNodes = snapshot.managedNodes.map((one) => ({ ...one, ...rulesFor(one, rules) }));
   return { ...snapshot, groups, groupObjects, managedNodes };
