@@ -19,6 +19,7 @@ import { runCommand } from './host/command.ts';
 import { type Guard, type Host, HostError, StaleDecisionError } from './host/host.ts';
 import { commandLimit, LIMITS, type UpdateCommand } from './limits.ts';
 import { changeKey } from './settings/plan.ts';
+import { completed, neededWith } from './settings/whole.ts';
 
 export type Action = { readonly reason: string } & (
   | /** Observe again at `untilMs` on the monotonic clock, or when something changes. */ {
@@ -166,12 +167,14 @@ async function configure(
 ): Promise<void> {
   const { host, clock, signal } = execution;
   const keys = [...changes.keys()];
+  const needed = neededWith(keys);
   guardOf(execution)();
-  const live = expected && (await host.settings(keys, signal));
+  const isRead = expected !== undefined || needed.length > 0;
+  const live = isRead ? await host.settings([...new Set([...keys, ...needed])], signal) : new Map<string, string>();
   const readMs = clock.monotonic();
-  if (keys.some((key) => live?.get(key) !== expected?.get(key)))
+  if (expected !== undefined && keys.some((key) => live.get(key) !== expected.get(key)))
     throw new StaleDecisionError('the settings of the host have changed');
-  await host.changeSettings(changes, signal, guardOf({ clock, decidedMs: readMs }));
+  await host.changeSettings(completed(changes, live), signal, guardOf({ clock, decidedMs: readMs }));
 }
 
 async function reboot(execution: Execution): Promise<void> {

@@ -1,6 +1,6 @@
 import { type Answer, json, type RequestHead, text } from './http-message.ts';
 import type { Route, RouteContext } from './routes.ts';
-import { nest, type Settings } from './settings.ts';
+import { missingField, nest, type Settings, withDefaults } from './settings.ts';
 
 /** Larger request bodies are rejected before they are read. */
 export const BODY_LIMIT = 2_097_152;
@@ -45,7 +45,11 @@ function getSettings({ live }: Settings, { query }: RequestHead): Answer {
   const prefix = query.get('prefix');
   if (keys !== null) {
     const wanted = keysOf(keys);
-    return Array.isArray(wanted) ? json(nest([...live].filter(([key]) => wanted.includes(key)))) : wanted;
+    if (!Array.isArray(wanted)) return wanted;
+    const found = withDefaults(new Map([...live].filter(([key]) => wanted.includes(key))));
+    const missing = missingField([...found.keys()]);
+    if (missing === undefined) return json(nest(found));
+    return text(500, `Error deserializing given keys: Error during deserialization: ${missing} `);
   }
   if (prefix === '') return text(400, "Input 'prefix' cannot be empty");
   if (live.size === 0) return text(404, "Found no 'settings' in datastore");

@@ -33,6 +33,15 @@ const TYPES = new Map([
   ['boolean', 'boolean'],
 ]);
 
+/** Objects whose fields are no options in the models of the settings SDK: a part of one is refused. */
+const WHOLE: readonly (readonly [object: RegExp, fields: readonly string[]])[] = [
+  [/^settings\.oci-defaults\.resource-limits\.[^.]+(?=\.)/, ['hard-limit', 'soft-limit']],
+  [/^settings\.kubernetes\.credential-providers\.[^.]+(?=\.)/, ['enabled', 'image-patterns']],
+];
+/** The field of `HugepagesStatic` that has a default. */
+const HUGEPAGES = 'settings.kernel.hugepages.static.';
+const ESSENTIAL = `${HUGEPAGES}essential`;
+
 const DEFAULTS: Record<string, SettingValue> = {
   'settings.motd': 'Welcome to Bottlerocket!',
   'settings.updates.ignore-waves': false,
@@ -108,6 +117,24 @@ function jsonError(reason: string, column: number): SettingsError {
   return { status: 400, text, contentType: 'text/plain; charset=utf-8' };
 }
 
+/** The field without which the model cannot be read from these. */
+export function missingField(keys: readonly string[]): string | undefined {
+  for (const [object, fields] of WHOLE) {
+    const paths = new Set(keys.flatMap((key) => object.exec(key)?.[0] ?? []));
+    for (const path of paths) {
+      const missing = fields.find((field) => !keys.includes(`${path}.${field}`));
+      if (missing !== undefined) return `missing field \`${missing}\``;
+    }
+  }
+  return undefined;
+}
+
+/** What the model adds when it is read from these. */
+export function withDefaults<T extends SettingValue>(leaves: ReadonlyMap<string, T>): Map<string, T | false> {
+  const isAdded = [...leaves.keys()].some((key) => key.startsWith(HUGEPAGES)) && !leaves.has(ESSENTIAL);
+  return new Map<string, T | false>([...leaves, ...(isAdded ? [[ESSENTIAL, false] as const] : [])]);
+}
+
 function unknownField(body: string, settings: Nested, fields: readonly string[]): SettingsError | undefined {
   const unknown = Object.keys(settings).find((key) => !fields.includes(key));
   if (unknown === undefined) return undefined;
@@ -166,9 +193,15 @@ export class Settings {
     } catch {
       return jsonError('EOF while parsing an object', body.length);
     }
-    const leaves = new Map<string, SettingValue>();
-    flatten(stored(settings), ['settings'], leaves);
-    const error = unknownField(body, settings, this.#fields) ?? wrongType(body, leaves) ?? wrongLock(body, settings);
+    const written = new Map<string, SettingValue>();
+    flatten(stored(settings), ['settings'], written);
+    const leaves = withDefaults(written);
+    const missing = missingField([...leaves.keys()]);
+    const error =
+      unknownField(body, settings, this.#fields) ??
+      wrongType(body, leaves) ??
+      wrongLock(body, settings) ??
+      (missing === undefined ? undefined : jsonError(missing, body.length));
     if (error === undefined && leaves.size > 0) {
       this.#pending.set(transaction, new Map([...this.pending(transaction), ...leaves]));
     }

@@ -3,6 +3,8 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type Execution, rowOf } from '../../../packages/agent/src/actions.ts';
+import type { ApiserverClient } from '../../../packages/agent/src/apiserver/client.ts';
 import { HostSocket } from '../../../packages/agent/src/host/host-socket.ts';
 import {
   HostError,
@@ -21,6 +23,7 @@ import {
 } from '../../../packages/shared/src/testing/settings.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { BottlerocketHost } from '../../framework/host/host.ts';
+import type { SettingValue } from '../../framework/host/settings.ts';
 import type { UpdateCommand } from '../../../packages/agent/src/limits.ts';
 
 const OLD = '1.26.0';
@@ -47,6 +50,12 @@ afterEach(async () => {
 
 function clientOn(clock: Clock): HostSocket {
   return new HostSocket({ socketPath: host.socketPath, bootIDFile: host.bootIDPath, clock });
+}
+
+function executionOn(socket: HostSocket): Execution {
+  const api = {} as ApiserverClient;
+  const decidedMs = systemClock.monotonic();
+  return { host: socket, api, clock: systemClock, shadow: undefined, decidedMs, isCurrent: () => true, signal };
 }
 
 /** Runs a command to its end. */
@@ -247,6 +256,51 @@ describe('the settings of the host', () => {
     const classes = [...(await client.classify(written, signal)).values()].map(({ class: name }) => name);
     expect(classes).toEqual(['RestartsService', 'NeedsReboot', 'Live']);
     expect(host.settings.transactions).toEqual([]);
+  });
+
+  describe('of an object that the host takes only whole', () => {
+    const LIMIT = 'settings.oci-defaults.resource-limits.max-open-files';
+    const PROVIDER = 'settings.kubernetes.credential-providers.ecr-credential-provider';
+    const HUGEPAGES = 'settings.kernel.hugepages.static';
+    const OWN = new Map<string, SettingValue>([
+      [`${LIMIT}.hard-limit`, 1024],
+      [`${LIMIT}.soft-limit`, 512],
+      [`${PROVIDER}.enabled`, true],
+      [`${PROVIDER}.cache-duration`, '12h'],
+      [`${PROVIDER}.image-patterns`, ['*.amazonaws.com']],
+      [`${HUGEPAGES}.essential`, true],
+      [`${HUGEPAGES}.2Mi.count`, '4'],
+    ]);
+
+    it.each([
+      [`${LIMIT}.hard-limit`, '4096'],
+      [`${PROVIDER}.enabled`, 'false'],
+      [`${PROVIDER}.cache-duration`, '"6h"'],
+      [`${HUGEPAGES}.2Mi.count`, '"8"'],
+    ])('are read, classified and changed by what differs: %s', async (key, value) => {
+      for (const [own, has] of OWN) host.settings.live.set(own, has);
+      const changes = new Map([[key, value]]);
+      const [found] = (await client.classify(changes, signal)).values();
+      expect(found?.class).not.toBe('Refused');
+      const expected = await client.settings([key], signal);
+      const action = { do: 'configure', changes, expected, reason: '' } as const;
+      await rowOf(action).perform(action, executionOn(client));
+      expect(await client.settings([key], signal)).toEqual(changes);
+      expect(await client.settings([...OWN.keys()], signal)).toEqual(
+        new Map([...OWN].map(([own, has]) => [own, own === key ? value : JSON.stringify(has)])),
+      );
+      const undo = { do: 'configure', changes: expected, reason: '' } as const;
+      await rowOf(undo).perform(undo, executionOn(client));
+      expect(await client.settings([...OWN.keys()], signal)).toEqual(
+        new Map([...OWN].map(([own, has]) => [own, JSON.stringify(has)])),
+      );
+      expect(host.settings.transactions).toEqual([]);
+    });
+
+    it('are refused in part when the host has none of it', async () => {
+      const [found] = (await client.classify(new Map([[`${LIMIT}.hard-limit`, '4096']]), signal)).values();
+      expect(found).toMatchObject({ class: 'Refused', reason: expect.stringContaining('soft-limit') as string });
+    });
   });
 
   it('are not refused by a host that cannot store them just now, such as on a full disk', async () => {

@@ -22,6 +22,7 @@ import {
   parseVersion,
 } from './host.ts';
 import { classOf, differenceOf, type Service } from '../settings/classes.ts';
+import { completed, neededWith } from '../settings/whole.ts';
 import { parseAffectedServices, parseServices } from './metadata.ts';
 
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
@@ -74,7 +75,7 @@ export class HostSocket implements Host {
   }
 
   async settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
-    const wanted = [...keys, ALWAYS_SET];
+    const wanted = [...new Set([...keys, ...neededWith(keys), ALWAYS_SET])];
     const query = queryOf('keys', wanted);
     const found = parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), wanted);
     if (!found.has(ALWAYS_SET)) await this.#listSettings(signal);
@@ -115,10 +116,12 @@ export class HostSocket implements Host {
   }
 
   async #refusalOf(changes: Leaves, signal: AbortSignal): Promise<Classified | undefined> {
+    const needed = neededWith(changes.keys());
+    const whole = completed(changes, needed.length === 0 ? new Map() : await this.settings(needed, signal));
     let pending = '';
     try {
       await this.#inTransaction(signal, async (of) => {
-        await this.#call({ ...of, method: 'PATCH', path: '/settings', body: bodyOf(changes) });
+        await this.#call({ ...of, method: 'PATCH', path: '/settings', body: bodyOf(whole) });
         pending = await this.#call({ ...of, method: 'GET', path: '/tx' });
         await this.#call({ ...of, method: 'DELETE', path: '/tx' });
       });
