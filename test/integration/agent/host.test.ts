@@ -190,6 +190,9 @@ it("leaves no connection open that would delay the host's shutdown", async () =>
 it('reports a refused reboot, and treats every other error as a reboot that may come', async () => {
   await host.faults.set({ reboot: { exit: 1, stderr: 'Operation inhibited by "x"\n' } });
   expect(await kindOf(client.reboot(signal))).toBe('answer');
+  const delayed = "Call to Reboot failed: There's already a shutdown or sleep operation in progress\n";
+  await host.faults.set({ reboot: { exit: 1, stderr: delayed } });
+  await expect(client.reboot(signal)).resolves.toBeUndefined();
   await host.faults.set({ reboot: undefined, systemctlMissing: true });
   expect(await kindOf(client.reboot(signal))).toBe('answer');
   await host.faults.clear();

@@ -230,14 +230,20 @@ function hintFor(error: unknown): string {
   return code === 'EACCES' ? ', which takes user 0 or group 274, and the SELinux type control_t' : '';
 }
 
+/** What systemd's logind answers while an inhibitor delays a shutdown that another actor has requested. */
+const GOING_DOWN = 'already a shutdown or sleep operation in progress';
+
 /**
- * True when the host may be rebooting in spite of this error: the connection broke, or the shutdown
- * ended systemctl. A systemctl that exits with 1 (an inhibitor) or cannot start is a refusal.
+ * True when the host may be rebooting in spite of this error: the connection broke, the shutdown ended
+ * systemctl, or another actor's is under way. A systemctl that otherwise exits with 1 (an inhibitor) or
+ * cannot start is a refusal.
  */
 function isInconclusive(error: unknown): boolean {
   if (!(error instanceof HostError)) return false;
-  if (error.kind === 'unanswered') return true;
-  return error.kind === 'answer' && error.message.includes('Failed to reboot') && !/exit code: 1\b/.test(error.message);
+  const { kind, message } = error;
+  if (kind === 'unanswered') return true;
+  if (kind !== 'answer' || !message.includes('Failed to reboot')) return false;
+  return message.includes(GOING_DOWN) || !/exit code: 1\b/.test(message);
 }
 
 /** Status and prefix of the body for each kind of error; the status alone is ambiguous. */
