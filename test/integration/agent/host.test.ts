@@ -236,6 +236,17 @@ describe('the settings of the host', () => {
     expect(host.restarts).toEqual([]);
   });
 
+  it('need a reboot when they reserve CPUs that pods may have to themselves', async () => {
+    const changes = new Map([
+      ['settings.kubernetes.reserved-cpus', '"0-3"'],
+      ['settings.kubernetes.max-pods', '64'],
+    ]);
+    const classes = async () => [...(await client.classify(changes, signal)).values()].map(({ class: name }) => name);
+    expect(await classes()).toEqual(['RestartsService', 'RestartsService']);
+    host.settings.live.set('settings.kubernetes.cpu-manager-policy', 'static');
+    expect(await classes()).toEqual(['NeedsReboot', 'RestartsService']);
+  });
+
   it.each([
     ['settings.unheard', '1', /unknown field `unheard`/u],
     ['settings.motd', '1', /expected a string/u],

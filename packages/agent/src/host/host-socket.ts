@@ -21,7 +21,7 @@ import {
   parseUpdateStatus,
   parseVersion,
 } from './host.ts';
-import { classOf, differenceOf, type Service } from '../settings/classes.ts';
+import { classOf, CPU_POLICY, differenceOf, reservesCpus, type Service } from '../settings/classes.ts';
 import { completed, neededWith } from '../settings/whole.ts';
 import { parseAffectedServices, parseServices } from './metadata.ts';
 
@@ -98,10 +98,12 @@ export class HostSocket implements Host {
     const affected = parseAffectedServices(answer);
     const names = [...new Set([...affected.values()].flat())];
     const services = names.length === 0 ? [] : await this.#services(names, signal);
+    const isAboutCpus = [...changes.keys()].some(reservesCpus);
+    const cpuPolicy = isAboutCpus ? (await this.settings([CPU_POLICY], signal)).get(CPU_POLICY) : undefined;
     const classes = new Map(
       [...changes.keys()].map((key) => {
         const known = affected.get(key);
-        return [key, classOf(key, known && services.filter(({ name }) => known.includes(name)))];
+        return [key, classOf(key, known && services.filter(({ name }) => known.includes(name)), cpuPolicy)];
       }),
     );
     // A host that refuses one change refuses all: what is not set anyway is not sent.

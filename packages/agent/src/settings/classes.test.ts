@@ -118,6 +118,16 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
   expect(found).toEqual(keys.map((key) => [key, wanted]));
 });
 
+it.each<readonly [SettingClass, string, string | undefined]>([
+  ['NeedsReboot', 'settings.kubernetes.reserved-cpus', '"static"'],
+  ['NeedsReboot', 'settings.kubernetes.kube-reserved.cpu', '"static"'],
+  ['RestartsService', 'settings.kubernetes.kube-reserved.memory', '"static"'],
+  ['RestartsService', 'settings.kubernetes.kube-reserved.cpu', '"none"'],
+  ['RestartsService', 'settings.kubernetes.system-reserved.cpu', undefined],
+])('%s, %s with the CPU manager policy %s', (expected, key, policy) => {
+  expect(classOf(key, servicesOf(key), policy).class).toBe(expected);
+});
+
 it('refuses a key also when the host knows nothing of it', () => {
   expect(classOf('settings.network.hostname', undefined).class).toBe('Refused');
 });

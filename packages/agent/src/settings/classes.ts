@@ -62,6 +62,17 @@ const NEEDS_REBOOT: readonly Rule[] = [
   ],
 ];
 
+/** With the static policy, the kubelet has to find these CPUs free in the same state (kubernetes/kubernetes, policy_static.go). */
+const RESERVED_CPUS = ['kubernetes.reserved-cpus', 'kubernetes.kube-reserved.cpu', 'kubernetes.system-reserved.cpu'];
+const RESERVED_CPUS_REASON = 'only a boot removes the state of the CPU manager, whose CPUs pods have to themselves';
+/** The setting by which pods may have CPUs to themselves, and its value. */
+export const CPU_POLICY = 'settings.kubernetes.cpu-manager-policy';
+const STATIC = '"static"';
+
+export function reservesCpus(key: string): boolean {
+  return RESERVED_CPUS.some((pattern) => overlaps(key, pattern));
+}
+
 /** Services that pods need to start, and survive. */
 const UNITS = 'containerd|docker|kubelet|nvidia-k8s-device-plugin';
 const RESTARTS = new RegExp(`^systemctl (?:try-)?(?:reload-or-)?restart (?<unit>${UNITS})(?:\\.service)?$`, 'u');
@@ -76,13 +87,17 @@ const HARMLESS: ReadonlySet<string> = new Set([
   'systemctl try-reload-or-restart chronyd.service',
 ]);
 
-/** @param services - undefined when the host has no metadata for the key */
-export function classOf(key: string, services: readonly Service[] | undefined): Classified {
+/**
+ * @param services - undefined when the host has no metadata for the key
+ * @param cpuPolicy - what the host has for `CPU_POLICY`
+ */
+export function classOf(key: string, services: readonly Service[] | undefined, cpuPolicy?: string): Classified {
   if (isSecret(key)) return { class: 'Refused', reason: 'it holds a secret, which the shadow would show' };
   const refused = reasonFor(key, REFUSED);
   if (refused !== undefined) return { class: 'Refused', reason: refused };
   const atBoot = reasonFor(key, NEEDS_REBOOT);
   if (atBoot !== undefined) return { class: 'NeedsReboot', reason: atBoot };
+  if (cpuPolicy === STATIC && reservesCpus(key)) return { class: 'NeedsReboot', reason: RESERVED_CPUS_REASON };
   if (services === undefined) return { class: 'NeedsReboot', reason: 'the host does not tell what it affects' };
   return classOfCommands(services.flatMap(({ restartCommands }) => restartCommands));
 }
