@@ -78,6 +78,7 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
     /removes the state of the CPU manager/,
     ['settings.kubernetes.cpu-manager-policy', 'settings.kubernetes.cpu-manager-policy-options'],
   ],
+  ['NeedsReboot', /user namespaces of another size/, ['settings.kubernetes.ids-per-pod']],
   [
     'Refused',
     /empty node/,

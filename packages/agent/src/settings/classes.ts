@@ -55,6 +55,8 @@ const NEEDS_REBOOT: readonly Rule[] = [
     'kubernetes.cpu-manager-policy',
     'kubernetes.cpu-manager-policy-options',
   ],
+  // MakeUserNsManager of the kubelet fails: 'wrong user namespace length'.
+  ['the kubelet does not start with it while pods have user namespaces of another size', 'kubernetes.ids-per-pod'],
   [
     'a boot partitions the GPUs',
     'kubelet-device-plugins.nvidia.device-partitioning-strategy',
