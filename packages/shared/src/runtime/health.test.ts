@@ -124,6 +124,22 @@ describe('the health listener', () => {
     }
   });
 
+  it('reads no further into a body in chunks while a request waits for metrics', async () => {
+    await get('/metrics');
+    let served: Socket | undefined;
+    const see = (message: unknown): void => void ({ socket: served } = message as { readonly socket: Socket });
+    subscribe('http.server.request.start', see);
+    try {
+      const chunks = '1\r\nx\r\n'.repeat(500_000);
+      await openIdle(1, `GET /metrics HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${chunks}`);
+      await eventually(() => expect(served?.closed).toBe(true));
+      // Two reads of a socket.
+      expect(served?.bytesRead).toBeLessThanOrEqual(128 * 1024);
+    } finally {
+      unsubscribe('http.server.request.start', see);
+    }
+  });
+
   it('computes metrics four times a second at most, and answers each request with those of a later time', async () => {
     const started = performance.now();
     for (let number = 0; number < 8; number += 1) {

@@ -91,6 +91,8 @@ function readNoOther(request: IncomingMessage): void {
     return 2;
   };
   if (socket.parser != null) socket.parser.onIncoming = next;
+  // A chunk may be one byte, and each costs as much as a large one.
+  if (request.headers['transfer-encoding'] !== undefined) socket.pause();
   Object.assign(request, { _dumped: true });
 }
 
