@@ -104,7 +104,15 @@ describe('with the operator', () => {
       spec: { holderIdentity: 'a_b', renewTime: rfc3339Micro(Date.now()) },
     });
     expect((await brupop('status')).stdout).not.toContain('no controller has led');
-    await cluster.api.patch(`${leases}/brupop-controller`, { spec: { renewTime: '2026-01-02T03:04:05.000000Z' } });
+    // A leader whose clock is two minutes late renews it.
+    const late = { spec: { renewTime: rfc3339Micro(Date.now() - 120_000) } };
+    await cluster.api.patch(`${leases}/brupop-controller`, late);
+    expect((await brupop('status')).stdout).not.toContain('no controller has led');
+    const written = { manager: 'a', operation: 'Update', apiVersion: 'coordination.k8s.io/v1', fieldsType: 'FieldsV1' };
+    const fieldsV1 = { 'f:spec': { 'f:renewTime': {} } };
+    await cluster.api.patch(`${leases}/brupop-controller`, {
+      metadata: { managedFields: [{ ...written, fieldsV1, time: '2026-01-02T03:04:05Z' }] },
+    });
     const wide = { COLUMNS: '300' };
     expect((await plugin.runWith(wide, 'status')).stdout).toContain(`Controller: ${silent}`);
     for (const args of [['status', '-o', 'json'], ['explain', 'node-c'], ['plan'], ['retry', 'node-c']])

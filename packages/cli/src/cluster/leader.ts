@@ -9,6 +9,7 @@ import { type Fleet, namespacesText, readIfAllowed } from './fleet.ts';
 const SILENT_MS = 60_000;
 
 interface Lease {
+  readonly metadata?: { readonly managedFields?: readonly { readonly time?: string }[] };
   readonly spec?: { readonly renewTime?: string };
 }
 
@@ -20,7 +21,7 @@ export async function leaderText(client: Client, fleet: Fleet): Promise<string |
   const { namespace } = fleet.shadows[0]?.metadata ?? {};
   if (namespace === undefined || namespacesText(fleet) !== undefined) return undefined;
   const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace, name: CONTROLLER });
-  const renewedAt = parseTime((await readIfAllowed<Lease>(client, path))?.spec?.renewTime);
+  const renewedAt = renewedAtOf((await readIfAllowed<Lease>(client, path)) ?? {});
   if (renewedAt === undefined) return undefined;
   const now = await client.time(path);
   if (now === undefined || now < renewedAt + SILENT_MS) return undefined;
@@ -28,4 +29,10 @@ export async function leaderText(client: Client, fleet: Fleet): Promise<string |
     `no controller has led since ${rfc3339(renewedAt)}: reports are from before, no update starts and no request is ` +
     `followed; see whether the pods of the Deployment ${CONTROLLER} run`
   );
+}
+
+/** By the clock of the API server, as `now` is, if it has recorded that: the clock of a leader may be minutes wrong. */
+function renewedAtOf({ metadata, spec }: Lease): number | undefined {
+  const writtenAt = (metadata?.managedFields ?? []).flatMap(({ time }) => parseTime(time) ?? []);
+  return writtenAt.length > 0 ? Math.max(...writtenAt) : parseTime(spec?.renewTime);
 }
