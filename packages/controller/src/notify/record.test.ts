@@ -43,7 +43,7 @@ describe('an event', () => {
     expect(withoutEnded(known('a'), seen).sent).toEqual([]);
   });
 
-  it('that lasts and is left out stays known, and is forgotten before one that is not', () => {
+  it('that lasts and is left out remains known, and is forgotten before one that is not', () => {
     const seen = seenAt(new Map(), { notices: [{ id: 'a' }], others: [{ id: 'b' }] }, FORGET_MS);
     expect(withoutEnded(known('a', 'b', 'c'), seen).sent).toEqual(['a', 'b']);
     const all = Array.from({ length: MAX_RECORDED_EVENTS - 1 }, () => 'a');
