@@ -6,6 +6,8 @@
 {{- end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
+{{- else if and (not .tag) (contains "+" $.Chart.AppVersion) -}}
+{{- fail (printf "image.tag is empty, and appVersion of the chart, %s, can be no tag, since it has a plus sign: set image.tag or image.digest" $.Chart.AppVersion) -}}
 {{- else -}}
 {{ .repository }}:{{ default $.Chart.AppVersion .tag }}
 {{- end -}}

@@ -107,6 +107,8 @@ describe('a release of the chart', () => {
     const versions = ['--version', version, '--app-version', version];
     await helm(cluster, 'package', chartDir, ...versions, '--destination', folder);
     const archive = join(folder, `bottlerocket-update-operator-${version}.tgz`);
+    // Which tag was pushed is not known.
+    await expect(helm(cluster, 'template', archive, ...IMAGE)).rejects.toThrow('set image.tag or image.digest');
     const output = await helm(cluster, 'upgrade', 'brupop', archive, ...IMAGE, '--set', 'image.tag=v9', ...release);
     const [, notes = ''] = output.split('\nNOTES:');
     expect(notes).toContain(`/blob/v${RELEASE}/docs/`);
