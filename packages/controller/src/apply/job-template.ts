@@ -21,9 +21,9 @@ const cronJob = v.looseObject(
 );
 
 /** Kubernetes deletes a Job that was not deleted before this long after its end. */
-export const TTL_SECONDS = 3600;
+const TTL_SECONDS = 3600;
 
-export interface Place {
+interface Place {
   readonly namespace: string;
   readonly serviceAccount: string;
 }

@@ -207,7 +207,7 @@ function decideOn({ metadata, spec }: LiveNode, { wanted, known }: MetadataChang
 /**
  * The managed fields with these keys as the group's alone, as the package csaupgrade of client-go moves fields to another manager.
  */
-export function adopted(managedFields: readonly ManagedFields[], keys: AppliedKeys): readonly ManagedFields[] {
+function adopted(managedFields: readonly ManagedFields[], keys: AppliedKeys): readonly ManagedFields[] {
   const fields: readonly KeyField[] = ['labels', 'annotations'];
   const others = managedFields.map((entry) => {
     const metadata = entry.fieldsV1?.['f:metadata'];

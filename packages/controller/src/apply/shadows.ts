@@ -77,7 +77,7 @@ const KIND_LIMIT_MS = 2_000;
 /** and those of all kinds, on an API server that takes seconds for each. */
 const LIMIT_MS = 10_000;
 
-export interface SpecsResult {
+interface SpecsResult {
   /** The UIDs of the shadows whose specs were not written. */
   readonly unwritten: ReadonlySet<string>;
   /** The time was over before all had been sent: the next plan continues with them. */

@@ -21,7 +21,7 @@ import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
 import { isQuota, latestRefusal, MAX_REFUSAL, QUOTA_MS, readRefusal } from './refusals.ts';
 
-export const JOB_RESULTS = ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const;
+const JOB_RESULTS = ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const;
 export type JobResult = (typeof JOB_RESULTS)[number];
 
 /** A Job of a check or hook, for one node, one attempt and one phase. */
@@ -62,7 +62,7 @@ export interface ChecksView {
   readonly jobs: ReadonlyMap<string, JobView>;
 }
 
-export interface CheckRequests {
+interface CheckRequests {
   readonly evaluate: readonly Probe[];
   readonly read: readonly JobRef[];
 }

@@ -271,7 +271,7 @@ export function gateInput(
 }
 
 /** What is frozen for the fleet, and for the group. */
-export function frozenFor(
+function frozenFor(
   { group }: Pick<ManagedNode, 'group'>,
   { frozen, groupFreezes: ofGroups }: Pick<FleetState, 'frozen' | 'groupFreezes'>,
 ): readonly FrozenVersion[] {

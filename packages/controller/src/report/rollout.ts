@@ -18,7 +18,7 @@ import { type GroupSettings, groupSettingsOf } from './group-settings.ts';
 import type { LostNode } from '../upkeep/lost-nodes.ts';
 
 /** Managed nodes by phase; `managed` is the sum of the others. */
-export type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
+type NodeCounts = Readonly<Record<NodePhase | 'managed', number>>;
 
 export interface Rollout {
   readonly policy: UpdatePolicy;

@@ -113,7 +113,7 @@ export function reportedFailure(shadow: ShadowView, node: NodeView): FailureCode
 }
 
 /** Returns what a missed deadline means; undefined before the reboot. */
-export function missedDeadline(shadow: ShadowView, node: NodeView): FailureCode | undefined {
+function missedDeadline(shadow: ShadowView, node: NodeView): FailureCode | undefined {
   const state = shadow.state;
   if (state === 'Proving') return witnessed('NotHealthy', shadow, node);
   const isActivating = shadow.status?.lastOperation?.operation === 'Activate';

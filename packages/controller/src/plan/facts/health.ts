@@ -301,7 +301,7 @@ function isRecent(seenAt: number, now: Moment): boolean {
 }
 
 /** Names the first few. */
-export function named(names: readonly string[]): string {
+function named(names: readonly string[]): string {
   const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
   return `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
 }

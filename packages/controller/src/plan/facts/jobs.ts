@@ -61,7 +61,7 @@ interface JobInput {
 }
 
 /** By key; `from` and `to` are the versions of the attempt. */
-export type Records = ReadonlyMap<string, string>;
+type Records = ReadonlyMap<string, string>;
 
 export function recordsOf({ record }: ShadowView): Records {
   return new Map(Object.entries(record.jobs ?? {}));

@@ -45,7 +45,7 @@ import {
 } from './quorum-members.ts';
 
 /** A check that has to pass before a node with a member goes. */
-export interface QuorumCheck {
+interface QuorumCheck {
   /** Its name in `spec.health.checks`. */
   readonly check: string;
   /** The set, its pod and the node. */

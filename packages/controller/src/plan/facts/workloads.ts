@@ -156,11 +156,11 @@ export function isWorkload(controller: string): boolean {
 }
 
 /** True for a pod that a drain moves elsewhere. */
-export function isEvicted(pod: PlacedPod): boolean {
+function isEvicted(pod: PlacedPod): boolean {
   return leaves(pod) && !pod.isTerminating;
 }
 
 /** True for a pod that a drain moves elsewhere, or has started to move. */
-export function leaves({ mirror, daemonSet, drainPolicy }: PlacedPod): boolean {
+function leaves({ mirror, daemonSet, drainPolicy }: PlacedPod): boolean {
   return !mirror && daemonSet === undefined && drainPolicy !== 'skip';
 }

@@ -19,7 +19,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type RawTarget, readTarget, targetPath, upPatch } from './target.ts';
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Logger;

@@ -32,7 +32,7 @@ interface RawSlice extends KubernetesObject {
     | null;
 }
 
-export const ENDPOINT_SLICES = 'endpointslices';
+const ENDPOINT_SLICES = 'endpointslices';
 /** A slice has at most 1,000 endpoints, and a Service far fewer slices. */
 export const MAX_SLICES = 1_000;
 
