@@ -8,7 +8,7 @@ import { object, parse } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { groupPath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import { messageOf, shorten } from '@brupop/shared/runtime/errors';
+import { firstFew, messageOf, shorten } from '@brupop/shared/runtime/errors';
 import { getJson, type JsonSource } from '@brupop/shared/runtime/get-json';
 
 /** What the chart allows checks to use. */
@@ -144,14 +144,12 @@ function holds(value: string): boolean {
   return NUMBER.test(value) && Number(value) !== 0;
 }
 
-const MAX_NAMED = 3;
 const alert = object({ labels: v.record(v.string('a label'), v.string('a text'), 'labels') });
 
 /** Of the API v2 of Alertmanager: the active alerts that are neither silenced nor inhibited. */
 export function evaluateAlerts(body: unknown): Answer {
   const alerts = parse(v.array(alert, 'a list'), body, 'alerts', (message) => new Error(message));
   if (alerts.length === 0) return { passed: true, found: 'no such alert is active' };
-  const names = alerts.slice(0, MAX_NAMED).map(({ labels }) => labels['alertname'] ?? 'one without a name');
-  const more = alerts.length > MAX_NAMED ? ` and ${alerts.length - MAX_NAMED} more` : '';
-  return { passed: false, found: shorten(`these alerts are active: ${names.join(', ')}${more}`, MAX_FOUND) };
+  const names = alerts.map(({ labels }) => labels['alertname'] ?? 'one without a name');
+  return { passed: false, found: shorten(`these alerts are active: ${firstFew(names)}`, MAX_FOUND) };
 }

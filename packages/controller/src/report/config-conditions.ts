@@ -6,7 +6,7 @@ import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { Condition } from '@brupop/shared/api/meta';
 import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { namesOf, shorten } from '@brupop/shared/runtime/errors';
+import { firstFew, namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { lostZones } from '../cluster/connectivity.ts';
 import { describeStuck } from '../plan/concurrency.ts';
 import { clockRight, unconfirmed } from '../plan/gates/fleet.ts';
@@ -276,8 +276,7 @@ function describeChanges(pending: readonly Difference[]): string | undefined {
     ({ field, before, after }) => `spec.${field} from ${valueOf(before)} to ${valueOf(after)}`,
   );
   if (changes.length === 0) return undefined;
-  const more = changes.length > MAX_CHANGES ? ` and ${changes.length - MAX_CHANGES} more fields` : '';
-  return `${changes.slice(0, MAX_CHANGES).join(', ')}${more}`;
+  return firstFew(changes, MAX_CHANGES, 'more fields');
 }
 
 function valueOf(value: unknown): string {

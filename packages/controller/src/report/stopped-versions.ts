@@ -1,6 +1,7 @@
 /** What users read of a version that is frozen or held, and of a group whose updates are paused or frozen. */
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { firstFew } from '@brupop/shared/runtime/errors';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import type { FrozenVersion, HeldVersion } from '../plan/facts/freezes.ts';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
@@ -38,6 +39,7 @@ export function groupFrozen({
 }
 
 const MAX_NAMED = 5;
+const MAX_NODES = 3;
 
 /** Names at most five of the nodes that are still failed. */
 export function describeFrozen(
@@ -45,11 +47,9 @@ export function describeFrozen(
   failed: readonly FailedNode[],
 ): string {
   const nodes = failed.filter((one) => sameVersion(one.version, version));
-  const list = nodes
-    .slice(0, MAX_NAMED)
-    .map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ', deleted' : ''})`);
-  const more = nodes.length > list.length ? ` and ${nodes.length - list.length} others` : '';
-  const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list.join(', ')}${more}`;
+  const names = nodes.map(({ name, code, deleted = false }) => `${name} (${code}${deleted ? ', deleted' : ''})`);
+  const list = firstFew(names, MAX_NAMED, 'others');
+  const still = nodes.length === 0 ? 'all have recovered or are accepted' : `still failed: ${list}`;
   return (
     `No update to ${version}${holdsOlder ? ' or an older version' : ''} starts: it failed on more nodes than spec.rollout.failureBudget allows ` +
     `(${still}). Find the cause; then set spec.rollout.resume to the current time, pin another version, or wait for a later one`
@@ -67,20 +67,14 @@ export function held({ holds }: { readonly holds: readonly HeldVersion[] }) {
 /** Names the workloads with their nodes, and the ways out. */
 export function describeHeld({ version, until, suspects }: HeldVersion): string {
   const byWorkload = [...Map.groupBy(suspects, ({ workload }) => workload)];
-  const list = byWorkload.slice(0, MAX_NAMED).map(([workload, nodes]) => `${workload} (${onNodes(nodes)})`);
-  const more = byWorkload.length > MAX_NAMED ? ` and ${byWorkload.length - MAX_NAMED} more` : '';
+  const list = byWorkload.map(
+    ([workload, nodes]) => `${workload} (${firstFew(nodes.map(onNode), MAX_NODES, 'more nodes')})`,
+  );
   return (
     `No update to ${version} starts until ${rfc3339(until)}: these workloads fail on nodes that run it, and were Ready on nodes of the ` +
-    `former version: ${list.join(', ')}${more}. Look at their pods with kubectl get pods -o wide. If ${version} is not the cause, set ` +
+    `former version: ${firstFew(list, MAX_NAMED)}. Look at their pods with kubectl get pods -o wide. If ${version} is not the cause, set ` +
     'spec.rollout.resume to the current time to continue now; if it is, pin another version or deny it with spec.versions'
   );
-}
-
-const MAX_NODES = 3;
-
-function onNodes(nodes: readonly SuspectNode[]): string {
-  const more = nodes.length > MAX_NODES ? ` and ${nodes.length - MAX_NODES} more nodes` : '';
-  return `${nodes.slice(0, MAX_NODES).map(onNode).join(', ')}${more}`;
 }
 
 function onNode({ node, problem, from }: SuspectNode): string {

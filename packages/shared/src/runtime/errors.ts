@@ -53,8 +53,14 @@ export function shorten(text: string, length: number): string {
 
 const MAX_NAMED = 3;
 
-/** The first three names in order, for messages. */
-export function namesOf(names: readonly string[]): string {
-  const more = names.length > MAX_NAMED ? ' and others' : '';
-  return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
+/** The first names in order, for messages. */
+export function namesOf(names: readonly string[], most = MAX_NAMED): string {
+  const more = names.length > most ? ' and others' : '';
+  return `${names.toSorted().slice(0, most).join(', ')}${more}`;
+}
+
+/** The first texts as they are, and how many more there are, for messages. */
+export function firstFew(texts: readonly string[], most = MAX_NAMED, more = 'more'): string {
+  const others = texts.length > most ? ` and ${texts.length - most} ${more}` : '';
+  return `${texts.slice(0, most).join(', ')}${others}`;
 }

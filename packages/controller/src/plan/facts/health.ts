@@ -17,6 +17,7 @@ import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import { firstFew } from '@brupop/shared/runtime/errors';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { offers } from '../../cluster/needs.ts';
 import type { NodeView } from '../../cluster/node.ts';
@@ -60,7 +61,6 @@ export interface Monitoring {
 }
 
 const RECHECK_MS = 5_000;
-const MAX_NAMED = 3;
 
 /** Returns what is wrong with the Node, or undefined. */
 export function problemCondition(
@@ -120,10 +120,10 @@ export function problemBefore(
   const { podGracePeriodMs } = policy.health;
   const { failing, unready } = unhealthyPods(health, policy, now);
   const found = [
-    ...(failing.length > 0 ? [`pods of these controllers on the node cannot start: ${named(failing)}`] : []),
+    ...(failing.length > 0 ? [`pods of these controllers on the node cannot start: ${firstFew(failing)}`] : []),
     ...(unready.length > 0
       ? [
-          `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${named(unready)}`,
+          `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${firstFew(unready)}`,
         ]
       : []),
   ];
@@ -220,7 +220,7 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
     return { isUnknown: true, problem: problem && `the pods of the cluster cannot be listed: ${problem}` };
   }
   if (found.length === 0) return workloads.counts ? undefined : { isUnknown: true };
-  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${named(found)}` };
+  return { problem: `these workloads, whose pods its drain evicted, are not Ready again: ${firstFew(found)}` };
 }
 
 /** Undefined: the members of quorums that were on the node are Ready again. */
@@ -285,9 +285,9 @@ function problemOfPods(
   const restarted = health.pods !== 'Required' ? [] : [...restarts].filter(([, at]) => isRecentlyRestarted(at));
   const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
   const found = [
-    ...(daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${named(daemonSets)}`] : []),
-    ...(controllers.length > 0 ? [`pods of these controllers cannot start: ${named(controllers)}`] : []),
-    ...(crashing.length > 0 ? [`pods of these controllers were restarted just now: ${named(crashing)}`] : []),
+    ...(daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${firstFew(daemonSets)}`] : []),
+    ...(controllers.length > 0 ? [`pods of these controllers cannot start: ${firstFew(controllers)}`] : []),
+    ...(crashing.length > 0 ? [`pods of these controllers were restarted just now: ${firstFew(crashing)}`] : []),
   ];
   return found.length === 0 ? undefined : `on it, ${found.join('; ')}`;
 }
@@ -298,12 +298,6 @@ function unreadyBefore({ record }: ShadowView): readonly string[] {
 
 function isRecent(seenAt: number, now: Moment): boolean {
   return !now.reached(seenAt + RECHECK_MS);
-}
-
-/** Names the first few. */
-function named(names: readonly string[]): string {
-  const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
-  return `${names.slice(0, MAX_NAMED).join(', ')}${more}`;
 }
 
 function temporaryProblem({ status }: ShadowView, node: NodeView): string | undefined {

@@ -18,6 +18,7 @@
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { isTerminating } from '@brupop/shared/drain/pods';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import { firstFew } from '@brupop/shared/runtime/errors';
 import { offers } from '../../cluster/needs.ts';
 import { RESTARTED_MS } from '../../cluster/pods.ts';
 import type { NodePair, ObservedPod } from '../../cluster/snapshot.ts';
@@ -246,14 +247,11 @@ export function isTrusted(workload: string, { health }: Pick<UpdatePolicy, 'heal
   return namespace === ownNamespace || health.trustedNamespaces.includes(namespace);
 }
 
-const MAX_NAMED = 3;
-
 /** For messages, such as `these workloads fail on the node: ReplicaSet shop/web does not become Ready, moved there by the drain of node-b`. */
 export function describeSuspects(suspects: readonly Suspect[]): string {
-  const list = suspects.slice(0, MAX_NAMED).map(({ workload, problem, from }) => {
+  const list = suspects.map(({ workload, problem, from }) => {
     const moved = from === undefined ? '' : ` (its pod was moved there by the drain of ${from})`;
     return `${workload} ${problem}${moved}`;
   });
-  const more = suspects.length > MAX_NAMED ? ` and ${suspects.length - MAX_NAMED} more` : '';
-  return `these workloads fail on the node: ${list.join(', ')}${more}`;
+  return `these workloads fail on the node: ${firstFew(list)}`;
 }

@@ -14,6 +14,7 @@
  * Sets with a member on the node: a majority has to be left without it, and the checks of the set have to pass. Both
  * are asked at the start and before the drain, also on the way back to the previous version.
  */
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
@@ -28,8 +29,6 @@ import type { Quorums } from '../facts/quorums.ts';
 import { type Blocked, failureReason, type Gate, type GateInput, traitsOf } from './reasons.ts';
 import { podsUnknown } from './node.ts';
 
-const MAX_NAMED = 3;
-
 export const notHeld: Gate = ({ held }) => held;
 
 /** The first nodes of a version show whether workloads fail on it. */
@@ -40,8 +39,7 @@ export const workloadsReady: Gate = ({ node, policy, workloads, now }) => {
   if (policy.health.workloads === 'Ignored') return undefined;
   const found = workloads.belowDesired(node) ?? [];
   if (found.length > 0) {
-    const which = `${found.slice(0, MAX_NAMED).join(', ')}${found.length > MAX_NAMED ? ' and others' : ''}`;
-    const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${which}`;
+    const message = `These workloads have a pod on the node, and another pod that is not Ready or is on a node that is being drained: ${namesOf(found)}`;
     return { reason: 'WorkloadsNotReady', message };
   }
   return workloads.counts ? undefined : notListed(workloads, now);

@@ -2,6 +2,7 @@
 import { MAX_RECOVERIES, type RecoveryService } from '@brupop/shared/api/config-recovery';
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { MAX_SLICES } from './service-watch.ts';
 
 /** Reasons of the condition. `docs/runbook.md` explains each. */
@@ -73,22 +74,17 @@ export function reportOf(seen: Seen): RecoveryReport | undefined {
 /** Why pods are not evicted although something has recovered. */
 function whyBlocked({ recovered, obstacle, left, forbidden, lostNodes }: Seen): string | undefined {
   if (recovered.length === 0) return undefined;
-  const names = someOf(recovered);
+  const names = namesOf(recovered, MAX_NAMED);
   if (obstacle !== undefined) return `No pod is evicted after the recovery of ${names}: ${obstacle}`;
   if (left.length > 0)
-    return `No pod is evicted after the recovery of ${someOf(left)}: too many recoveries at once, more than ${MAX_RECOVERIES}`;
+    return `No pod is evicted after the recovery of ${namesOf(left, MAX_NAMED)}: too many recoveries at once, more than ${MAX_RECOVERIES}`;
   const [first] = forbidden.values();
   const namespaces = [...new Set([...forbidden.values()].map(({ namespace }) => namespace))];
   if (first !== undefined)
     return (
-      `Evictions in ${someOf(namespaces)} are forbidden after the recovery of ${names}: ${first.message}. If the ` +
+      `Evictions in ${namesOf(namespaces, MAX_NAMED)} are forbidden after the recovery of ${names}: ${first.message}. If the ` +
       'Role brupop-controller-recovery is missing there, run helm upgrade; if admission denies them, change its rule'
     );
   if (lostNodes.length === 0) return undefined;
-  return `The pods on ${someOf(lostNodes)} are not evicted after the recovery of ${names}: connectivity is lost there`;
-}
-
-function someOf(names: readonly string[]): string {
-  const more = names.length > MAX_NAMED ? ' and others' : '';
-  return `${names.toSorted().slice(0, MAX_NAMED).join(', ')}${more}`;
+  return `The pods on ${namesOf(lostNodes, MAX_NAMED)} are not evicted after the recovery of ${names}: connectivity is lost there`;
 }
