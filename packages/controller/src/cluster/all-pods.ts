@@ -7,7 +7,7 @@
 import type { ObjectMeta } from '@brupop/shared/api/meta';
 import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { quarterOfHeap, readList } from '@brupop/shared/kube/list';
+import { listWithin, quarterOfHeap, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -105,19 +105,12 @@ export class AllPodsLookup {
     const { client, clock, log, maxChars = quarterOfHeap() } = this.#options;
     const startedAt = clock.monotonic();
     const asOf = clock.now();
-    const limit = new AbortController();
-    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
-    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      const { items: pods } = await readList(client, {
-        path: corePath('pods'),
-        // No workload has others, and any number of them could fill the list.
-        query: { fieldSelector: `${NOT_STATIC},${UNFINISHED}` },
-        signal: AbortSignal.any([signal, limit.signal]),
-        slim: placedPod,
-        maxItems: MAX_PODS,
-        maxChars,
-      });
+      // No workload has others, and any number of them could fill the list.
+      const query = { fieldSelector: `${NOT_STATIC},${UNFINISHED}` };
+      const list = { path: corePath('pods'), query, slim: placedPod, maxItems: MAX_PODS, maxChars };
+      const read = (limited: AbortSignal) => readList(client, { ...list, signal: limited });
+      const { items: pods } = await listWithin(LIST_LIMIT_MS, clock, signal, read);
       if (signal.aborted) return;
       this.#problem.ended();
       this.#lists += 1;
@@ -129,8 +122,6 @@ export class AllPodsLookup {
       if (signal.aborted) return;
       log[this.#problem.levelOf('list')]('cannot list the pods of the cluster, retrying', { error: messageOf(error) });
       this.#known = { ...this.#known, problem: messageOf(error), nextAt: clock.now() + RETRY_LIST_MS };
-    } finally {
-      cancel();
     }
   }
 }

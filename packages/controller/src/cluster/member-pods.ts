@@ -11,7 +11,7 @@ import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { readList } from '@brupop/shared/kube/list';
+import { listWithin, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -122,11 +122,8 @@ export class MemberPodsLookup {
   async #list(key: string, set: MembersToList, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     const asOf = clock.now();
-    const limit = new AbortController();
-    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
-    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      const pods = await this.#read(set, AbortSignal.any([signal, limit.signal]));
+      const pods = await listWithin(LIST_LIMIT_MS, clock, signal, (limited) => this.#read(set, limited));
       if (signal.aborted) return;
       this.#retries.delete(key);
       const pauseMs = this.#known.get(key)?.asOf === undefined ? PAUSE_MS : MAX_PAUSE_MS;
@@ -140,8 +137,6 @@ export class MemberPodsLookup {
       this.#retries.set(key, retry);
       const before = this.#known.get(key) ?? { pods: [], asOf: undefined };
       this.#known.set(key, { ...before, problem: messageOf(error), nextAt: clock.now() + retry.next() });
-    } finally {
-      cancel();
     }
   }
 

@@ -9,7 +9,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import { isTooLarge, TOO_LARGE } from '@brupop/shared/kube/error';
-import { quarterOfHeap, readList, Sizes } from '@brupop/shared/kube/list';
+import { listWithin, quarterOfHeap, readList, Sizes } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -140,19 +140,17 @@ export class PodLookups {
 
   async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
     const { client, clock, logOf } = this.#options;
-    const limit = new AbortController();
-    const tooLong = new Error(`the list did not end within ${LIST_LIMIT_MS / 1000} s`);
-    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      const { items } = await readList(client, {
+      const list = {
         path: corePath('pods'),
         // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
         query: { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' },
-        signal: AbortSignal.any([signal, limit.signal]),
         slim: readPod,
         maxItems: MAX_PODS_OF_NODE,
         maxChars: MAX_CHARS_OF_NODE,
-      });
+      };
+      const read = (limited: AbortSignal) => readList(client, { ...list, signal: limited });
+      const { items } = await listWithin(LIST_LIMIT_MS, clock, signal, read);
       this.#limitTotal(name, items);
       const seenAt = clock.now();
       const sightings = podSightingsOf(items, this.#sightings.get(uid), seenAt);
@@ -172,8 +170,6 @@ export class PodLookups {
       const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
       const problem = { problem: messageOf(error), isTooLarge: isTooLarge(error) };
       this.#known.set(name, { ...same, ...problem, retryAt: clock.now() + retry.next() });
-    } finally {
-      cancel();
     }
   }
 }

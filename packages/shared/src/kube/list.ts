@@ -10,6 +10,7 @@
  */
 import { getHeapStatistics } from 'node:v8';
 import type { KubernetesObject } from '../api/meta.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
 import { isTooLarge, KubeError, TOO_LARGE } from './error.ts';
 import { type ListPage, readPage } from './watch-protocol.ts';
@@ -70,6 +71,23 @@ export async function readList<T>(client: Pick<KubeClient, 'request'>, options: 
     resourceVersion = page.resourceVersion;
   }
   return { items, omitted: read - items.length, resourceVersion };
+}
+
+/** Reads one list or several, with a signal that also aborts after `limitMs` milliseconds. */
+export async function listWithin<T>(
+  limitMs: number,
+  clock: Pick<Clock, 'after'>,
+  signal: AbortSignal,
+  read: (limited: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = new AbortController();
+  const tooLong = new KubeError(0, 'Timeout', `the list did not end within ${limitMs / 1000} s`);
+  const cancel = clock.after(limitMs, () => limit.abort(tooLong));
+  try {
+    return await read(AbortSignal.any([signal, limit.signal]));
+  } finally {
+    cancel();
+  }
 }
 
 /** With the selectors, since one list may be of a node, and another one of the cluster. */

@@ -4,8 +4,8 @@ import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { isTransient, KubeError, kindOf } from '@brupop/shared/kube/error';
-import { readList } from '@brupop/shared/kube/list';
+import { isTransient, kindOf } from '@brupop/shared/kube/error';
+import { listWithin, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -94,19 +94,14 @@ export class PodLookups {
   ): Promise<PodList | undefined> {
     const { clock, log } = this.#options;
     const listedAt = clock.monotonic();
-    const limit = new AbortController();
-    const tooLong = new KubeError(0, 'Timeout', `the list did not end within ${LIST_LIMIT_MS / 1000} s`);
-    const cancel = clock.after(LIST_LIMIT_MS, () => limit.abort(tooLong));
     try {
-      return { pods: await list(AbortSignal.any([signal, limit.signal])), listedAt };
+      return { pods: await listWithin(LIST_LIMIT_MS, clock, signal, list), listedAt };
     } catch (error) {
       if (signal.aborted) throw error;
       this.#problem = `The pods of ${keyOf(scope)} cannot be listed: ${messageOf(error)}`;
       const level = this.#retried.levelOf(kindOf(error), { isLasting: !isTransient(error) });
       log[level]('cannot list the pods of what has recovered, retrying', { ...scope, error: messageOf(error) });
       return undefined;
-    } finally {
-      cancel();
     }
   }
 }
