@@ -66,14 +66,9 @@ export function frozenVersions(
   const enough = Math.min(WITNESSES, countOf(parts));
   return frozen.map(({ version, since }) => {
     const failedOnes = new Set(failed.filter((one) => sameVersion(one.version, version)).map(({ name }) => name));
-    const others = parts.flat().filter((one) => !failedOnes.has(one.name) && hasSeen(one, version));
+    const others = parts.flat().filter((one) => !failedOnes.has(one.name) && hasVersion(one.shadow, version));
     return { version, since, holdsOlder: others.length > 0 && failedOnes.size + others.length >= enough };
   });
-}
-
-function hasSeen({ shadow }: ManagedNode, version: string): boolean {
-  const { current_version: running, target_version: offered } = shadow?.status ?? {};
-  return sameVersion(running, version) || sameVersion(offered, version);
 }
 
 /** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
@@ -127,8 +122,10 @@ export function holdsOf(
   });
 }
 
-function hasVersion({ status }: NodePair['shadow'], version: string): boolean {
-  return sameVersion(status?.current_version, version) || sameVersion(status?.target_version, version);
+/** True for a node that runs the version or is offered it. */
+function hasVersion(shadow: ManagedNode['shadow'], version: string): boolean {
+  const { current_version: running, target_version: offered } = shadow?.status ?? {};
+  return sameVersion(running, version) || sameVersion(offered, version);
 }
 
 /** Those of workloads that fail on two nodes, or after a drain has moved them from another one. */
