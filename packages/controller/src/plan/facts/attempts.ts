@@ -81,12 +81,14 @@ export function isRollbackWanted(shadow: ShadowView, policy: UpdatePolicy, now: 
 }
 
 /** True of a node at rest whose record has a rollback that a user has ended, or whose update had no success. */
-export function hasRollbackEnded({ node, shadow }: Pair, rules: UpdatePolicy, now: Moment): boolean {
+export function hasRollbackEnded(
+  { node, shadow }: Pick<NodePair, 'node' | 'shadow'>,
+  rules: UpdatePolicy,
+  now: Moment,
+): boolean {
   const isOpen = shadow.record.rollback?.isDone === false;
   return isOpen && (!isManaged(node) || pendingRollback(shadow, rules, now) === undefined);
 }
-
-type Pair = Pick<NodePair, 'node' | 'shadow'>;
 
 /** True when the record says that the node goes or went to `version` from one that failed. */
 export function isPrevious(shadow: ShadowView, version: string): boolean {
@@ -96,10 +98,6 @@ export function isPrevious(shadow: ShadowView, version: string): boolean {
 /** Returns the rollback that is pending or under way. */
 export function currentRollback(shadow: ShadowView, policy: UpdatePolicy, now: Moment): Rollback | undefined {
   return shadow.purpose === 'Rollback' ? shadow.rollback : pendingRollback(shadow, policy, now);
-}
-
-export function startDeadline({ since }: Rollback): number {
-  return since + START_LIMIT_MS;
 }
 
 /** Returns the version to go back to from a failed update, or undefined. */

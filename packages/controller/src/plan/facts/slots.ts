@@ -28,7 +28,7 @@ import { isPair, type ManagedNode, type NodePair } from '../../cluster/snapshot.
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { deadlineOf, idleSince, isAccepted, limitMs, notRespondingAt, rebootUntil } from './deadlines.ts';
 import { failedCheckAt } from './failed-nodes.ts';
-import { pendingRollback, START_LIMIT_MS, startDeadline } from './attempts.ts';
+import { pendingRollback, START_LIMIT_MS } from './attempts.ts';
 import { hasHooksLeft, msOfHooksAfter } from './jobs.ts';
 import { covers, isChanging, type SettingsFacts, waitsForRestore } from './settings.ts';
 import type { Moment } from '../../kept/moment.ts';
@@ -54,7 +54,7 @@ function slotOfPair(pair: NodePair, now: Moment): Slot | undefined {
   const { shadow, policy } = pair;
   if (isUnderWay(shadow)) return { deadline: deadlineOf(shadow, policy, now), expires: false };
   const rollback = pendingRollback(shadow, policy, now);
-  if (rollback !== undefined) return { deadline: startDeadline(rollback), expires: false };
+  if (rollback !== undefined) return { deadline: rollback.since + START_LIMIT_MS, expires: false };
   const failedAt = failedCheckAt({ ...pair, now });
   if (failedAt !== undefined) return { deadline: failedAt, expires: false };
   if (shadow.record.rebootRequestedAt !== undefined) return slotAfterReboot(pair, now);
