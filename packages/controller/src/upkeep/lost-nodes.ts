@@ -18,7 +18,7 @@
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { OUT_OF_SERVICE_TAINT } from '@brupop/shared/api/names';
-import type { LastOperation, ShadowStatus } from '@brupop/shared/api/shadow';
+import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
@@ -29,6 +29,7 @@ import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts'
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { latestTime } from '../plan/facts/deadlines.ts';
+import { DRAINED } from '../plan/facts/failed-nodes.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { eventOn } from '../plan/spec-change.ts';
 import type { Moment } from '../kept/moment.ts';
@@ -145,14 +146,10 @@ function rebootOf({ spec, status }: ShadowView): LastOperation | undefined {
   return last?.operation === 'Reboot' && last.state === 'Processing' ? last : undefined;
 }
 
-const EMPTY: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies NonNullable<
-  ShadowStatus['drain']
->['result'][];
-
 /** When the drain for the spec was complete, epoch milliseconds. */
 function drainEnd({ metadata: { generation }, status, times }: ShadowView): number | undefined {
   const { observedGeneration, result } = status?.drain ?? {};
-  return observedGeneration === generation && EMPTY.includes(result) ? times.drainEnd : undefined;
+  return observedGeneration === generation && DRAINED.includes(result) ? times.drainEnd : undefined;
 }
 
 /** Returns when the node counts as lost, epoch milliseconds; undefined: not as it is now. */

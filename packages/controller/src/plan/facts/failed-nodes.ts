@@ -72,7 +72,8 @@ const WITHOUT_BOOT: readonly (string | undefined)[] = [
   'RebootRefused',
   'StepTimedOut',
 ] satisfies FailureCode[];
-const SUCCESSES: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies DrainResultName[];
+/** Of a drain: no pod that it was to evict is left. */
+export const DRAINED: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies DrainResultName[];
 
 /**
  * True when more than the agent's word says that the node was drained for this attempt: the API server has recorded the
@@ -81,7 +82,7 @@ const SUCCESSES: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfi
 function isDrained({ spec, status, metadata: { generation = 0 } }: ShadowView): boolean {
   if (spec.state !== 'RebootedIntoUpdate' && spec.state !== 'MonitoringUpdate') return false;
   const { observedGeneration = -Infinity, result } = status?.drain ?? {};
-  return SUCCESSES.includes(result) && generation - observedGeneration <= 2;
+  return DRAINED.includes(result) && generation - observedGeneration <= 2;
 }
 
 /** True while the Node shows no other boot than before the drain. Without a record any boot counts. */
@@ -147,9 +148,9 @@ export function failedNodes(
   const mayHaveFailed = concernedIn(parts).flat();
   const current = mayHaveFailed.flatMap((one) => {
     const failure = failureOf(one, known, input);
-    return failure === undefined
-      ? []
-      : inLane(failure, known.find((other) => isSame(other, failure))?.group ?? laneOf(one, groups));
+    if (failure === undefined) return [];
+    const group = known.find((other) => isSame(other, failure))?.group ?? laneOf(one, groups);
+    return group === undefined ? failure : { ...failure, group };
   });
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, nodeOf(one.name, parts)?.node) || nodeOf(one.name, parts) === undefined;
@@ -187,10 +188,6 @@ const nodeOf = ofKey(({ name }: ManagedNode) => name);
 const pinsIn = ofParts((part: readonly ManagedNode[]) => [
   ...new Set(part.flatMap(({ policy: { versions } }) => versions.pin ?? [])),
 ]);
-
-function inLane(failure: FailedNode, group: string | undefined): FailedNode {
-  return group === undefined ? failure : { ...failure, group };
-}
 
 /** The group with a budget of its own with which the latest update began, whatever labels the Node has since. */
 function laneOf({ group, shadow }: ManagedNode, groups: Snapshot['groups']): string | undefined {
@@ -324,18 +321,17 @@ export function recordedFailure(name: string, { record: { failed } }: ShadowView
  * Returns when the Job of a check failed on the version that the node runs, epoch milliseconds; undefined also when a
  * user has accepted that, or when the node is to run another version.
  */
-export function failedCheckAt({ name, shadow, policy, now }: FailedCheckInput): number | undefined {
+export function failedCheckAt({
+  name,
+  shadow,
+  policy,
+  now,
+}: Pick<NodePair, 'name' | 'shadow' | 'policy'> & { readonly now: Moment }): number | undefined {
   const { version, code, since } = recordedFailure(name, shadow) ?? {};
   const { current_version: running, target_version: offered = '' } = shadow.status ?? {};
   if (code !== 'CheckFailed' || since === undefined || !sameVersion(running, version)) return undefined;
   const isCurrent = sameVersion(wantedVersion(offered, policy.versions), running);
   return isCurrent && !isAccepted(since, policy, now) ? since : undefined;
-}
-
-interface FailedCheckInput extends Pick<ManagedNode, 'name'> {
-  readonly shadow: ShadowView;
-  readonly policy: UpdatePolicy;
-  readonly now: Moment;
 }
 
 /** Reads the times of a list in the status; an entry whose time is unreadable is left out. */
