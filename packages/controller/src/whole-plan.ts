@@ -15,7 +15,7 @@ export type { WholePlan } from './report/report.ts';
 export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts()): WholePlan {
   const decided = plan(snapshot, now, kept);
   const checks = checkWork(decided);
-  const { asksFor, upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.facts);
+  const { upkeepTimes, ...upkeep } = upkeepOf(decided, snapshot, kept.facts);
   const report = reportOf(decided, upkeep, snapshot);
   const { specs, taints, records } = decided;
   const times = [
@@ -31,7 +31,7 @@ export function wholePlan(snapshot: Snapshot, now: number, kept = new KeptFacts(
     checks,
     ...upkeep,
     ...report,
-    ...lookUpsOf(decided, asksFor, snapshot),
+    ...lookUpsOf(decided, upkeep.metadata.lookUps ?? [], snapshot),
     wakeAt: earliest(times, now),
   };
 }

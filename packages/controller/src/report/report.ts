@@ -44,7 +44,7 @@ export interface Report extends Rollout {
 
 /** Everything that was decided of one snapshot, and what is reported of it. */
 export interface WholePlan
-  extends Pick<Plan, 'specs' | 'taints' | 'records'>, Omit<Upkeep, 'asksFor' | 'upkeepTimes'>, LookUps, Report {
+  extends Pick<Plan, 'specs' | 'taints' | 'records'>, Omit<Upkeep, 'upkeepTimes'>, LookUps, Report {
   readonly checks: CheckWork;
   /** When to plan again even if nothing changes, epoch milliseconds. */
   readonly wakeAt: number | undefined;

@@ -24,7 +24,7 @@ import type { FleetState } from '../plan/fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';
 import { notSkipped } from '../plan/gates/node.ts';
 import { quorumKeptOtherwise } from '../plan/gates/applications.ts';
-import { firstOf } from '../plan/gates/reasons.ts';
+import { type Blocked, firstOf } from '../plan/gates/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
 /** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */
@@ -81,12 +81,7 @@ function inOrder(a: MetadataChange, b: MetadataChange): number {
   return byKept || Number(b.node.ready) - Number(a.node.ready) || byName;
 }
 
-interface Waits {
-  readonly message: string;
-  readonly retryAt?: number;
-  readonly lookUp?: boolean;
-  readonly isUnknown?: boolean;
-}
+type Waits = Omit<Blocked, 'reason'>;
 
 function whyNot(
   { managedNode, node }: { readonly managedNode: ManagedNode; readonly node: NodeView },

@@ -158,12 +158,7 @@ function unknownKeys(
   return { labels: of('labels'), annotations: of('annotations') };
 }
 
-interface TaintChanges {
-  readonly writes: readonly MetadataWrite[];
-  readonly conflicts: readonly Conflict[];
-}
-
-function decideTaints(input: MetadataInput): TaintChanges {
+function decideTaints(input: MetadataInput): MetadataDecision {
   const { state, wanted, known } = input;
   const found = new Map(state.taints.map((taint) => [taintId(taint), taint]));
   const records = readTaintsRecord(state.annotations).filter((one) => known.get(one.group)?.taints.has(taintId(one)));

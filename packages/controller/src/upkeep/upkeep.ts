@@ -3,7 +3,6 @@
  * nodes, and lost ones. It is decided after the plan, and from the same state of the fleet, since a taint that evicts pods
  * takes a slot that the plan has left free.
  */
-import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type Cleanup, cleanupOf } from './cleanup.ts';
@@ -17,8 +16,6 @@ import type { KeptFactsOfNodes } from '../plan/fleet.ts';
 export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly cleanups: readonly Cleanup[];
   readonly metadata: NodeMetadataPlan;
-  /** Nodes whose pods have to be known before they get a taint that evicts pods. */
-  readonly asksFor: readonly NodeView[];
   /** When something is due by time alone, epoch milliseconds. */
   readonly upkeepTimes: readonly (number | undefined)[];
 }
@@ -42,7 +39,6 @@ export function upkeepOf(
     ...losses,
     cleanups: cleanups.filter(({ dueAt }) => dueAt <= now),
     metadata,
-    asksFor: metadata.lookUps ?? [],
     upkeepTimes: [...cleanups.map(({ dueAt }) => dueAt), ...metadata.times, ...lostTimes],
   };
 }
