@@ -33,7 +33,7 @@ import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSecon
 import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
 import type { Checks } from './facts/query-checks.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
-import { beforeDrainOf, monitoringOf } from './facts/health.ts';
+import { type BeforeDrain, beforeDrainOf, monitoringOf } from './facts/health.ts';
 import {
   isProved,
   ownSettings,
@@ -89,18 +89,12 @@ export type Outcome =
   /** The node is no longer managed. */
   | 'Released';
 
-export interface Transition {
+/** What is recorded of the node is given at the start of its drain. */
+export interface Transition extends Partial<BeforeDrain> {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
   /** Why the update is cancelled or interrupted; or deferred, unless the pods on the node are the reason. */
   readonly because?: Pick<Blocked, 'reason' | 'message'>;
-  /** At the start of a drain: what is not healthy on the node. */
-  readonly unreadyBefore?: readonly string[];
-  /** At the start of a drain: the workloads that must be Ready again after the update. */
-  readonly evictedWorkloads?: readonly string[];
-  /** At the start of a drain: the workloads whose pods are Ready on the node, and how many seconds they took. */
-  readonly readyBefore?: ReadonlyMap<string, number>;
-  readonly needsBefore?: ReadonlyMap<string, readonly string[]>;
   /** At a start: pods on the node are unhealthy, and it has waited for them for long enough. */
   readonly unhealthyPods?: string | undefined;
   /** The host has proved the settings of its group. */

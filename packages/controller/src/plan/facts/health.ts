@@ -72,17 +72,12 @@ export function problemCondition(
   return found && `the Node has the condition ${found}`;
 }
 
-interface UnhealthyPods {
-  /** Their controllers. */
-  readonly failing: readonly string[];
-  readonly unready: readonly string[];
-}
-
+/** Their controllers. */
 function unhealthyPods(
   { failing, notReadySince }: PodHealth,
   { health: { podGracePeriodMs } }: Pick<UpdatePolicy, 'health'>,
   now: Moment,
-): UnhealthyPods {
+): Pick<PodHealth, 'failing' | 'unready'> {
   const overdue = [...notReadySince].filter(([, since]) => now.reached(since + podGracePeriodMs)).map(([name]) => name);
   return { failing, unready: overdue.filter((name) => !failing.includes(name)).toSorted() };
 }
@@ -140,12 +135,12 @@ function recordOf(condition: string): string {
   return `condition ${condition}`;
 }
 
-interface BeforeDrain {
+export interface BeforeDrain {
   /** What is not healthy on the node. */
   readonly unreadyBefore: readonly string[];
   /** The workloads that must be Ready again after the update, by precedence. */
   readonly evictedWorkloads: readonly string[];
-  /** What is Ready on the node, and what its pods are compared with later, by precedence. */
+  /** The workloads whose pods are Ready on the node, and how many seconds they took, by precedence. */
   readonly readyBefore: ReadonlyMap<string, number>;
   /** What these find on the node. */
   readonly needsBefore: ReadonlyMap<string, readonly string[]>;
