@@ -185,6 +185,7 @@ function healthOf(
     staying.filter(({ healthIgnored }) => !healthIgnored),
     { orphaned: new Set() },
   ).filter(({ finished }) => !finished);
+  const compared = counted.filter((pod) => isCompared(pod) && !pod.finished);
   const times = daemons.flatMap(({ ready, readyChanged }) => (ready ? (readyChanged ?? []) : []));
   return {
     unready: inOrder(unready),
@@ -193,20 +194,18 @@ function healthOf(
     restarts: latest(others.map(({ controller, restartedAt }) => [controller, restartedAt])),
     notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
-    ready: readyIn(counted),
-    needs: needsIn(counted),
+    ready: readyIn(compared),
+    needs: needsIn(compared),
   };
 }
 
-function readyIn(pods: readonly DrainPod[]): Map<string, number> {
-  const compared = pods.filter((pod) => isCompared(pod) && !pod.finished);
+function readyIn(compared: readonly DrainPod[]): Map<string, number> {
   const ready = latest(compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]));
   for (const pod of compared) if (!pod.ready) ready.delete(comparedAs(pod));
   return ready;
 }
 
-function needsIn(pods: readonly DrainPod[]): Map<string, readonly string[]> {
-  const compared = pods.filter((pod) => isCompared(pod) && !pod.finished);
+function needsIn(compared: readonly DrainPod[]): Map<string, readonly string[]> {
   const needs = new Map<string, readonly string[]>();
   for (const pod of compared) {
     const { needs: own = [] } = pod;
