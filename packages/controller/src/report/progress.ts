@@ -34,8 +34,7 @@ export interface Progress {
  */
 export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?: NodeGroup): Progress | undefined {
   const { now } = fleetState;
-  const { before, policy, groups, counted } =
-    group === undefined ? fleetLane(fleetState, all) : { ...groupLane(fleetState, group), counted: all };
+  const { before, policy, groups, counted } = laneOf(fleetState, all, group);
   const open = openIn(counted).flat();
   if (open.length === 0) return undefined;
   const { lastProgressAt, countedMs, countedFrom } = recordOf(
@@ -56,19 +55,18 @@ export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?:
   return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate };
 }
 
-type Lane = Pick<FleetState, 'policy' | 'groups'> & {
+interface Lane extends Pick<FleetState, 'policy' | 'groups'> {
   readonly before: Pick<BrupopConfigStatus, 'progress'> | undefined;
-};
-
-function groupLane({ groupsBefore }: FleetState, group: NodeGroup): Lane {
-  return { before: groupsBefore.get(group.name), policy: group.policy, groups: [group] };
+  readonly counted: Parts<Decision>;
 }
 
-function fleetLane(
-  { before, policy, groups }: FleetState,
+function laneOf(
+  { before, groupsBefore, policy, groups }: FleetState,
   all: Parts<Decision>,
-): Lane & { readonly counted: Parts<Decision> } {
-  return { before, policy, groups: groups.filter(isOfFleet), counted: ofFleetIn(all) };
+  group: NodeGroup | undefined,
+): Lane {
+  if (group === undefined) return { before, policy, groups: groups.filter(isOfFleet), counted: ofFleetIn(all) };
+  return { before: groupsBefore.get(group.name), policy: group.policy, groups: [group], counted: all };
 }
 
 const ofFleetIn = ofParts((part: readonly Decision[]) =>
