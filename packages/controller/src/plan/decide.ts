@@ -230,14 +230,14 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
   const isChanging = decision.phase === 'upToDate' && decision.progressing?.reason === 'ChangingSettings';
   if (waits !== undefined) {
     const progressing = waits.isUnknown === true ? undefined : waiting(waits);
-    return { ...decision, ...needsPodsFor(waits), ...(isChanging && { progressing }) };
+    return {
+      ...decision,
+      ...(waits.lookUp !== undefined && { lookUp: waits.lookUp }),
+      ...(isChanging && { progressing }),
+    };
   }
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState.moment);
   return { ...decision, change: grant({ policy, now: fleetState.moment }, allow), pending: true };
-}
-
-function needsPodsFor({ lookUp }: Blocked): Pick<Decision, 'lookUp'> {
-  return lookUp === undefined ? {} : { lookUp };
 }

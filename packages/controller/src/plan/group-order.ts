@@ -139,7 +139,7 @@ export class GroupOrder {
     const known = (at: number | undefined): number[] =>
       at === undefined || at > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at];
     const successes = members.flatMap(({ shadow, policy }) => {
-      const last = shadow === undefined ? undefined : shadow.updated;
+      const last = shadow?.updated;
       return last !== undefined && isAtOrBeyond(last.version, version, policy.versions) ? known(last.at) : [];
     });
     if (successes.length > 0) return Math.max(...successes);

@@ -11,7 +11,6 @@ import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
 import { type Blocked, type Candidate, failureReason, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
-import type { Moment } from '../../kept/moment.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };
@@ -118,21 +117,14 @@ function hasBootedSince({ status }: Candidate, operation: LastOperation): boolea
 
 function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked | undefined {
   const { shadow, now, moment } = input;
-  const failedAt = failureTime(input, moment);
+  // The later of the agent's time, whose clock may be wrong, and the time at which the spec went back to Idle.
+  const failedAt = latestTime([shadow.times.failedAt, shadow.times.stateSince], moment);
   if (failedAt === undefined) return failedForGood(input, 'the time of the failure is unknown');
   const retryAt = failedAt + delayAfter(failures(shadow), { baseMs: backoffMs, capMs: maxBackoffMs });
   if (now >= retryAt) return undefined;
-  const job = failedJob({ ...input, now: input.moment });
+  const job = failedJob({ ...input, now: moment });
   const reason = job === undefined ? 'Backoff' : failureReason(job.run.kind);
   return { reason, message: `${job?.message ?? whatFailed(input)}; retried after ${rfc3339(retryAt)}`, retryAt };
-}
-
-/**
- * Returns when the latest attempt failed: the later of the agent's time, whose clock may be wrong, and
- * the time at which the spec went back to Idle. Times in the future do not count.
- */
-function failureTime({ shadow: { times } }: Candidate, now: Moment): number | undefined {
-  return latestTime([times.failedAt, times.stateSince], now);
 }
 
 function failedForGood(candidate: Candidate, why: string): Blocked {
