@@ -14,7 +14,7 @@ import { Controller } from './controller.ts';
 import { createMetrics, type Metrics, type Planned } from './metrics.ts';
 import { Notifier } from './notify/notifier.ts';
 import { Silencer } from './silences/silencer.ts';
-import type { CertificateStatus, DependentsStatus } from './report/config-status.ts';
+import type { BesideReports } from './report/config-status.ts';
 import { Dependents } from './upkeep/dependents/dependents.ts';
 import { restoreDependents } from './upkeep/dependents/restore.ts';
 import { Recovery } from './upkeep/recovery/recovery.ts';
@@ -46,7 +46,6 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const writes = { client: client.fenced(isLeading), isLeading };
   const onReport = (): void => controller.wake();
   const issuer = createIssuer(config, { ...writes, clock, log, metrics, onReport });
-  const certificate = (): CertificateStatus => issuer && (issuer.report ?? 'unknown');
   const common = { ...writes, clock, log, metrics, onReport };
   const dependents = createDependents(config, { ...common, cluster });
   const events = createEvents(config.podName, common);
@@ -55,8 +54,9 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const notifier = new Notifier(servers);
   const silencer = new Silencer(servers);
   const besides = { dependents, recovery, notifier, silencer };
-  const shown = { certificate, ...reportsOf(besides), notifier, silencer };
-  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, ...shown });
+  const reports = (): BesideReports => reportsOf(issuer, besides);
+  const observers = { notifier, silencer };
+  const controller = new Controller({ ...config, ...writes, clock, log, cluster, metrics, reports, ...observers });
   const live = (): string | undefined => controller.stalled();
   const ready = (): string | undefined => (cluster.synced ? undefined : 'the watch caches are not filled yet');
   const lead = async (): Promise<void> => {
@@ -76,20 +76,21 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   }
 }
 
-interface Reporting {
-  readonly dependents: { readonly report: DependentsStatus };
+interface Besides {
+  readonly dependents: Dependents;
   readonly recovery: Recovery;
   readonly notifier: Notifier;
   readonly silencer: Silencer;
 }
 
 /** What works beside the plan says in the status how it is. */
-function reportsOf({ dependents, recovery, notifier, silencer }: Reporting) {
+function reportsOf(issuer: CertificateIssuer | undefined, besides: Besides): BesideReports {
   return {
-    dependents: () => dependents.report,
-    recovery: () => recovery.report,
-    notifications: () => notifier.report,
-    silences: () => silencer.report,
+    certificate: issuer && (issuer.report ?? 'unknown'),
+    dependents: besides.dependents.report,
+    recovery: besides.recovery.report,
+    notifications: besides.notifier.report,
+    silences: besides.silencer.report,
   };
 }
 

@@ -73,7 +73,7 @@ export class ConfigWriter {
     const { clock, writer } = this.#context;
     const { uid } = config.metadata;
     const before = config.status;
-    const reports = reportsOf(this.#context);
+    const reports = this.#context.reports?.();
     const status = statusOf({ config, plan, before, isWritten, now: clock.now(), release: RELEASE, ...reports });
     if (isDeepStrictEqual(status, before) || !writer.canWrite(STATUS_KEY)) return undefined;
     const waitMs = this.#writtenAt + MIN_GAP_MS - clock.monotonic();
@@ -109,15 +109,4 @@ export class ConfigWriter {
 function ownOf(status: BrupopConfigStatus): BrupopConfigStatus {
   const { recovery: _, ...own } = status;
   return own;
-}
-
-/** Of what works beside the plan. */
-function reportsOf({ certificate, dependents, recovery, notifications, silences }: ApplyContext) {
-  return {
-    certificate: certificate?.(),
-    dependents: dependents?.(),
-    recovery: recovery?.(),
-    notifications: notifications?.(),
-    silences: silences?.(),
-  };
 }

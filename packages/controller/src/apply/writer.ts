@@ -17,13 +17,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { type Logger, type NodeLog, RetriedProblem } from '@brupop/shared/runtime/log';
 import type { AssumeCache } from '../cluster/assume-cache.ts';
 import type { Metrics } from '../metrics.ts';
-import type {
-  CertificateStatus,
-  DependentsStatus,
-  NotificationsShown,
-  RecoveryReport,
-  SilencesReport,
-} from '../report/config-status.ts';
+import type { BesideReports } from '../report/config-status.ts';
 
 interface WriterOptions {
   readonly clock: Clock;
@@ -44,13 +38,8 @@ export interface ApplyContext extends WriterOptions {
   readonly events: Events;
   readonly assumeCache: AssumeCache;
   readonly logOf: NodeLog;
-  /** Absent if nothing is known about the certificate. */
-  readonly certificate?: () => CertificateStatus;
-  /** Absent if nothing is known about dependents. */
-  readonly dependents?: () => DependentsStatus;
-  readonly recovery?: () => RecoveryReport;
-  readonly notifications?: () => NotificationsShown;
-  readonly silences?: () => SilencesReport;
+  /** Absent if nothing works beside the plan. */
+  readonly reports?: () => BesideReports;
 }
 
 type WriteKind =

@@ -16,18 +16,16 @@ import {
   withPolicy,
 } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
-import { type CertificateStatus, type DependentsStatus, statusOf } from './config-status.ts';
+import { type BesideReports, statusOf } from './config-status.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
-interface Case {
+interface Case extends Pick<BesideReports, 'certificate' | 'dependents'> {
   readonly managedNodes?: readonly ManagedNode[];
   readonly before?: BrupopConfigStatus;
   readonly generation?: number;
   readonly isWritten?: boolean;
   readonly silentMs?: number;
   readonly clockSkewMs?: number;
-  readonly certificate?: CertificateStatus;
-  readonly dependents?: DependentsStatus;
 }
 
 function report(spec: object, parts: Case = {}): BrupopConfigStatus {

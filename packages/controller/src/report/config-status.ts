@@ -34,13 +34,8 @@ import { configNeedsUser, reconciliationOf } from './reconciliation.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 import { rolloutsOf } from './rollouts.ts';
 
-/** Undefined if the operator does not know: users provide the certificate. Unknown until it has looked. */
-export type CertificateStatus = ReportedCondition | 'unknown' | undefined;
-/** Undefined without recovery. Unknown until the leader has looked. */
-export type RecoveryReport = ReportedCondition | 'unknown' | undefined;
-
-/** Undefined without `spec.silences`. Unknown until this process has looked. */
-export type SilencesReport = ReportedCondition | 'unknown' | undefined;
+/** Of what works beside the plan. Undefined: there is nothing to say. Unknown until this process has looked. */
+export type BesideCondition = ReportedCondition | 'unknown' | undefined;
 
 export interface NotificationsReport {
   readonly condition: ReportedCondition;
@@ -49,8 +44,6 @@ export interface NotificationsReport {
 
 /** Undefined without receivers. Unknown until this process has looked. */
 export type NotificationsShown = NotificationsReport | 'unknown' | undefined;
-
-const CERTIFICATE_CONDITION = 'CertificateReady';
 
 /** What is known about the dependents. Times of `dependents` are added when the status is written. */
 export interface DependentsReport {
@@ -63,12 +56,18 @@ export interface DependentsReport {
 /** Undefined if there are none. Unknown until this process has looked. */
 export type DependentsStatus = DependentsReport | 'unknown' | undefined;
 
-const DEPENDENTS_CONDITION = 'DependentsAvailable';
-const RECOVERY_CONDITION = 'RecoveryReady';
-const NOTIFICATIONS_CONDITION = 'NotificationsReady';
-const SILENCES_CONDITION = 'SilencesReady';
+/** What works beside the plan, and how it is. */
+export interface BesideReports {
+  /** Undefined: users provide the certificate. */
+  readonly certificate?: BesideCondition;
+  readonly dependents?: DependentsStatus;
+  readonly recovery?: BesideCondition;
+  readonly notifications?: NotificationsShown;
+  /** Undefined without `spec.silences`. */
+  readonly silences?: BesideCondition;
+}
 
-interface ReportInput {
+interface ReportInput extends BesideReports {
   readonly config: BrupopConfig;
   readonly plan: WholePlan;
   readonly before: BrupopConfigStatus | undefined;
@@ -77,26 +76,21 @@ interface ReportInput {
   readonly now: number;
   /** Of this program. */
   readonly release?: string;
-  readonly certificate?: CertificateStatus;
-  readonly dependents?: DependentsStatus;
-  readonly recovery?: RecoveryReport;
-  readonly notifications?: NotificationsShown;
-  readonly silences?: SilencesReport;
 }
 
 export function statusOf(input: ReportInput): BrupopConfigStatus {
-  const { config, plan, before, now, release, certificate, dependents, recovery, notifications } = input;
+  const { config, plan, before, now, release, dependents, notifications } = input;
   const { generation = 0 } = config.metadata;
   const { policy, forecast, counts, clockSkewMs } = plan;
   const confirmed = confirmedOf(input);
   const isConfirmed = confirmed.confirmedGeneration === generation;
   const conditions = {
     ...evaluatedConditions(awaiting(plan, isConfirmed)),
-    ...besides(CERTIFICATE_CONDITION, certificate, before),
-    ...besides(DEPENDENTS_CONDITION, conditionIn(dependents), before),
-    ...besides(RECOVERY_CONDITION, recovery, before),
-    ...besides(NOTIFICATIONS_CONDITION, conditionIn(notifications), before),
-    ...besides(SILENCES_CONDITION, input.silences, before),
+    ...besides('CertificateReady', input.certificate, before),
+    ...besides('DependentsAvailable', conditionIn(dependents), before),
+    ...besides('RecoveryReady', input.recovery, before),
+    ...besides('NotificationsReady', conditionIn(notifications), before),
+    ...besides('SilencesReady', input.silences, before),
   };
   const needsUser = configNeedsUser(Object.values(conditions)) ?? freezeOf(plan);
   const state = reconciliationOf(plan, { generation, isConfirmed, isWritten: input.isWritten }, needsUser);
@@ -221,20 +215,14 @@ function evaluatedConditions(plan: WholePlan): Readonly<Record<string, ReportedC
 }
 
 /** A condition that is not about the plan, as it was before while it is unknown; none if there is nothing to say. */
-function besides(
-  type: string,
-  now: ReportedCondition | 'unknown' | undefined,
-  before: Reported,
-): Readonly<Record<string, ReportedCondition>> {
+function besides(type: string, now: BesideCondition, before: Reported): Readonly<Record<string, ReportedCondition>> {
   const known = now === 'unknown' ? lastOf(before, type) : now;
   if (known === undefined) return {};
   const { status, reason, message } = known;
   return { [type]: { status, reason, message } };
 }
 
-type WithCondition = { readonly condition: ReportedCondition } | 'unknown' | undefined;
-
-function conditionIn(report: WithCondition): ReportedCondition | 'unknown' | undefined {
+function conditionIn(report: DependentsStatus | NotificationsShown): BesideCondition {
   return typeof report === 'object' ? report.condition : report;
 }
 

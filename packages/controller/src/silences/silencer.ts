@@ -20,7 +20,7 @@ import type { Snapshot } from '../cluster/snapshot.ts';
 import type { Metrics } from '../metrics.ts';
 import type { DeliveryOptions } from '../notify/deliver.ts';
 import { DeliveryError, type Target } from '../notify/target.ts';
-import type { SilencesReport } from '../report/config-status.ts';
+import type { BesideCondition } from '../report/config-status.ts';
 import type { WholePlan } from '../report/report.ts';
 import { checkAlertmanager, endSilence, setSilence } from './alertmanager.ts';
 import { Entries, type Entry, MAX_ENTRIES, type Wanted } from './entries.ts';
@@ -69,7 +69,7 @@ export class Silencer {
   }
 
   /** Undefined without an Alertmanager. */
-  get report(): SilencesReport {
+  get report(): BesideCondition {
     if (!this.#isObserved) return 'unknown';
     return this.#settings === undefined ? undefined : conditionOf(this.#health);
   }
@@ -229,7 +229,7 @@ const CONDITIONS = {
 /** Reasons of the condition SilencesReady. `docs/runbook.md` explains each. */
 export const SILENCE_REASONS = Object.values(CONDITIONS).map(({ reason }) => reason);
 
-function conditionOf({ state, message }: Health): SilencesReport & object {
+function conditionOf({ state, message }: Health): BesideCondition & object {
   const texts = {
     Ready: 'Alertmanager takes the silences of spec.silences',
     NotReady: `Updates continue, but alerts about nodes that are away are not silenced: ${message}`,
