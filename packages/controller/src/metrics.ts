@@ -12,7 +12,7 @@ import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
 import { budgetLeft } from './plan/facts/freezes.ts';
-import type { WholePlan } from './whole-plan.ts';
+import type { WholePlan } from './report/report.ts';
 import type { Rollout } from './report/rollout.ts';
 import { type SpecChange, stepSeconds, transitionOf } from './plan/spec-change.ts';
 

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONFIG_OBJECT, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import { crPath } from '@brupop/shared/kube/paths';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { KEPT_PAUSED } from '../cluster/policies.ts';
 import { statusOf } from '../report/config-status.ts';
-import type { WholePlan } from '../whole-plan.ts';
+import type { WholePlan } from '../report/report.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { CONFIG_OBJECT, recordChanges } from './config-events.ts';
+import { recordChanges } from './config-events.ts';
 import type { ApplyContext } from './writer.ts';
 
 /** Pause between two writes; the latest status is always written. */

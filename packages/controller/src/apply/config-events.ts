@@ -4,14 +4,12 @@
  */
 import type { BrupopConfigStatus, FailedNodeStatus } from '@brupop/shared/api/brupop-config';
 import type { Condition } from '@brupop/shared/api/meta';
-import { CONFIG_KIND, CONFIG_NAME, CONFIG_VERSION, GROUP, NODE_GROUP_KIND } from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONFIG_OBJECT, NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import type { ObjectReference } from '@brupop/shared/kube/events';
 import { countFailure } from '../metrics.ts';
+import type { WholePlan } from '../report/report.ts';
 import { describeFrozen } from '../report/stopped-versions.ts';
-import type { WholePlan } from '../whole-plan.ts';
 import type { ApplyContext } from './writer.ts';
-
-export const CONFIG_OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
 
 /** Reasons of the Events on the BrupopConfig. `docs/runbook.md` explains each. */
 export const CONFIG_EVENT_REASONS = [

@@ -9,6 +9,7 @@ export const CONFIG_KIND = 'BrupopConfig';
 export const CONFIG_PLURAL = 'brupopconfigs';
 /** The one BrupopConfig name that the API server accepts. */
 export const CONFIG_NAME = 'cluster';
+export const CONFIG_OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
 export const NODE_GROUP_VERSION = 'v1alpha1';
 export const NODE_GROUP_KIND = 'BottlerocketNodeGroup';
 export const NODE_GROUP_PLURAL = 'bottlerocketnodegroups';

@@ -1,9 +1,8 @@
 /** Events on the BrupopConfig, and log lines, of what happens to dependents. */
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
-import { CONFIG_NAME } from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONFIG_OBJECT } from '@brupop/shared/api/names';
 import type { Events } from '@brupop/shared/kube/events';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { CONFIG_OBJECT } from '../../apply/config-events.ts';
 import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Direction } from './decide.ts';
 import { type DEPENDENT_EVENTS, describeOthers, describeRemoved, isByOthers, type Shown } from './report.ts';

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type BrupopConfig, readBrupopConfig, type RecoveryStatus } from '@brupop/shared/api/brupop-config';
 import { RECOVERY_KINDS } from '@brupop/shared/api/config-recovery';
-import { CONFIG_KIND, CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER, GROUP } from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONFIG_OBJECT, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { isTransient, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
@@ -17,7 +17,6 @@ import { FLAP_MS, type Recovery } from './decide.ts';
 
 const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
 const STATUS = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
-const OBJECT = { apiVersion: `${GROUP}/${CONFIG_VERSION}`, kind: CONFIG_KIND };
 const MANAGER = `${CONTROLLER}-recovery`;
 
 interface RecordOptions {
@@ -72,7 +71,7 @@ export class RecoveryRecord {
     // Without a response it may have been written.
     this.#written = undefined;
     const metadata = { name: CONFIG_NAME, uid };
-    const body = { ...OBJECT, metadata, ...(status.length > 0 && { status: { recovery: status } }) };
+    const body = { ...CONFIG_OBJECT, metadata, ...(status.length > 0 && { status: { recovery: status } }) };
     try {
       const options = { fieldManager: MANAGER, signal };
       await this.#tried('written', signal, async () => await client.apply(STATUS, body, options));
