@@ -7,9 +7,10 @@ import type { Events } from '@brupop/shared/kube/events';
 import { corePath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
+import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
 import { type LostNode, mayTaint, type OutOfServiceChange } from '../upkeep/lost-nodes.ts';
-import type { Taint, TaintedNode } from './nodes.ts';
+import type { TaintedNode } from './nodes.ts';
 import { type NodeWrite, PRIORITY } from './queue.ts';
 import type { ApplyContext } from './writer.ts';
 
@@ -39,7 +40,7 @@ export function outOfServiceWrite(context: ApplyContext, change: OutOfServiceCha
   return { key, object, priority: PRIORITY.outOfService, write: () => writer.once(key, attempt) };
 }
 
-const TAINT: Taint = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };
+const TAINT: NodeTaint = { key: OUT_OF_SERVICE_TAINT, value: OUT_OF_SERVICE_VALUE, effect: 'NoExecute' };
 
 async function write(context: ApplyContext, { node, wanted, event }: OutOfServiceChange): Promise<void> {
   const { client, logOf, clock, events, signal } = context;
@@ -47,7 +48,7 @@ async function write(context: ApplyContext, { node, wanted, event }: OutOfServic
   const path = corePath('nodes', { name });
   const raw = await client.request<TaintedNode>({ method: 'GET', path, signal });
   if (!isStillDue(readNode(raw), node, wanted)) return;
-  const others = (raw.spec?.taints ?? []).filter((taint) => !isOurs(taint));
+  const others = (raw.spec?.taints ?? []).filter((taint) => !isSameTaint(taint, TAINT));
   const annotations = { [OUT_OF_SERVICE_ANNOTATION]: wanted ? rfc3339(clock.now()) : null };
   const metadata = { uid, resourceVersion: raw.metadata.resourceVersion, annotations };
   await client.mergePatch(path, { metadata, spec: { taints: wanted ? [...others, TAINT] : others } }, { signal });
@@ -59,8 +60,4 @@ async function write(context: ApplyContext, { node, wanted, event }: OutOfServic
 function isStillDue(live: NodeView, planned: NodeView, wanted: boolean): boolean {
   if (live.metadata.uid !== planned.metadata.uid) return false;
   return wanted ? mayTaint(live) && live.bootID === planned.bootID : outOfServiceByUs(live);
-}
-
-function isOurs({ key, value, effect }: Taint): boolean {
-  return key === TAINT.key && value === TAINT.value && effect === TAINT.effect;
 }

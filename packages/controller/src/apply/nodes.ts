@@ -11,6 +11,7 @@ import { readList } from '@brupop/shared/kube/list';
 import { controllerUID, isAgentPod } from '@brupop/shared/node/operator-pods';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import { releasePatch } from '@brupop/shared/node/ownership';
+import type { NodeTaint } from '../cluster/group-metadata.ts';
 import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
 import type { Cleanup } from '../upkeep/cleanup.ts';
@@ -158,15 +159,9 @@ export function taintWrite(context: ApplyContext, change: TaintChange): NodeWrit
   return { key, object, priority: PRIORITY.taint, isOfConfig: true, write };
 }
 
-export interface Taint {
-  readonly key: string;
-  readonly value?: string;
-  readonly effect: string;
-}
-
 /** As the Kubernetes API has it. */
 export interface TaintedNode extends KubernetesObject {
-  readonly spec?: { readonly taints?: readonly Taint[] };
+  readonly spec?: { readonly taints?: readonly NodeTaint[] };
 }
 
 /** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */
