@@ -4,8 +4,7 @@
  * later snapshot has the result. Nothing is listed or kept while no plan needs it. The lists of a large cluster
  * take long, so the next one starts no sooner than a multiple of that time later.
  */
-import type { ObjectMeta } from '@brupop/shared/api/meta';
-import { type DrainPod, podKey, slimPod } from '@brupop/shared/drain/pods';
+import { type DrainPod, isTerminating, podKey, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { listWithin, quarterOfHeap, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
@@ -126,17 +125,13 @@ export class AllPodsLookup {
   }
 }
 
-interface RawPod {
-  readonly metadata: ObjectMeta;
-}
-
 /** Undefined for a pod that has finished. */
 export function placedPod(raw: unknown): PlacedPod | undefined {
-  const { metadata } = raw as RawPod;
-  const { finished, node, ready, mirror, healthIgnored, drainPolicy, daemonSet, controller } = slimPod(raw);
+  const pod = slimPod(raw);
+  const { finished, node, ready, mirror, healthIgnored, drainPolicy, daemonSet, controller } = pod;
   if (finished) return undefined;
   return {
-    key: podKey({ metadata }),
+    key: podKey(pod),
     node,
     ready,
     mirror,
@@ -144,6 +139,6 @@ export function placedPod(raw: unknown): PlacedPod | undefined {
     drainPolicy,
     controller,
     ...(daemonSet !== undefined && { daemonSet }),
-    isTerminating: metadata.deletionTimestamp !== undefined,
+    isTerminating: isTerminating(pod),
   };
 }

@@ -28,7 +28,7 @@
  */
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { ReflectorEvent } from '@brupop/shared/kube/reflector';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { type Instant, parseTime } from '@brupop/shared/runtime/clock';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { isBeingRemoved, isManaged, type NodeView, zoneOf } from './node.ts';
 import type { ShadowView } from './shadow.ts';
@@ -135,9 +135,7 @@ interface Renewal {
 }
 
 /** The times are those of the clock of this process, milliseconds. */
-export interface ProbeTime {
-  readonly wall: number;
-  readonly monotonic: number;
+export interface ProbeTime extends Instant {
   /** Since the latest activity on the watch of the Leases. */
   readonly silentMs: number;
   /** A watch is stale, so what nodes report may be unknown. */
@@ -156,7 +154,7 @@ interface Scope {
 
 /** Of the whole cluster. */
 interface ClusterScope {
-  readonly lostSince: Pick<ProbeTime, 'wall' | 'monotonic'> | undefined;
+  readonly lostSince: Instant | undefined;
   /** Since when the Leases say otherwise, on the monotonic clock. */
   readonly changesSince: number | undefined;
 }
@@ -178,7 +176,7 @@ export class ConnectivityGuard {
     return this.#latest;
   }
 
-  observe({ type, object }: ReflectorEvent<NodeLease>, now: Pick<ProbeTime, 'wall' | 'monotonic'>): void {
+  observe({ type, object }: ReflectorEvent<NodeLease>, now: Instant): void {
     const { renewedAt: renewTime, metadata } = object;
     const before = this.#renewals.get(metadata.name);
     if (type === 'Deleted' || renewTime === undefined) this.#renewals.delete(metadata.name);
@@ -246,7 +244,7 @@ export class ConnectivityGuard {
   }
 
   /** Of a process before this one: a loss of the cluster that began at `since`, epoch milliseconds, and has not ended. */
-  resumeClusterLoss(since: number, { wall, monotonic }: Pick<ProbeTime, 'wall' | 'monotonic'>): void {
+  resumeClusterLoss(since: number, { wall, monotonic }: Instant): void {
     const lostSince = { wall: since, monotonic: monotonic - Math.max(0, wall - since) };
     this.#cluster = { lostSince, changesSince: undefined };
   }
