@@ -1,15 +1,13 @@
 /** What is reported of a plan: the condition of each node, and what the status of the configuration and of groups is made of. */
 import type { Edit } from '@brupop/shared/api/edits';
-import type { Connectivity } from '../cluster/connectivity.ts';
 import { isSelected } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
-import type { SuspectNode } from '../plan/facts/suspects.ts';
-import type { FrozenVersion, HeldVersion } from '../plan/facts/freezes.ts';
-import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
+import type { FleetState } from '../plan/fleet.ts';
 import type { CheckWork, LookUps } from '../plan/look-ups.ts';
+import type { Observation } from '../plan/observation.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Upkeep } from '../upkeep/upkeep.ts';
 import { type FleetForecast, forecastOf } from './forecast.ts';
@@ -18,19 +16,13 @@ import { type Progress, progressOf } from './progress.ts';
 import { type ObjectEdit, type Release, releasesOf } from './rollouts.ts';
 import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
 
-export interface Report extends Rollout {
+export interface Report
+  extends
+    Rollout,
+    Pick<FleetState, 'stale' | 'connectivity' | 'clockSkewMs' | 'failed' | 'frozen'>,
+    Pick<Observation, 'holds' | 'suspects'> {
   readonly conditions: Parts<NodeCondition>;
-  /** Resources whose watch is stale: no update starts. */
-  readonly stale: readonly string[];
-  readonly connectivity: Connectivity;
-  readonly clockSkewMs: number | undefined;
-  /** The nodes that failed with a version, the latest first. */
-  readonly failed: readonly FailedNode[];
-  readonly frozen: readonly FrozenVersion[];
   readonly canaries: readonly CompletedCanary[];
-  readonly holds: readonly HeldVersion[];
-  /** The workloads that fail on nodes since their updates. */
-  readonly suspects: readonly SuspectNode[];
   readonly forecast: FleetForecast;
   /** Undefined when no node needs an update. */
   readonly progress: Progress | undefined;
