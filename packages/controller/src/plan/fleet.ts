@@ -2,7 +2,6 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import type { Connectivity } from '../cluster/connectivity.ts';
 import { isControlPlane, isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
 import { isUnderWay, STATES } from '../cluster/state.ts';
@@ -29,7 +28,7 @@ import {
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
-import type { Candidate, GateInput } from './gates/reasons.ts';
+import type { Candidate, FleetInput, GateInput } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
 import { CanaryLanes, type GroupFreeze, groupFreezes } from './lanes.ts';
 import { Observation } from './observation.ts';
@@ -37,12 +36,8 @@ import { SettingsRollouts } from './settings-rollouts.ts';
 import { Moment } from '../kept/moment.ts';
 import { countOf, type KeptEach, membersOf, ofParts, ofPartsAt, type Parts, type Splitter } from '../kept/parts.ts';
 
-export interface FleetState {
+export interface FleetState extends FleetInput {
   readonly policy: UpdatePolicy;
-  /** Resources whose watch is stale. */
-  readonly stale: readonly string[];
-  readonly connectivity: Connectivity;
-  readonly clockSkewMs: number | undefined;
   /** In the order in which they claim nodes. */
   readonly groups: readonly NodeGroup[];
   /** Of each node; what is found of a node is made of these. */
@@ -50,12 +45,7 @@ export interface FleetState {
   readonly parts: Parts<ManagedNode>;
   readonly settingsRollouts: SettingsRollouts;
   readonly drains: Drains;
-  readonly ownNamespace: string;
-  readonly checks: Checks;
-  readonly workloads: Workloads;
   readonly versions: readonly VersionCount[];
-  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
-  readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
   /** The nodes that hold a slot past a deadline. */
@@ -73,17 +63,12 @@ export interface FleetState {
   /** Names of nodes that must not be drained, since a limit is exceeded. */
   readonly nodesOverLimit: ReadonlySet<string>;
   readonly controlPlane: ControlPlane;
-  readonly quorums: Quorums;
   readonly observation: Observation;
   /** Counts the unavailable nodes, and then those that start. */
   readonly capacity: Limits;
   readonly groupOrder: GroupOrder;
   /** Counts the canaries, and then those that start. */
   readonly canaries: CanaryLanes;
-  /** Epoch milliseconds. */
-  readonly now: number;
-  /** The same, for questions about one node. */
-  readonly moment: Moment;
 }
 
 /** What depends on nothing but the node and the time. */

@@ -30,10 +30,9 @@ import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
 import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
 import { hasRollbackEnded, isRollbackWanted, isWithdrawal, previousVersion, rollbackPolicy } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
-import { type Drainable, isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
-import type { Checks } from './facts/query-checks.ts';
+import { isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
 import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
-import { type BeforeDrain, beforeDrainOf, monitoringOf } from './facts/health.ts';
+import { type BeforeDrain, beforeDrainOf, type MonitoringInput, monitoringOf } from './facts/health.ts';
 import {
   isProved,
   ownSettings,
@@ -44,8 +43,6 @@ import {
   type SettingsFacts,
   specOf,
 } from './facts/settings.ts';
-import type { Quorums } from './facts/quorums.ts';
-import type { Workloads } from './facts/workloads.ts';
 import { beforeDrain } from './gates/applications.ts';
 import { describePause } from './gates/fleet.ts';
 import type { Moment } from '../kept/moment.ts';
@@ -121,19 +118,13 @@ export interface Transition extends Partial<BeforeDrain> {
   readonly jobs?: WrittenJobs;
 }
 
-export interface TransitionInput extends NodePair {
+export interface TransitionInput extends NodePair, MonitoringInput {
   readonly state: NodeState;
-  readonly policy: UpdatePolicy;
   /** What users ask for: in `policy`, the pin of a node that goes back is its previous version. */
   readonly rules: UpdatePolicy;
-  readonly drain: () => Drainable;
   readonly ownNamespace: string;
   readonly blockedBy: Blocked | undefined;
-  readonly checks: Checks;
-  readonly workloads: Workloads;
-  readonly quorums: Quorums;
   readonly settings: SettingsFacts | undefined;
-  readonly now: Moment;
 }
 
 function idleSpec({ settings }: UpdatePolicy, now: Moment, allow: Allowed = 'None'): ShadowSpec {

@@ -34,7 +34,7 @@ import { isObserved, isTrusted } from './suspects.ts';
 import type { Workloads } from './workloads.ts';
 import type { Moment } from '../../kept/moment.ts';
 
-interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
+export interface MonitoringInput extends Pick<NodePair, 'node' | 'shadow'> {
   readonly policy: UpdatePolicy;
   readonly drain: () => Drainable;
   readonly checks: Checks;

@@ -139,10 +139,25 @@ export interface Candidate extends NodePair {
   readonly isRequested?: boolean;
 }
 
-export interface GateInput extends Candidate {
+/** What is the same for all nodes. */
+export interface FleetInput {
+  /** Resources whose watch is stale. */
   readonly stale: readonly string[];
   readonly connectivity: Connectivity;
   readonly clockSkewMs: number | undefined;
+  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
+  readonly offeredSince: (version: string) => number | undefined;
+  readonly checks: Checks;
+  readonly workloads: Workloads;
+  readonly quorums: Quorums;
+  readonly ownNamespace: string;
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** The same, for questions about one node. */
+  readonly moment: Moment;
+}
+
+export interface GateInput extends Candidate, FleetInput {
   readonly capacity: Blocked | undefined;
   /** Other nodes prove the version or the settings first, or a user has not approved the version. */
   readonly othersFirst: Blocked | undefined;
@@ -150,23 +165,15 @@ export interface GateInput extends Candidate {
   readonly controlPlane: Blocked | undefined;
   /** The versions that too many nodes failed with. */
   readonly frozen: readonly FrozenVersion[];
-  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
-  readonly offeredSince: (version: string) => number | undefined;
   /** How long a window must still be open, milliseconds. */
   readonly needMs: number;
   readonly drain: () => Drainable;
-  readonly checks: Checks;
-  readonly workloads: Workloads;
-  readonly quorums: Quorums;
   /** Workloads fail on nodes that run the version. */
   readonly held: Blocked | undefined;
   /** Why that is not known yet of the first nodes that run it. */
   readonly unobserved: () => Blocked | undefined;
-  readonly ownNamespace: string;
   /** That of the fleet, whatever the node's group overrides. */
   readonly fleet: UpdatePolicy;
-  readonly now: number;
-  readonly moment: Moment;
 }
 
 /** Returns why a node waits; undefined: it passes. */
