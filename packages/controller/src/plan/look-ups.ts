@@ -16,6 +16,7 @@ import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import type { FleetState } from './fleet.ts';
 import type { Candidate } from './gates/reasons.ts';
 import type { QuorumCount } from './facts/quorums.ts';
+import type { Workloads } from './facts/workloads.ts';
 import {
   currentAttempt,
   hasHooksLeft,
@@ -42,7 +43,7 @@ export interface LookUps {
   /** Names of the nodes that are observed after their updates. */
   readonly observes: ReadonlySet<string>;
   /** What to do with the list of the pods of the whole cluster. */
-  readonly allPods: 'list' | 'keep' | 'forget';
+  readonly allPods: Workloads['wanted'];
   readonly members: MembersWanted;
   /** Of the quorums whose members are known. */
   readonly quorums: readonly QuorumCount[];
@@ -70,13 +71,11 @@ export function lookUpsOf(
   const due = [...new Set([...first, ...observation.lookUps])].filter(
     ({ metadata: { name } }) => (pods.get(name)?.retryAt ?? 0) <= now,
   );
-  const used = workloads.isDue ? 'list' : 'keep';
-  const unused = workloads.isKept ? 'keep' : 'forget';
   return {
     lookUps: due.slice(0, MAX_LOOK_UPS),
     needsPodsOf: new Set([...drains.requested, ...probes.map(({ metadata }) => metadata.name)]),
     observes: observation.names,
-    allPods: workloads.isRequested ? used : unused,
+    allPods: workloads.wanted,
     members: quorums.wanted,
     quorums: quorums.counts,
   };

@@ -67,19 +67,11 @@ export class Workloads {
     return this.#known.asOf;
   }
 
-  get isRequested(): boolean {
-    return this.#isRequested;
-  }
-
-  /** The list that is known is still needed. */
-  get isKept(): boolean {
-    return this.#isKept;
-  }
-
-  /** True when the pods must be listed now. */
-  get isDue(): boolean {
+  /** What to do with the list: `list` when the pods must be listed now, `keep` while the list that is known is needed. */
+  get wanted(): 'list' | 'keep' | 'forget' {
+    if (!this.#isRequested) return this.#isKept ? 'keep' : 'forget';
     const { nextAt } = this.#known;
-    return this.#isRequested && (this.#now >= nextAt || nextAt - this.#now > MAX_PAUSE_MS);
+    return this.#now >= nextAt || nextAt - this.#now > MAX_PAUSE_MS ? 'list' : 'keep';
   }
 
   /** When they must be listed again, epoch milliseconds. */
