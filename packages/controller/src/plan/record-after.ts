@@ -18,6 +18,7 @@ import { isTrying, oneMoreBlockedDrain } from './facts/drainability.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
 import {
   hashOfSettings,
+  isGranted,
   ownSettings,
   provedAtChange,
   provedAtGrant,
@@ -225,8 +226,9 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
 
 /** A change is granted that sets again what was proved, or other settings are requested. */
 function lostSettings({ spec }: Transition, shadow: ShadowView): Changes {
-  const isGrant = (spec.settings?.allow ?? 'None') !== 'None';
-  return { settingsProved: isGrant ? provedAtGrant(shadow, requestedOf({ spec })) : provedAtChange(shadow) };
+  return {
+    settingsProved: isGranted({ spec }) ? provedAtGrant(shadow, requestedOf({ spec })) : provedAtChange(shadow),
+  };
 }
 
 /** The failure with the other version remains on record. */
@@ -280,8 +282,7 @@ function doneRollback({ record: { rollback } }: ShadowView): Changes {
 
 /** A host that reboots while it changes settings has failed. */
 function bootAtGrant({ spec }: Transition, shadow: ShadowView): Changes {
-  const isGrant = (spec.settings?.allow ?? 'None') !== 'None';
-  return { settingsBoot: isGrant ? shadow.status?.bootID : undefined };
+  return { settingsBoot: isGranted({ spec }) ? shadow.status?.bootID : undefined };
 }
 
 /** A user has ended it before the node was drained; or its update had no success, and the node runs the previous version. */

@@ -128,7 +128,7 @@ function restingState(shadow: ShadowView): SettingsState {
   return isOpen(shadow) || pending.some((one) => one.class !== 'NeedsReboot') ? 'classified' : 'inForce';
 }
 
-function isGranted({ spec }: ShadowView): boolean {
+export function isGranted({ spec }: Pick<ShadowView, 'spec'>): boolean {
   return (spec.settings?.allow ?? 'None') !== 'None';
 }
 
