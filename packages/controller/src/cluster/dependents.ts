@@ -64,10 +64,10 @@ export class ClusterProbe {
     const { configs, policies } = this.#options;
     const config = configs.get(CONFIG_NAME);
     const { problem, connectivity } = policies.fleet;
-    const ofConfig = config === undefined ? { dependents: [], problem: undefined } : { ...connectivity, problem };
-    const { dependents } = ofConfig;
+    const { dependents } = connectivity;
+    const known = config === undefined ? { dependents: [], problem: undefined } : { dependents, problem };
     const isStale = staleResources(watchLags.filter(({ resource }) => !BESIDES.has(resource))).length > 0;
-    return { config, dependents, problem: ofConfig.problem, loss: this.#loss, isUnsure: isUnsure || isStale };
+    return { config, ...known, loss: this.#loss, isUnsure: isUnsure || isStale };
   }
 
   /** A process before this one has reported a loss. Later on, what this one sees counts: the record may be outdated. */
