@@ -191,7 +191,7 @@ const keySet = object({ keys: v.array(v.unknown(), 'a list') });
 
 /** Throws for a response without a key that can verify a signature; the previous keys are then kept. */
 function readKeys(answer: unknown): readonly JWK[] {
-  const { keys } = parse(keySet, answer, `GET ${KEYS_PATH}`, (message) => new Error(message));
+  const { keys } = parse(keySet, answer, `GET ${KEYS_PATH}`);
   if (keys.some(isUsable)) return keys as readonly JWK[];
   throw new Error(
     `GET ${KEYS_PATH}: expected a key for ${ALGORITHMS.join(', ')}, found ${keys.length} keys, none usable`,

@@ -34,7 +34,7 @@ interface Place {
  * it. Throws an error that names the field of the CronJob which is not as expected.
  */
 export function jobOf(raw: unknown, run: JobRun, { metadata: { name, uid } }: NodeView, place: Place): object {
-  const { jobTemplate } = parse(cronJob, raw, `the CronJob ${place.namespace}/${run.cronJob}`, newError).spec;
+  const { jobTemplate } = parse(cronJob, raw, `the CronJob ${place.namespace}/${run.cronJob}`).spec;
   const { template: pod, ...spec } = jobTemplate.spec;
   const labels = { [CHECK_LABEL]: run.name };
   const annotations = { [JOB_OF_ANNOTATION]: run.jobOf };
@@ -65,10 +65,6 @@ export function jobOf(raw: unknown, run: JobRun, { metadata: { name, uid } }: No
       },
     },
   };
-}
-
-function newError(message: string): Error {
-  return new Error(message);
 }
 
 /** `serviceAccount` is the deprecated name of the same field. */

@@ -290,7 +290,7 @@ function jobOfIn({ [JOB_OF_ANNOTATION]: found = '' }: Readonly<Record<string, st
 
 /** Throws an error that names the field which is not as expected. */
 export function readJob(raw: unknown): RawJob {
-  const { metadata, status } = parse(job, raw, 'the Job', (message) => new Error(message));
+  const { metadata, status } = parse(job, raw, 'the Job');
   const { name, uid, annotations = {}, ownerReferences = [] } = metadata;
   const node = ownerReferences.find(({ kind }) => kind === 'Node')?.name;
   const { active = 0, succeeded = 0, failed = 0 } = status ?? {};

@@ -46,7 +46,7 @@ const event = object({
 });
 
 export function readRefusal(raw: unknown): Refusal | undefined {
-  const { message, firstTimestamp, lastTimestamp } = parse(event, raw, 'the Event', (problem) => new Error(problem));
+  const { message, firstTimestamp, lastTimestamp } = parse(event, raw, 'the Event');
   if (message === undefined || message === '') return undefined;
   const firstAt = parseTime(firstTimestamp ?? undefined) ?? 0;
   return {

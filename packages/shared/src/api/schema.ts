@@ -16,7 +16,7 @@ export function parse<S extends v.GenericSchema>(
   schema: S,
   value: unknown,
   name: string,
-  refuse: (message: string) => Error,
+  refuse: (message: string) => Error = (message) => new Error(message),
 ): Infer<S> {
   const { success, output, issues } = v.safeParse(schema, value, { abortEarly: true });
   if (success) return output as Infer<S>;
