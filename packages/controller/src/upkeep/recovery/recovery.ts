@@ -32,14 +32,13 @@ import {
 } from './decide.ts';
 import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
 import { type PodList, PodLookups } from './lookups.ts';
-import { isBack, succeededIn } from './nodes.ts';
 import { PendingRecoveries, type PendingRecovery } from './pending.ts';
 import type { CrashingPod } from './pods.ts';
 import { recoveriesIn, RecoveryRecord } from './record.ts';
 import { type RecoveryReport, reportOf } from './report.ts';
 import { scan } from './scan.ts';
 import { ServiceWatches } from './service-watches.ts';
-import { UpdatedNodes } from './updated-nodes.ts';
+import { isBack, succeededIn, UpdatedNodes } from './updated-nodes.ts';
 
 interface RecoveryOptions extends EvictorOptions {
   /** Fenced. */

@@ -3,7 +3,7 @@ import { MAX_RECOVERIES, type RecoveryService } from '@brupop/shared/api/config-
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
 import { namesOf } from '@brupop/shared/runtime/errors';
-import { MAX_SLICES } from './service-watch.ts';
+import { MAX_SLICES } from './service-watches.ts';
 
 /** Reasons of the condition. `docs/runbook.md` explains each. */
 export const RECOVERY_REASONS = [
