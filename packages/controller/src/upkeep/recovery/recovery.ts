@@ -198,16 +198,14 @@ export class Recovery {
     const isWanted = ({ kind, name }: Scope): boolean => (kind === 'Service' ? names.has(name) : this.#restartsNodes);
     this.#state = current(this.#state, isWanted, instantOf(clock));
     this.#openPending(isWanted);
-    const isLost = (node: string): boolean => upkeep.isLost(node);
-    const keepsEmptyDirs = (node: string): boolean => upkeep.keepsEmptyDirs(node);
-    const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, keepsEmptyDirs, isLost, signal };
+    const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, upkeep, signal };
     const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
     this.#lostNodes = lostNodes;
     const listMs = clock.monotonic() - startedAt;
     const chosenAt = instantOf(clock);
     const { state, evictions } = choose(found, crashing, maxPerMinute, chosenAt);
     await this.#record.write(config.metadata.uid, state.recoveries, signal);
-    const mayEvict = ({ node }: CrashingPod): boolean => upkeep.obstacle === undefined && !isLost(node);
+    const mayEvict = ({ node }: CrashingPod): boolean => upkeep.obstacle === undefined && !upkeep.isLost(node);
     const evicted = await this.#evictor.evict(state, evictions, mayEvict, signal);
     this.#state = requested(evicted, chosenAt.monotonic, clock.monotonic());
     for (const kind of RECOVERY_KINDS)

@@ -2,6 +2,7 @@
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
+import type { UpkeepView } from '../../cluster/upkeep-view.ts';
 import { type Eviction, listed, openIn, type RecoveryState, type Scope } from './decide.ts';
 import type { PodList, PodLookups } from './lookups.ts';
 
@@ -13,10 +14,7 @@ interface ScanOptions {
   readonly lists: ReadonlyMap<string, PodList>;
   /** Whose pods may be evicted. */
   readonly namespaces: readonly string[];
-  /** Whether pods with emptyDir volumes stay on the node, as in drains. */
-  readonly keepsEmptyDirs: (node: string) => boolean;
-  /** Whether the node is in a zone that has lost the control plane. */
-  readonly isLost: (node: string) => boolean;
+  readonly upkeep: Pick<UpkeepView, 'isLost' | 'keepsEmptyDirs'>;
   readonly signal: AbortSignal;
 }
 
@@ -29,7 +27,7 @@ interface Scan {
 }
 
 export async function scan(before: RecoveryState, options: ScanOptions): Promise<Scan> {
-  const { clock, namespaces, keepsEmptyDirs, isLost } = options;
+  const { clock, namespaces, upkeep } = options;
   const crashing: Eviction[] = [];
   const lostNodes = new Set<string>();
   const open = openIn(before, clock.now());
@@ -43,8 +41,8 @@ export async function scan(before: RecoveryState, options: ScanOptions): Promise
   for (const [scope, { pods, listedAt }] of found) {
     state = listed(state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
     for (const pod of pods.flatMap((one) => one.crashing ?? [])) {
-      if (!namespaces.includes(pod.namespace) || (pod.emptyDir === true && keepsEmptyDirs(pod.node))) continue;
-      if (isLost(pod.node)) lostNodes.add(pod.node);
+      if (!namespaces.includes(pod.namespace) || (pod.emptyDir === true && upkeep.keepsEmptyDirs(pod.node))) continue;
+      if (upkeep.isLost(pod.node)) lostNodes.add(pod.node);
       else crashing.push({ scope, pod, listedAt });
     }
   }
