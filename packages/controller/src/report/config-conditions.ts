@@ -3,7 +3,7 @@
  * since each difference is a write.
  */
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
-import type { Condition } from '@brupop/shared/api/meta';
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { firstFew, namesOf, shorten } from '@brupop/shared/runtime/errors';
@@ -53,7 +53,7 @@ export const CONFIG_REASONS = [
   ...SETTINGS_REASONS,
 ] as const;
 
-type Report = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof CONFIG_REASONS)[number] | Reason };
+type Report = ConditionReport<(typeof CONFIG_REASONS)[number] | Reason>;
 
 const isTrue = (reason: Report['reason'], message: string): Report => ({ status: 'True', reason, message });
 const isFalse = (reason: Report['reason'], message: string): Report => ({ status: 'False', reason, message });

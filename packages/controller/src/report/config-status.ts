@@ -16,7 +16,7 @@ import type {
 } from '@brupop/shared/api/brupop-config';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
-import type { Condition } from '@brupop/shared/api/meta';
+import type { Condition, ConditionReport } from '@brupop/shared/api/meta';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -35,10 +35,10 @@ import type { GroupRollout, Rollout } from './rollout.ts';
 import { rolloutsOf } from './rollouts.ts';
 
 /** Of what works beside the plan. Undefined: there is nothing to say. Unknown until this process has looked. */
-export type BesideCondition = ReportedCondition | 'unknown' | undefined;
+export type BesideCondition = ConditionReport | 'unknown' | undefined;
 
 export interface NotificationsReport {
-  readonly condition: ReportedCondition;
+  readonly condition: ConditionReport;
   readonly status: NotificationsStatus;
 }
 
@@ -47,7 +47,7 @@ export type NotificationsShown = NotificationsReport | 'unknown' | undefined;
 
 /** What is known about the dependents. Times of `dependents` are added when the status is written. */
 export interface DependentsReport {
-  readonly condition: ReportedCondition;
+  readonly condition: ConditionReport;
   readonly dependents: readonly DependentStatus[];
   /** Of a loss of the cluster that has not ended, epoch milliseconds. */
   readonly clusterLostAt: number | undefined;
@@ -124,7 +124,7 @@ function freezeOf({
   failed: nodes,
   forecast: { versions, reasons },
   policy,
-}: WholePlan): ReportedCondition | undefined {
+}: WholePlan): ConditionReport | undefined {
   const isOffered = (frozen: string): boolean =>
     versions.some(({ version, offered }) => offered > 0 && sameVersion(version, frozen));
   const wanted = all.find(({ version }) => isWanted(version, policy.versions) && isOffered(version));
@@ -194,7 +194,7 @@ function digestOf(texts: readonly string[]): string {
 
 /** They keep their time of transition while their status stays. */
 export function conditionsOf(
-  conditions: Readonly<Record<string, ReportedCondition>>,
+  conditions: Readonly<Record<string, ConditionReport>>,
   before: Reported,
   { generation, now }: { readonly generation: number; readonly now: number },
 ): Condition[] {
@@ -205,17 +205,16 @@ export function conditionsOf(
 }
 
 type Reported = { readonly conditions?: readonly Condition[] } | undefined;
-type ReportedCondition = Pick<Condition, 'status' | 'reason' | 'message'>;
 
 /** What the condition of each type says. */
-function evaluatedConditions(plan: WholePlan): Readonly<Record<string, ReportedCondition>> {
+function evaluatedConditions(plan: WholePlan): Readonly<Record<string, ConditionReport>> {
   return Object.fromEntries(
-    Object.entries(CONDITIONS).map(([type, evaluate]): [string, ReportedCondition] => [type, evaluate(plan)]),
+    Object.entries(CONDITIONS).map(([type, evaluate]): [string, ConditionReport] => [type, evaluate(plan)]),
   );
 }
 
 /** A condition that is not about the plan, as it was before while it is unknown; none if there is nothing to say. */
-function besides(type: string, now: BesideCondition, before: Reported): Readonly<Record<string, ReportedCondition>> {
+function besides(type: string, now: BesideCondition, before: Reported): Readonly<Record<string, ConditionReport>> {
   const known = now === 'unknown' ? lastOf(before, type) : now;
   if (known === undefined) return {};
   const { status, reason, message } = known;

@@ -1,5 +1,6 @@
 /** What the settings of a group have come to on its nodes: the condition SettingsApplied, and what is left to do. */
 import { namesOf } from '@brupop/shared/runtime/errors';
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { SettingClass } from '@brupop/shared/api/settings';
@@ -95,12 +96,6 @@ function leftOf(all: readonly SettingsFacts[]): GroupSettings['left'] {
     .slice(0, MAX_LEFT);
 }
 
-interface Evaluation {
-  readonly status: 'True' | 'False';
-  readonly reason: (typeof SETTINGS_REASONS)[number];
-  readonly message: string;
-}
-
 /** Reasons of the condition SettingsApplied. `docs/runbook.md` explains each. */
 export const SETTINGS_REASONS = [
   'NoSettings',
@@ -112,6 +107,8 @@ export const SETTINGS_REASONS = [
   'RebootPending',
   'CannotUnset',
 ] as const;
+
+type Evaluation = ConditionReport<(typeof SETTINGS_REASONS)[number]>;
 
 /** What needs a user comes first. */
 export function evaluateSettings({ nodes, members, left, waitsFor }: GroupSettings): Evaluation {

@@ -1,5 +1,5 @@
 /** The condition MetadataApplied of a BottlerocketNodeGroup. */
-import type { Condition } from '@brupop/shared/api/meta';
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import { namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { isEmpty } from '../policy/rendered.ts';
 import { MAX_MESSAGE } from '../plan/gates/reasons.ts';
@@ -9,9 +9,10 @@ import type { GroupRollout } from './rollout.ts';
 /** `docs/runbook.md` explains each. */
 export const METADATA_REASONS = ['Applied', 'Applying', 'Conflict', 'WriteRejected', 'NoMetadata'] as const;
 
-type ReportedCondition = Pick<Condition, 'status' | 'message'> & { readonly reason: (typeof METADATA_REASONS)[number] };
-
-export function metadataApplied({ group, metadata }: Pick<GroupRollout, 'group' | 'metadata'>): ReportedCondition {
+export function metadataApplied({
+  group,
+  metadata,
+}: Pick<GroupRollout, 'group' | 'metadata'>): ConditionReport<(typeof METADATA_REASONS)[number]> {
   const { pending, conflicts, rejected, waitsFor, changedBack = [] } = metadata;
   if (rejected !== undefined) {
     const message = `The write of Node "${rejected.node}" is rejected: ${shorten(rejected.message, MAX_MESSAGE)}`;

@@ -10,15 +10,14 @@
  *                             neither       it is up to date, or waits
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
-import type { Condition } from '@brupop/shared/api/meta';
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { evaluateSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';
 import { countsByReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { GroupRollout, Rollout } from './rollout.ts';
 
-type ReportedCondition = Pick<Condition, 'status' | 'reason' | 'message'>;
-type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', ReportedCondition>>;
+type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', ConditionReport>>;
 
 /** Of a node: whether its update and its settings are as they should be for now. */
 export type Health = 'Ready' | 'Reconciling' | 'Stalled';
@@ -53,7 +52,7 @@ interface Input {
 export function reconciliationOf(
   { unconfirmed, isMoving, stuck }: Rollout,
   { generation, isConfirmed, isWritten }: Input,
-  needsUser: ReportedCondition | undefined,
+  needsUser: ConditionReport | undefined,
 ): Reconciliation {
   if (needsUser !== undefined) return { Stalled: { ...needsUser, status: 'True' } };
   if (isConfirmed) return {};
@@ -67,7 +66,7 @@ export function reconciliationOf(
 }
 
 /** Why the spec of a group cannot take effect without a user. */
-export function groupNeedsUser(rollout: GroupRollout, ready: ReportedCondition): ReportedCondition | undefined {
+export function groupNeedsUser(rollout: GroupRollout, ready: ConditionReport): ConditionReport | undefined {
   if (ready.reason === 'InvalidConfiguration') return ready;
   const settings = evaluateSettings(rollout.settings);
   if (['SettingsFailed', 'SettingsRefused', 'SettingsConflict'].includes(settings.reason)) return settings;
@@ -87,6 +86,6 @@ const NEED_USER = [
   'NamespaceNotAllowed',
 ];
 
-export function configNeedsUser(conditions: readonly ReportedCondition[]): ReportedCondition | undefined {
+export function configNeedsUser(conditions: readonly ConditionReport[]): ConditionReport | undefined {
   return conditions.find(({ reason }) => NEED_USER.includes(reason));
 }

@@ -1,4 +1,5 @@
 /** What users read of a version that is frozen or held, and of a group whose updates are paused or frozen. */
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { firstFew } from '@brupop/shared/runtime/errors';
@@ -9,15 +10,9 @@ import { describeFreeze, describePause } from '../plan/gates/fleet.ts';
 import { objectOf } from '../policy/node-groups.ts';
 import type { GroupRollout } from './rollout.ts';
 
-interface Evaluation<R extends string> {
-  readonly status: 'True' | 'False';
-  readonly reason: R;
-  readonly message: string;
-}
-
 export const NOT_PAUSED = { status: 'False', reason: 'NotPaused', message: 'Updates may start' } as const;
 
-export function groupPaused({ policy, group }: GroupRollout): Evaluation<'Paused' | 'NotPaused'> {
+export function groupPaused({ policy, group }: GroupRollout): ConditionReport<'Paused' | 'NotPaused'> {
   return policy.paused ? { status: 'True', reason: 'Paused', message: describePause(policy, group) } : NOT_PAUSED;
 }
 
@@ -29,7 +24,7 @@ export function groupFrozen({
   fleetFrozen: [ofFleet],
   frozen: [own],
   failed,
-}: Pick<GroupRollout, 'group' | 'fleetFrozen' | 'frozen' | 'failed'>): Evaluation<
+}: Pick<GroupRollout, 'group' | 'fleetFrozen' | 'frozen' | 'failed'>): ConditionReport<
   'FailureBudgetExceeded' | 'NotFrozen'
 > {
   const reason = 'FailureBudgetExceeded';

@@ -44,6 +44,11 @@ const condition = s.object({
 });
 export type Condition = s.Infer<typeof condition>;
 
+/** What a condition says, before it is written. */
+export interface ConditionReport<R extends string = string> extends Pick<Condition, 'status' | 'message'> {
+  readonly reason: R;
+}
+
 /** The field `conditions` of a custom resource: one condition of each type. */
 export function conditions(description: string) {
   const keys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] };

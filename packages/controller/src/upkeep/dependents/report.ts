@@ -1,6 +1,7 @@
 /** What users see of the dependents: the condition DependentsAvailable and `status.dependents` of the BrupopConfig. */
 import type { DependentStatus } from '@brupop/shared/api/brupop-config';
 import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import { DEPENDENT_REPLICAS_ANNOTATION, IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { ClusterLoss } from '../../cluster/connectivity.ts';
@@ -60,9 +61,7 @@ export function reportOf(shown: readonly Shown[], loss: ClusterLoss | undefined,
   return { condition, dependents: shown.map(statusOf), clusterLostAt: loss?.since };
 }
 
-type ReportedCondition = { readonly status: 'True' | 'False'; readonly reason: Reason; readonly message: string };
-
-function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): ReportedCondition {
+function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why: string): ConditionReport<Reason> {
   const problem = problemOf(shown);
   const down = shown.filter(({ found }) => typeof found !== 'string' && found.state === 'Down');
   const others = shown.filter(({ found }) => isByOthers(found));
@@ -76,7 +75,7 @@ function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why
   return { status: 'True', reason: 'NotScaled', message: 'No dependent is scaled to 0' };
 }
 
-function problemOf(shown: readonly Shown[]): { readonly reason: Reason; readonly message: string } | undefined {
+function problemOf(shown: readonly Shown[]): Omit<ConditionReport<Reason>, 'status'> | undefined {
   const failed = shown.find(({ found }) => found === 'Failed');
   if (failed !== undefined)
     return { reason: 'TargetRequestFailed', message: `${targetKey(failed)}: ${failed.problem ?? 'a request failed'}` };

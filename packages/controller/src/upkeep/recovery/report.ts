@@ -1,7 +1,7 @@
 /** What the condition RecoveryReady of the BrupopConfig says. */
 import { MAX_RECOVERIES, type RecoveryService } from '@brupop/shared/api/config-recovery';
 import { WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
-import type { Condition } from '@brupop/shared/api/meta';
+import type { ConditionReport } from '@brupop/shared/api/meta';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { MAX_SLICES } from './service-watches.ts';
 
@@ -14,9 +14,7 @@ export const RECOVERY_REASONS = [
   'EvictionsBlocked',
 ] as const;
 
-export type RecoveryReport = Pick<Condition, 'status' | 'message'> & {
-  readonly reason: (typeof RECOVERY_REASONS)[number];
-};
+export type RecoveryReport = ConditionReport<(typeof RECOVERY_REASONS)[number]>;
 
 interface Seen {
   readonly services: readonly RecoveryService[];
