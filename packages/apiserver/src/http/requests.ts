@@ -13,25 +13,18 @@ import type { Server } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { dropBody, END_PARSING, parserOf } from '@brupop/shared/runtime/request-parser';
 import { closeGently } from './linger.ts';
-
-/** What Node's parser of a connection calls with each request that it finds; 2 ends the parsing. */
-interface Parser {
-  onIncoming: ((...request: unknown[]) => number) | null;
-}
 
 /**
  * Passes on one request of a connection at a time. With a second one before the answer, and with a body in chunks,
  * the connection is read no further, and closed after the answer to the first.
- *
- * Node's parser would go through all that is received already, thousands of requests at 30 µs each,
- * and make a response for each. So it is stopped at the second one.
  */
 export function oneAtATime(listener: RequestListener, clock: Clock): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
-    const socket: Socket & { readonly parser?: Parser | null } = request.socket;
-    const { parser } = socket;
-    if (parser == null) {
+    const { socket } = request;
+    const parser = parserOf(request);
+    if (parser === undefined) {
       socket.destroy();
       return;
     }
@@ -39,18 +32,18 @@ export function oneAtATime(listener: RequestListener, clock: Clock): RequestList
     const stop = (): number => {
       isLast = true;
       socket.pause();
-      return 2;
+      return END_PARSING;
     };
     // A chunk may be one byte, and each costs as much as a large one. Node drops them then.
     if (request.headers['transfer-encoding'] !== undefined) {
       stop();
-      Object.assign(request, { _dumped: true });
+      dropBody(request);
     }
     const { onIncoming } = parser;
     const next = (...another: unknown[]): number => {
       if (isLast || !canFollow(response)) return stop();
       parser.onIncoming = onIncoming;
-      return onIncoming?.(...another) ?? 2;
+      return onIncoming?.(...another) ?? END_PARSING;
     };
     parser.onIncoming = next;
     response.once('close', () => {
