@@ -324,6 +324,7 @@ export function expectedOf({
 }
 
 const MAX_VERSIONS = 50;
+const byNumber = new Intl.Collator('en', { numeric: true });
 
 /**
  * Returns the versions for the status, newest first. The age of a version starts when a second node
@@ -349,5 +350,5 @@ function mostNodesFirst(a: VersionStatus, b: VersionStatus): number {
 }
 
 function newestFirst(a: VersionStatus, b: VersionStatus): number {
-  return b.version.localeCompare(a.version, 'en', { numeric: true });
+  return byNumber.compare(b.version, a.version);
 }
