@@ -58,11 +58,12 @@ function blockTexts({ status }: BottlerocketShadow, now: number): string[] {
   );
 }
 
+/** Of a step that has not failed, the message says what it waits for. */
 function lastStep({ lastOperation }: NodeRow, now: number): string {
   if (lastOperation === undefined) return '';
   const { operation, state, version, lastUpdateTime, errorCode, message } = lastOperation;
-  const cause = errorCode === undefined ? '' : `: ${errorCode}${message === undefined ? '' : `: ${message}`}`;
-  return `${operation} for ${version} ${state} at ${relative(lastUpdateTime, now)}${cause}`;
+  const step = `${operation} for ${version} ${state} at ${relative(lastUpdateTime, now)}`;
+  return [step, errorCode, message].filter((text) => text !== undefined).join(': ');
 }
 
 function failure({ record: { failed, unsuccessful } }: NodeRow, now: number): string {

@@ -294,6 +294,19 @@ it('says of a drain that has ended that it waits no longer', () => {
   );
 });
 
+it.each([
+  ['Processing', undefined, 'no drain for now: POST drain: 403 Forbidden'],
+  ['Succeeded', undefined, 'the update is still activated: PATCH deactivate: 500'],
+  ['Failed', 'DrainTimedOut', 'pods were left'],
+])('says what the agent reports of a step that is %s', (state, errorCode, message) => {
+  const time = '2026-11-28T11:50:00Z';
+  const times = { startTime: time, lastUpdateTime: time };
+  const lastOperation = { operation: 'Drain', state, version: '1.21.0', bootID: 'b', ...times, errorCode, message };
+  const lines = explainLines(shadow('a', ['True', 'Updating'], { lastOperation }), now, screen(200)).join('\n');
+  const said = errorCode === undefined ? message : `${errorCode}: ${message}`;
+  expect(lines).toContain(`Drain for 1.21.0 ${state} at ${time} (10m ago): ${said}`);
+});
+
 it('says that a node is skipped, whatever else it waits for', () => {
   const paused = shadow('a', ['False', 'Paused']);
   const lines = (skipped?: string): string => explainLines(paused, now, screen(120), skipped).join('\n');
