@@ -421,6 +421,13 @@ describe('a version that too many nodes failed with', () => {
     expect(isStalled(offered('1.99.0'))).toBe(false);
   });
 
+  it('is over for a denied version when a user accepts its failures, and no node starts with it', () => {
+    const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
+    const spec = { versions: { deny: [NEW] }, rollout: { resume: ago(0) } };
+    const made = planOf([failedWith('a', 'RolledBack'), waiting('c')], { status, spec });
+    expect([made.frozen, made.failed, started(made)]).toEqual([[], [], []]);
+  });
+
   it('needs a user also while a watch is stale', () => {
     const status = { frozenVersions: [{ version: NEW, since: ago(HOUR) }] };
     const snapshot = aSnapshot([waiting('c')], {});
