@@ -139,4 +139,15 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'the Job of a check after the update is not shown as NodeUnhealthy',
+    changes: [
+      {
+        find: /return stopped\((?=`Runs \$\{version3\}, and is not healthy yet)/u,
+        replace:
+          'if (/^the check \\S+ (?:\\(Job|needs Jobs)/u.test(problem)) return stopped(`Runs ${version3}; ${problem}`, "Job");' +
+          '\n  return stopped(',
+      },
+    ],
+  },
 ];

@@ -23,6 +23,7 @@ import {
   agentNotResponding,
   blockedDrain,
   CHANGING,
+  checked,
   checkFailed,
   goingBack,
   hostLocked,
@@ -43,7 +44,7 @@ import {
 import { failures, pendingRollback } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
-import { areDaemonSetsReady, type Monitoring, monitoringOf } from './facts/health.ts';
+import { areDaemonSetsReady, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { mayBeDrained } from './facts/drainability.ts';
 import { type FleetState, type NodeFacts, policyFor } from './fleet.ts';
@@ -192,7 +193,7 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
     return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
   const { blockedAt, block } = longBlock(input);
-  const progressing = blockedDrain(updatingCondition(input, problem, lookUp), block);
+  const progressing = blockedDrain(updatingCondition(input, { problem, jobs }, lookUp), block);
   const pending = !sameSettings(requestedOf(shadow), policy.settings) || !isComplete(input.settings);
   return { change, progressing, phase: 'updating', pending, lookUp, jobs, times: [...times, blockedAt], isStarting };
 }
@@ -217,8 +218,14 @@ function startsUp(input: TransitionInput): boolean {
   return state === 'Proving' && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
 
+/** Of a node under way: what it waits for, and its Jobs. */
+interface Checked {
+  readonly problem?: string | undefined;
+  readonly jobs?: JobProgress | undefined;
+}
+
 /** Those of a staged node that may be drained otherwise. */
-function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | 'jobs'> {
+function jobsBeforeDrain(input: TransitionInput): Checked {
   const { shadow, state, blockedBy, drain } = input;
   if (state !== 'Staged' || blockedBy !== undefined) return {};
   const { blocked, jobs } = beforeDrain(input);
@@ -226,31 +233,30 @@ function jobsBeforeDrain(input: TransitionInput): Pick<Monitoring, 'problem' | '
   return isDue ? { problem: jobs.waitsFor, jobs } : {};
 }
 
-function updatingCondition(
-  input: TransitionInput,
-  unhealthy: string | undefined,
-  lookUp: boolean,
-): ProgressingCondition {
+function updatingCondition(input: TransitionInput, found: Checked, lookUp: boolean): ProgressingCondition {
   const { blockedBy } = input;
   const isBlocked = blockedBy !== undefined && blockedBy.isUnknown !== true;
-  return isBlocked ? notDrained(blockedBy) : stepCondition(input, unhealthy, lookUp);
+  return isBlocked ? notDrained(blockedBy) : stepCondition(input, found, lookUp);
 }
 
 /** A node that was rebooted for settings runs the same version. */
-function provingCondition(shadow: ShadowView, unhealthy: string | undefined): ProgressingCondition {
+function provingCondition(shadow: ShadowView, { problem: unhealthy, jobs }: Checked): ProgressingCondition {
   const problem = hasReached(shadow) ? unhealthy : undefined;
+  const version = shadow.spec.version ?? '';
+  // The Jobs run while the node is healthy otherwise.
+  if (problem !== undefined && problem === jobs?.waitsFor) return checked(version, problem);
   const isForSettings = problem === undefined && shadow.purpose === 'Settings';
-  return isForSettings ? rebooting() : monitored(shadow.spec.version ?? '', problem);
+  return isForSettings ? rebooting() : monitored(version, problem);
 }
 
 function stepCondition(
   { shadow, state, drain }: TransitionInput,
-  unhealthy: string | undefined,
+  found: Checked,
   lookUp: boolean,
 ): ProgressingCondition {
   const version = shadow.spec.version ?? '';
-  if (state === 'Proving') return provingCondition(shadow, unhealthy);
-  if (unhealthy !== undefined) return staged(version, unhealthy);
+  if (state === 'Proving') return provingCondition(shadow, found);
+  if (found.problem !== undefined) return staged(version, found.problem);
   if (shadow.purpose === 'Rollback') return goingBack(version, shadow.rollback?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;
   return shadow.purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);

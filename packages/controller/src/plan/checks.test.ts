@@ -291,6 +291,15 @@ describe('a check after the update', () => {
     expect(outcomes(planOf([node], spec, { jobs: seen(first, 'Succeeded') }))).toEqual(['Succeeded']);
   });
 
+  it('that runs is what the node waits for, which is healthy otherwise', () => {
+    const node = monitored(records({ 'After/check/smoke': 'Started' }));
+    const made = planOf([node], spec, { jobs: seen(first, 'Running') });
+    expect(progressing(made)).toMatch(
+      /^Updating: Runs 1\.21\.0; the check smoke \(Job brupop-checks\/brupop-smoke-\w+\) has not ended$/u,
+    );
+    expect(made.conditions.flat()[0]?.progressing.waitingFor).toBe('Job');
+  });
+
   it('that fails ends the update at once, as a failure of the version', () => {
     const made = planOf([monitored(records({ 'After/check/smoke': 'Started' }))], spec, {
       jobs: seen(first, 'Failed'),

@@ -106,6 +106,11 @@ export function monitored(version: string, problem: string | undefined): Progres
   return stopped(`Runs ${version}, and is not healthy yet: ${problem}`, 'NodeUnhealthy');
 }
 
+/** @param waitsFor - the Job of a check after the update that has to end */
+export function checked(version: string, waitsFor: string): ProgressingCondition {
+  return stopped(`Runs ${version}; ${waitsFor}`, 'Job');
+}
+
 export function checkFailed(version: string): ProgressingCondition {
   const what = `The Job of a check failed on ${version}, which the node runs; the Event UpdateFailed on the Node names it`;
   const how =
