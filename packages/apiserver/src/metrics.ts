@@ -87,7 +87,8 @@ export const METRICS = {
   ),
   certificateExpiry: gauge(
     'apiserver_certificate_expiry_timestamp_seconds',
-    'When the certificate that this replica serves expires (Unix time). With `tls.mode: provided` this is the only sign of it.',
+    'When the certificate that this replica serves expires, or expired if it serves none for that reason (Unix time). ' +
+      'With `tls.mode: provided` this is the only sign of it.',
     'issuer',
   ),
   certificateErrors: counter(

@@ -155,6 +155,13 @@ describe('the certificate of an apiserver', () => {
     expect(tls.problem()).toBeUndefined();
   });
 
+  it('that has expired before the start is in the metric, so that the alert about it fires', async () => {
+    writeCertificate(dir, { days: -1 });
+    void tls.untilUsable(stop.signal);
+    await eventually(() => expect(tls.problem()).toContain('the certificate expired at'));
+    expect(await expiry()).toBeLessThan(clock.now() / 1000);
+  });
+
   it('makes the replica not ready when it expires, until another is there', async () => {
     await watched();
     // The certificate was made later than the clock.

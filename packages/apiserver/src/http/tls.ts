@@ -53,6 +53,17 @@ class CertificateError extends Error {
   }
 }
 
+type Expiry = Pick<ServingCertificate, 'expiresAt' | 'issuer'>;
+
+class ExpiredError extends CertificateError {
+  readonly expiry: Expiry;
+
+  constructor(expiry: Expiry) {
+    super('Expired', `the certificate expired at ${rfc3339(expiry.expiresAt)}`);
+    this.expiry = expiry;
+  }
+}
+
 const RELOAD_MS = 10_000;
 /** Reads until both files are of one moment; a volume changes about once a minute at most. */
 const READS = 3;
@@ -103,8 +114,7 @@ export class TlsFiles {
         const pair = this.#checked(cert, key);
         use(pair);
         this.#current = pair;
-        metrics.certificateExpiry.reset();
-        metrics.certificateExpiry.set({ issuer: pair.issuer }, pair.expiresAt / 1000);
+        this.#showExpiry(pair);
         log.info('using the serving certificate of the files', { file: certFile, notAfter: rfc3339(pair.expiresAt) });
       }
       this.#problem = '';
@@ -112,10 +122,18 @@ export class TlsFiles {
       const reason = error instanceof CertificateError ? error.reason : 'Invalid';
       const problem = `${certFile} and ${keyFile} cannot be used: ${messageOf(error)}`;
       metrics.certificateErrors.inc({ reason });
+      // A replica that starts with it would have no value, and the alert about it would end.
+      if (this.#current === undefined && error instanceof ExpiredError) this.#showExpiry(error.expiry);
       const kept = this.#current === undefined ? 'no agent can connect' : 'the previous certificate stays';
       if (problem !== this.#problem) log.error(`cannot use the TLS files; ${kept}`, { reason, error: problem });
       this.#problem = problem;
     }
+  }
+
+  #showExpiry({ issuer, expiresAt }: Expiry): void {
+    const { certificateExpiry } = this.#options.metrics;
+    certificateExpiry.reset();
+    certificateExpiry.set({ issuer }, expiresAt / 1000);
   }
 
   /** A kubelet replaces both files at one moment, which may be between two reads. */
@@ -145,13 +163,13 @@ export class TlsFiles {
       throw new CertificateError('WrongName', `expected a certificate for DNS:${serverName}, found ${found}`);
     }
     const [startsAt, expiresAt] = [certificate.validFromDate.getTime(), certificate.validToDate.getTime()];
-    if (expiresAt <= clock.now())
-      throw new CertificateError('Expired', `the certificate expired at ${rfc3339(expiresAt)}`);
+    const issuer = certificate.issuer.split('\n').join(', ');
+    if (expiresAt <= clock.now()) throw new ExpiredError({ expiresAt, issuer });
     if (startsAt > clock.now())
       throw new CertificateError('NotYetValid', `the certificate is not valid before ${rfc3339(startsAt)}`);
     // The other certificates of the chain, and whether OpenSSL's security level allows the key.
     parsed(cert, 'OpenSSL refuses the pair', () => createSecureContext({ cert, key }));
-    return { cert, key, expiresAt, issuer: certificate.issuer.split('\n').join(', ') };
+    return { cert, key, expiresAt, issuer };
   }
 }
 
