@@ -2,8 +2,10 @@ import { Registry } from 'prom-client';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { recordingLogger } from '../../../test/framework/recording-logger.ts';
+import { createKey } from './apply/shadows.ts';
+import { Writer } from './apply/writer.ts';
 import type { Cluster } from './cluster/cluster.ts';
-import { Controller, gapAfter, stalled } from './controller.ts';
+import { Controller, failuresOf, gapAfter, stalled } from './controller.ts';
 import { createMetrics } from './metrics.ts';
 
 const MINUTE = 60_000;
@@ -92,4 +94,20 @@ it('a leader whose first lists fail lists again with growing pauses, until it lo
   expect(seen.lists).toBeLessThan(55);
   await end();
   expect(seen).toMatchObject({ plans: 0, hasEnded: true });
+});
+
+test('a shadow whose creation has failed for a minute, as with a webhook that is down, cannot be created', async () => {
+  const clock = new FakeClock();
+  const { log } = recordingLogger();
+  const { signal } = new AbortController();
+  const writer = new Writer({ clock, log, metrics: createMetrics(new Registry()), signal, isLeading: () => true });
+  const found: (string | undefined)[] = [];
+  for (let seconds = 0; seconds <= 120; seconds += 60) {
+    await writer.create('shadow_create', createKey('a'), async () => {
+      throw new KubeError(500, 'InternalError', 'failed calling webhook');
+    });
+    found.push(failuresOf(writer, 'a', undefined).writeRejection);
+    await clock.advance(60_000);
+  }
+  expect(found).toEqual([undefined, 'failed calling webhook', 'failed calling webhook']);
 });

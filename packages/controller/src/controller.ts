@@ -254,12 +254,16 @@ function soonest(delays: readonly (number | undefined)[]): number | undefined {
   return ms === Infinity ? undefined : ms;
 }
 
-function failuresOf(
+/** What has failed of the writes of the spec, or of the creation of the shadow if there is none. */
+export function failuresOf(
   writer: Writer,
   name: string,
   shadow: ShadowView | undefined,
 ): Pick<ManagedNode, 'writeRejection' | 'writeFailure'> {
-  if (shadow === undefined) return { writeRejection: writer.latestRejection(createKey(name)) };
+  if (shadow === undefined) {
+    const created = createKey(name);
+    return { writeRejection: writer.latestRejection(created) ?? writer.lastingFailure(created) };
+  }
   const key = specKey(shadow.metadata.uid);
   return { writeRejection: writer.writeRejection(key), writeFailure: writer.lastingFailure(key) };
 }

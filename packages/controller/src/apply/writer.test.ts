@@ -203,6 +203,18 @@ test('what failed is pending until its next attempt, and what waits for the watc
   expect(writer.pending().size).toBe(0);
 });
 
+test('why an object cannot be created is known after a minute, also without a rejection', async () => {
+  const { writer, clock } = setUp();
+  const create = (): Promise<void> => writer.create('shadow_create', 'a', fail(500));
+  await create();
+  expect(writer.lastingFailure('a')).toBeUndefined();
+  for (let seconds = 0; seconds < 60; seconds += 10) {
+    await clock.advance(10_000);
+    await create();
+  }
+  expect(writer.lastingFailure('a')).toBe('answer 500');
+});
+
 test('each of many items is processed once, ten at a time', async () => {
   const done: number[] = [];
   let running = 0;

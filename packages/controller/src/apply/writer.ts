@@ -162,7 +162,8 @@ export class Writer {
   async create(kind: WriteKind, key: string, send: () => Promise<void>, log?: Logger): Promise<void> {
     await this.once(key, async () => {
       const created = await this.attempt(kind, key, send, log);
-      if (!created && this.latestRejection(key) === undefined) this.backOff(key, { kind });
+      const { writeRejection, failing } = this.#retries.get(key) ?? {};
+      if (!created && writeRejection === undefined && failing === undefined) this.backOff(key, { kind });
     });
   }
 
