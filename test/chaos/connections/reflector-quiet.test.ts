@@ -11,6 +11,7 @@ import { Reflector } from '../../../packages/shared/src/kube/reflector.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
+import { configure } from '../../framework/controller/configuration.ts';
 import { eventually } from '../../framework/eventually.ts';
 import { accessThrough, presentCredentials } from '../../framework/faulty-api/access.ts';
 import { FaultyApi } from '../../framework/faulty-api/faulty-api.ts';
@@ -44,7 +45,10 @@ describe('a reflector of a collection without changes, with the default settings
     rmSync(dir, { recursive: true, force: true });
   });
 
-  async function reflect(idleLimitMs?: number): Promise<{ reflector: Reflector<KubernetesObject>; api: FaultyApi }> {
+  async function reflect(limits: { readonly idleLimitMs?: number; readonly progressLimitMs?: number } = {}): Promise<{
+    reflector: Reflector<KubernetesObject>;
+    api: FaultyApi;
+  }> {
     const api = await FaultyApi.start(cluster);
     const credentials = mkdtempSync(join(dir, 'credentials-'));
     await presentCredentials(credentials, { token: cluster.adminToken, ca: api.ca });
@@ -54,8 +58,7 @@ describe('a reflector of a collection without changes, with the default settings
     proxies = [...proxies, api];
     const path = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
     const slim = (raw: unknown): KubernetesObject => raw as KubernetesObject;
-    const limit = idleLimitMs === undefined ? {} : { idleLimitMs };
-    const reflector = new Reflector({ client, path, slim, clock: systemClock, log, name: CONFIG_PLURAL, ...limit });
+    const reflector = new Reflector({ client, path, slim, clock: systemClock, log, name: CONFIG_PLURAL, ...limits });
     void reflector.run(stop.signal);
     await eventually(() => expect(api.openWatches).toBe(1));
     return { reflector, api };
@@ -76,7 +79,7 @@ describe('a reflector of a collection without changes, with the default settings
   });
 
   it('keeps its watch open after a check, and is stale while the server hangs', async () => {
-    const { reflector, api } = await reflect(IDLE_LIMIT_MS);
+    const { reflector, api } = await reflect({ idleLimitMs: IDLE_LIMIT_MS });
     expect(await longestDoubt(reflector, 8_000)).toBeLessThan(8 * IDLE_LIMIT_MS);
     const watches = api.requests.filter(({ verb }) => verb === 'watch').map(({ query }) => query.get('timeoutSeconds'));
     expect(watches.slice(1)).toEqual(watches.slice(1).map(() => '2'));
@@ -87,5 +90,17 @@ describe('a reflector of a collection without changes, with the default settings
     expect(reflector.idleForMs()).toBeGreaterThan(5_000);
     await cluster.components.apiserver.kill('SIGCONT');
     await eventually(() => expect(reflector.idleForMs()).toBeLessThan(4 * IDLE_LIMIT_MS));
+  });
+
+  it('is not kept current by the bookmarks of a kube-apiserver that is cut off from etcd', async () => {
+    const { reflector } = await reflect({ progressLimitMs: 0 });
+    await configure(cluster, {});
+    await eventually(() => expect(reflector.list()).toHaveLength(1));
+    await cluster.components.etcd.kill('SIGSTOP');
+    const stoppedAt = performance.now();
+    await sleep(MOST_BETWEEN_BOOKMARKS_MS);
+    const silentMs = performance.now() - stoppedAt;
+    await cluster.components.etcd.kill('SIGCONT');
+    expect(reflector.idleForMs()).toBeGreaterThanOrEqual(silentMs);
   });
 });

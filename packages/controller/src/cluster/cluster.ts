@@ -52,6 +52,8 @@ type FailureOf = (name: string, shadow: ShadowView | undefined) => Pick<ManagedN
 const NODES = 'nodes';
 const BUDGETS = 'poddisruptionbudgets';
 const LEASES = 'leases';
+/** A kubelet renews its Lease every ten seconds. What is not renewed must not look expired because kube-apiserver lost etcd. */
+const LEASES_WATCH = { idleLimitMs: 30_000, progressLimitMs: 0 };
 /** Of the Leases that kubelets renew. */
 const LEASE_NAMESPACE = 'kube-node-lease';
 /** The period in which kubelets renew their Leases. */
@@ -90,9 +92,8 @@ export class Cluster {
       name: string,
       path: string,
       slim: (raw: unknown) => T,
-      limits?: StoreLimits<T>,
-    ): Reflector<T> =>
-      new Reflector({ client, clock, log, name, path, slim, ...(limits && { limits }), onRestart: onWatchRestart });
+      more: { readonly limits?: StoreLimits<T>; readonly idleLimitMs?: number; readonly progressLimitMs?: number } = {},
+    ): Reflector<T> => new Reflector({ client, clock, log, name, path, slim, ...more, onRestart: onWatchRestart });
     this.#options = options;
     this.checks = options.checks;
     this.lookups = new PodLookups({ client, clock, logOf: this.logOf });
@@ -104,10 +105,10 @@ export class Cluster {
     this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
     const groups = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
     this.#groups = reflector(NODE_GROUP_PLURAL, groups, readNodeGroup);
-    this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, BUDGET_LIMITS);
+    this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, { limits: BUDGET_LIMITS });
     this.#indexedBudgets = new Budgets(this.#budgets, log);
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
-    this.#leases = reflector(LEASES, leases, readLease);
+    this.#leases = reflector(LEASES, leases, readLease, LEASES_WATCH);
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups);
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };

@@ -13,7 +13,8 @@
  * revision after the one from which the watch started: etcd reports one every 10 minutes. Therefore
  *
  * - a watch that has received nothing right after its start makes kube-apiserver ask etcd, with one
- *   small read. Bookmarks follow every minute until the watch ends;
+ *   small read. Bookmarks follow every minute until the watch ends. A kube-apiserver that is cut off from etcd sends them as
+ *   well, so those that repeat one resourceVersion for longer than etcd takes to report a newer one confirm nothing;
  * - a watch that is silent for the idle limit is checked with a second, short watch from the same
  *   resourceVersion, and with the same read. If both end in time without an event, the store is
  *   current; otherwise the silent watch is reopened.
@@ -50,6 +51,11 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly name: string;
   /** A watch that is silent for this time is checked. Default WATCH_IDLE_LIMIT_MS. */
   readonly idleLimitMs?: number;
+  /**
+   * For how long bookmarks that repeat one resourceVersion are confirmations. Default PROGRESS_LIMIT_MS; 0 for a collection
+   * that changes all the time.
+   */
+  readonly progressLimitMs?: number;
   /** For each page of the list. Default 60 s. */
   readonly listLimitMs?: number;
   /** The list fails with more objects, or more characters of what is kept of them. */
@@ -68,6 +74,8 @@ const OPEN_LIMIT_MS = 10_000;
 /** By then the cluster has a newer revision: the Lease is renewed more often. */
 const PROGRESS_AFTER_MS = 10_000;
 const CATCH_UP_SECONDS = 2;
+/** By default etcd reports its revision every 10 minutes, and the bookmark with it follows within a minute. */
+const PROGRESS_LIMIT_MS = 720_000;
 /** Shorter than client-go's 800 ms, to recover faster after a restart of the API server. */
 const RETRY = { baseMs: 200, capMs: 30_000 };
 /** Upper bounds for Retry-After, so that a watch does not become stale meanwhile. */
@@ -107,6 +115,8 @@ export class Reflector<T extends KubernetesObject> {
   #synced = false;
   #resourceVersion: string | undefined;
   #lastActivity: number;
+  /** When kube-apiserver last showed that it hears from etcd, monotonic milliseconds. */
+  #lastProgress = -Infinity;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -178,6 +188,7 @@ export class Reflector<T extends KubernetesObject> {
     this.#resourceVersion = resourceVersion;
     this.#synced = true;
     this.#recordActivity();
+    this.#lastProgress = this.#lastActivity;
     this.#firstList.resolve();
   }
 
@@ -223,10 +234,7 @@ export class Reflector<T extends KubernetesObject> {
       const onFailure = (reason: unknown): void => unconfirmed.abort(reason);
       void this.#askForProgress(checks, onFailure);
       void this.#checkWhenSilent(checks, onFailure);
-      for await (const line of jsonLines(stream)) {
-        this.#apply(readEvent(line));
-        this.#recordActivity();
-      }
+      for await (const line of jsonLines(stream)) this.#receive(readEvent(line));
     } catch (error) {
       if (unconfirmed.signal.aborted) throw unconfirmed.signal.reason;
       if (!this.#isOrdinaryCut(error, openedAt, signal)) throw error;
@@ -314,6 +322,7 @@ export class Reflector<T extends KubernetesObject> {
       if (clock.monotonic() - startedAt < MIN_WATCH_MS) throw endedAtOnce();
       await this.#readRevision(inTime);
       this.#lastActivity = Math.max(startedAt, this.#lastActivity);
+      this.#lastProgress = this.#lastActivity;
     } finally {
       cancel();
     }
@@ -329,6 +338,19 @@ export class Reflector<T extends KubernetesObject> {
 
   get #isSilent(): boolean {
     return this.idleForMs() >= (this.#options.idleLimitMs ?? WATCH_IDLE_LIMIT_MS);
+  }
+
+  #receive(event: WatchEvent): void {
+    const isConfirmation = this.#isConfirmation(event);
+    this.#apply(event);
+    if (isConfirmation) this.#recordActivity();
+  }
+
+  #isConfirmation({ type, object }: WatchEvent): boolean {
+    const { clock, progressLimitMs = PROGRESS_LIMIT_MS } = this.#options;
+    const now = clock.monotonic();
+    if (type !== 'BOOKMARK' || object.metadata.resourceVersion !== this.#resourceVersion) this.#lastProgress = now;
+    return now - this.#lastProgress <= progressLimitMs;
   }
 
   #recordActivity(): void {

@@ -15,6 +15,8 @@ interface Behavior {
   readonly cutAfterMs?: number;
   /** How long the response to a read takes. */
   readonly readMs?: number;
+  /** As of a collection that no read has asked for: etcd reports its revision this often. */
+  readonly progressEveryMs?: number;
 }
 
 /** A kube-apiserver with an empty collection. The revision of etcd is 5, and grows by one each second. */
@@ -23,6 +25,8 @@ class QuietServer implements Pick<KubeClient, 'request' | 'stream'> {
   readonly requests: string[] = [];
   /** New watches are accepted, but receive nothing. */
   hangs = false;
+  /** The time at which it was cut off from etcd, monotonic milliseconds: it knows no later revision, and reads hang. */
+  cutOffAt = Infinity;
   /** Sent at once to each watch that is opened, if they are newer. */
   changes: KubernetesObject[] = [];
   items: KubernetesObject[] = [];
@@ -38,14 +42,14 @@ class QuietServer implements Pick<KubeClient, 'request' | 'stream'> {
     this.#behavior = behavior;
   }
 
-  async request<T>({ query = {} }: KubeRequest): Promise<T> {
+  async request<T>({ query = {}, signal }: KubeRequest): Promise<T> {
     const { fieldSelector: selector, resourceVersion } = query;
     this.requests.push(selector === undefined ? 'list' : `read ${selector}`);
     this.#progressed = selector !== undefined;
     // Without a resourceVersion the read is consistent; a cache may be behind.
     const current = resourceVersion === undefined ? this.#revision : 0;
     if (selector === undefined) return this.#list(this.items, current + this.listedAhead) as T;
-    await this.clock.sleep(this.#behavior.readMs ?? 0);
+    await this.clock.sleep(this.cutOffAt < Infinity ? Infinity : (this.#behavior.readMs ?? 0), signal);
     return this.#list([], current) as T;
   }
 
@@ -68,7 +72,14 @@ class QuietServer implements Pick<KubeClient, 'request' | 'stream'> {
   }
 
   get #revision(): number {
-    return 5 + Math.floor(this.clock.monotonic() / 1_000) - this.#restoredBy;
+    return 5 + Math.floor(Math.min(this.clock.monotonic(), this.cutOffAt) / 1_000) - this.#restoredBy;
+  }
+
+  /** What bookmarks say. */
+  get #reported(): number {
+    const { progressEveryMs } = this.#behavior;
+    if (progressEveryMs === undefined) return this.#revision;
+    return 5 + (Math.floor(this.clock.monotonic() / progressEveryMs) * progressEveryMs + MINUTE) / 1_000;
   }
 
   #list(items: readonly KubernetesObject[], revision: number): object {
@@ -84,8 +95,8 @@ class QuietServer implements Pick<KubeClient, 'request' | 'stream'> {
       const { cutAfterMs = Infinity } = this.#behavior;
       await this.clock.sleep(Math.min(left, MINUTE, cutAfterMs), signal);
       if (cutAfterMs < Math.min(left, MINUTE)) throw new Error('terminated');
-      if (this.#behavior.reportsProgress && this.#progressed && this.#revision > from)
-        yield line('BOOKMARK', { metadata: { resourceVersion: String(this.#revision) } });
+      if (this.#behavior.reportsProgress && this.#progressed && this.#reported > from)
+        yield line('BOOKMARK', { metadata: { resourceVersion: String(this.#reported) } });
     }
   }
 }
@@ -98,7 +109,10 @@ describe('a watch of a collection without changes', () => {
   const stop = new AbortController();
   let warnings: string[] = [];
 
-  function reflect(behavior: Behavior): { server: QuietServer; reflector: Reflector<KubernetesObject> } {
+  function reflect(
+    behavior: Behavior,
+    progressLimitMs?: number,
+  ): { server: QuietServer; reflector: Reflector<KubernetesObject> } {
     const server = new QuietServer(behavior);
     const write = (text: string): void => void warnings.push((JSON.parse(text) as { error: string }).error);
     const log = createLogger({ level: 'warn', write });
@@ -110,6 +124,7 @@ describe('a watch of a collection without changes', () => {
       name: 'things',
       path: '/things',
       slim,
+      ...(progressLimitMs !== undefined && { progressLimitMs }),
     });
     void reflector.run(stop.signal);
     return { server, reflector };
@@ -174,6 +189,30 @@ describe('a watch of a collection without changes', () => {
     await server.clock.advance(MINUTE);
     expect(reflector.idleForMs()).toBeLessThan(MINUTE);
   });
+
+  it('stays current for half an hour after one read if bookmarks repeat what etcd reports every 10 minutes', async () => {
+    const { server, reflector } = reflect({ reportsProgress: true, progressEveryMs: 10 * MINUTE });
+    expect(await longestDoubt(server, reflector, 29 * MINUTE)).toBeLessThan(WATCH_STALE_MS);
+    expect(server.requests).toEqual(['list', 'watch', 'read metadata.name=none']);
+    expect(warnings).toEqual([]);
+  });
+
+  it.each([
+    ['when etcd should have reported a newer revision', undefined, 15 * MINUTE],
+    ['in time if it changes all the time', 0, WATCH_STALE_MS],
+  ])(
+    'becomes stale %s while kube-apiserver is cut off from etcd and repeats bookmarks',
+    async (_, progressLimitMs, withinMs) => {
+      const { server, reflector } = reflect({ reportsProgress: true }, progressLimitMs);
+      await server.clock.advance(5 * MINUTE);
+      server.cutOffAt = server.clock.monotonic();
+      await longestDoubt(server, reflector, withinMs + WATCH_STALE_MS);
+      expect(reflector.idleForMs()).toBeGreaterThan(WATCH_STALE_MS);
+      server.cutOffAt = Infinity;
+      await server.clock.advance(2 * MINUTE);
+      expect(reflector.idleForMs()).toBeLessThan(WATCH_STALE_MS);
+    },
+  );
 
   it('is reopened when it has not delivered a change', async () => {
     const { server, reflector } = reflect({ reportsProgress: false });
