@@ -298,6 +298,15 @@ describe('a failure that counts against its version', () => {
     expect(planOf([named(NEW, MINUTE)], { status }).failed).toEqual([]);
     expect(planOf([named(NEW, HOUR - MINUTE)], { status }).failed).toMatchObject([{ name: 'a' }]);
   });
+
+  it.each(['NotReturned', 'WorkloadsFailed'])('with %s still counts when another Node of its name succeeds', (code) => {
+    const status = { failedNodes: [{ name: 'a', version: NEW, code, since: ago(HOUR) }] };
+    const record = { succeeded: { version: NEW, at: ago(MINUTE) } };
+    const other = aManagedNode('a', { creationTimestamp: ago(HOUR / 2) }, { record, status: { current_version: NEW } });
+    const made = planOf([other, failedWith('b', 'RolledBack'), waiting('c')], { status });
+    expect(statusAfter(made).failedNodes).toMatchObject([{ name: 'b' }, { name: 'a', deleted: true }]);
+    expect(made.frozen).toMatchObject([{ version: NEW }]);
+  });
 });
 
 describe('a node whose shadow was deleted after its failure', () => {

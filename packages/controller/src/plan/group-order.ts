@@ -129,7 +129,9 @@ export class GroupOrder {
     const { failed, now } = this.#input;
     const isCounted = ({ since }: FailedNode): boolean => !isAccepted(since, member.policy, new Moment(now));
     const hasFailed = failed.some(
-      (one) => one.name === member.name && sameVersion(one.version, running) && isCounted(one),
+      // An earlier Node of this name was another machine.
+      (one) =>
+        one.name === member.name && one.deleted !== true && sameVersion(one.version, running) && isCounted(one),
     );
     return !hasFailed && isAtOrBeyond(running, version, member.policy.versions);
   }

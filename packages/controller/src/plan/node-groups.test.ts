@@ -28,16 +28,17 @@ interface World {
   readonly config?: object;
   /** For how long NEW has been available in the cluster. */
   readonly offeredMinutes?: number;
+  readonly failedNodes?: BrupopConfigStatus['failedNodes'];
 }
 
 const MANY = { concurrency: { maxUpdating: 100 } };
 const planOf = (
   nodes: readonly ManagedNode[],
-  { groups = [], config = MANY, offeredMinutes = 600 }: World = {},
+  { groups = [], config = MANY, offeredMinutes = 600, failedNodes = [] }: World = {},
 ): Plan => {
   const snapshot = aSnapshot(nodes, config);
   const versions = [{ version: NEW, running: 1, offered: 1, firstOfferedTime: ago(offeredMinutes * MINUTE) }];
-  const known = snapshot.config && { ...snapshot.config, status: { versions } };
+  const known = snapshot.config && { ...snapshot.config, status: { versions, failedNodes } };
   return plan(withGroups({ ...snapshot, config: known }, groups), NOW);
 };
 const inPool = (name: string, pool: string, shadow: ShadowParts = {}, node: NodeParts = {}): ManagedNode =>
@@ -244,6 +245,18 @@ describe('a group after another', () => {
     ],
   ])('does not wait for a node %s', (_, node, groups) => {
     expect(started(planOf([node, last], { groups }))).toEqual(['z']);
+  });
+
+  it.each([
+    ['the node itself', 60 * 24, []],
+    ['an earlier Node of this name, whose machine was replaced by one that runs the version', 60, ['z']],
+  ])('waits while a failure with the version is that of %s', (_, ageMinutes, expected) => {
+    const failedNodes = [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(120 * MINUTE) }];
+    const node = { creationTimestamp: ago(ageMinutes * MINUTE) };
+    const joined = inPool('a', 'web', { status: { current_version: NEW, target_version: NEW } }, node);
+    const made = planOf([joined, last], { groups: after(), failedNodes });
+    expect(made.failed.map(({ name }) => name)).toEqual(['a']);
+    expect(started(made)).toEqual(expected);
   });
 });
 

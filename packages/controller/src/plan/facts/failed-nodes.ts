@@ -156,7 +156,7 @@ export function failedNodes(
     wasReplaced(one, nodeOf(one.name, parts)?.node) || nodeOf(one.name, parts) === undefined;
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasRecovered(one, nodeOf(one.name, parts)?.shadow)) return false;
+    if (isCounted || hasRecovered(one, nodeOf(one.name, parts))) return false;
     return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected.flat()));
   });
   const before = kept.map((one) => {
@@ -201,11 +201,13 @@ function isSame(a: FailedNode, b: FailedNode): boolean {
 }
 
 /**
- * It has succeeded since, or its workloads do not fail any more. A success with the version removes the failure from the
- * record: the clock may have been ahead at the time of the failure.
+ * It has succeeded since, or its workloads do not fail any more; what another Node of its name does says nothing. A success with
+ * the version removes the failure from the record: the clock may have been ahead at the time of the failure.
  */
-function hasRecovered({ code, version, since }: FailedNode, shadow: ShadowView | undefined): boolean {
-  if (shadow === undefined || code === 'WorkloadsFailed') return shadow !== undefined;
+function hasRecovered(one: FailedNode, { node, shadow }: Partial<ManagedNode> = {}): boolean {
+  const { code, version, since } = one;
+  if (shadow === undefined || wasReplaced(one, node)) return false;
+  if (code === 'WorkloadsFailed') return true;
   const { updated, record } = shadow;
   return (updated?.at ?? 0) >= since || (record.failed === undefined && sameVersion(updated?.version, version));
 }
