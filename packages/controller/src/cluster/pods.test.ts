@@ -1,7 +1,8 @@
 /** How much the controller keeps of the pods on nodes, to which anyone who may create pods can bind some. */
 import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
-import { aNode } from '../testing/objects.ts';
+import { aNode, NOW } from '../testing/objects.ts';
+import type { NodeView } from './node.ts';
 import { LISTS_AT_ONCE, PodLookups } from './pods.ts';
 
 const CLAIMS = Array.from({ length: 200 }, (_, i) => ({
@@ -38,14 +39,14 @@ function lookupsOf(byNode: Readonly<Record<string, readonly Bound[]>>, maxChars?
   return new PodLookups({ client, clock: new FakeClock(), logOf, ...(maxChars !== undefined && { maxChars }) });
 }
 
-async function listed(lookups: PodLookups, name: string): Promise<void> {
+async function listed(lookups: PodLookups, node: NodeView): Promise<void> {
   const answered = new Promise<void>((resolve) => lookups.onAnswer(resolve));
-  lookups.look([aNode({ name })], new AbortController().signal);
+  lookups.look([node], new AbortController().signal);
   await answered;
 }
 
 async function knownOf(lookups: PodLookups, ...names: string[]) {
-  for (const name of names) await listed(lookups, name);
+  for (const name of names) await listed(lookups, aNode({ name }));
   return names.map((name) => lookups.known.get(name));
 }
 
@@ -119,4 +120,25 @@ it('lists some nodes at a time, one after the other, and none that a later plan 
   await end('n8');
   await end('n9');
   expect(asked.slice(LISTS_AT_ONCE + 1)).toEqual(['late']);
+});
+
+it('keeps nothing of what it saw of the pods on earlier Nodes of a name', async () => {
+  const changes = ['2027-01-15T06:00:00Z', '2027-01-15T07:00:00Z', '2027-01-15T07:30:00Z'];
+  const listAs = async (lookups: PodLookups, uids: readonly string[]): Promise<number | undefined> => {
+    const { metadata, ...node } = aNode({ name: 'a' });
+    for (const uid of uids) await listed(lookups, { ...node, metadata: { ...metadata, uid } });
+    return lookups.known.get('a')?.pods[0]?.readyChanged;
+  };
+  const lookupsWith = (): PodLookups => {
+    const left = [...changes];
+    const request = async (): Promise<unknown> => {
+      const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime: left.shift() }];
+      const pod = { metadata: { name: 'p', namespace: 'apps', uid: 'p', resourceVersion: '1' }, status: { conditions } };
+      return { items: [pod], metadata: { resourceVersion: '1' } };
+    };
+    const client = { request } as unknown as KubeClient;
+    return new PodLookups({ client, clock: new FakeClock(NOW), logOf: (() => console) as never });
+  };
+  expect(await listAs(lookupsWith(), ['first', 'first', 'first'])).toBe(NOW);
+  expect(await listAs(lookupsWith(), ['first', 'second', 'first'])).toBe(Date.parse(changes[2] ?? ''));
 });

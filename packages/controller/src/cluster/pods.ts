@@ -54,8 +54,8 @@ export class PodLookups {
   /** By name of the node. */
   readonly #chars = new Map<string, number>();
   readonly #retries = new Map<string, Backoff>();
-  /** By the UID of the Node. */
-  readonly #sightings = new Map<string, PodSightings>();
+  /** By name of the node: what was seen of the pods on the Node with this UID. */
+  readonly #sightings = new Map<string, { readonly nodeUID: string; readonly pods: PodSightings }>();
 
   constructor(options: PodLookupsOptions) {
     this.#options = options;
@@ -107,7 +107,7 @@ export class PodLookups {
     for (const name of this.#observed.keys()) if (!observed.has(name)) this.#observed.delete(name);
     for (const name of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
       if (names.has(name)) continue;
-      this.#sightings.delete(this.#known.get(name)?.nodeUID ?? '');
+      this.#sightings.delete(name);
       this.#known.delete(name);
       this.#chars.delete(name);
       this.#retries.delete(name);
@@ -153,8 +153,9 @@ export class PodLookups {
       const { items } = await listWithin(LIST_LIMIT_MS, clock, signal, read);
       this.#limitTotal(name, items);
       const seenAt = clock.now();
-      const sightings = podSightingsOf(items, this.#sightings.get(uid), seenAt);
-      this.#sightings.set(uid, sightings);
+      const before = this.#sightings.get(name);
+      const sightings = podSightingsOf(items, before?.nodeUID === uid ? before.pods : undefined, seenAt);
+      this.#sightings.set(name, { nodeUID: uid, pods: sightings });
       const pods = items.map((pod) => podAsSighted(pod, sightings));
       const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
       this.#retries.delete(name);
