@@ -379,6 +379,27 @@ describe('a version that too many nodes failed with', () => {
     });
   });
 
+  it('is frozen beyond a budget of many nodes, each of which was replaced after its failure', () => {
+    const spec = { rollout: { failureBudget: 65 } };
+    let status: BrupopConfigStatus = {};
+    const frozen = Array.from({ length: 7 }, (_, round) => {
+      const failing = Array.from({ length: 10 }, (_, i) => failedWith(`r${round}-${i}`, 'NotReturned', HOUR - round));
+      const made = planOf([...failing, waiting('c')], { spec, status });
+      status = statusAfter(made, spec);
+      return made.frozen.length;
+    });
+    expect(frozen).toEqual([0, 0, 0, 0, 0, 0, 1]);
+  });
+
+  it('has on record the deleted nodes first, when more have failed than are kept', () => {
+    const since = ago(2 * HOUR);
+    const gone = Array.from({ length: 400 }, (_, i) => ({ name: `gone-${i}`, version: NEW, code: 'NotReturned', since }));
+    const failing = Array.from({ length: 700 }, (_, i) => failedWith(`here-${i}`, 'NotReturned'));
+    const { failedNodes = [] } = statusAfter(planOf(failing, { status: { failedNodes: gone } }));
+    expect(failedNodes).toHaveLength(1_000);
+    expect(failedNodes.filter(({ deleted }) => deleted === true)).toHaveLength(400);
+  });
+
   it('is frozen in the plan that sees the last failure', () => {
     const made = planOf([failedWith('a', 'RolledBack'), reporting('b', 'RolledBack'), waiting('c')], { spec: AT_ONCE });
     expect(made.specs.map(({ outcome }) => outcome)).toEqual(['Failed']);

@@ -24,6 +24,7 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
 import { transitionTime } from '../plan/condition.ts';
+import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { describeFrozen } from './stopped-versions.ts';
@@ -237,12 +238,18 @@ function lastOf(before: Reported, wanted: string): Condition | undefined {
   return before?.conditions?.find(({ type }) => type === wanted);
 }
 
-const MAX_FAILED = 50;
+/** Those of deleted Nodes are on record here only: a budget cannot count more of them. */
+const MAX_FAILED = 1_000;
 /** Of frozen versions, and of those whose canaries have succeeded. */
 const MAX_RECORDED = 20;
 
+/** Of too many, those of deleted Nodes are kept first: the others are on record in their shadows. */
 function failuresOf({ failed }: WholePlan): Pick<BrupopConfigStatus, 'failedNodes'> {
-  const failedNodes = failed.slice(0, MAX_FAILED).map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
+  const isDeleted = ({ deleted = false }: FailedNode): number => Number(deleted);
+  const kept = new Set(failed.toSorted((a, b) => isDeleted(b) - isDeleted(a)).slice(0, MAX_FAILED));
+  const failedNodes = failed
+    .filter((one) => kept.has(one))
+    .map(({ since, ...one }) => ({ ...one, since: rfc3339(since) }));
   return failed.length > 0 ? { failedNodes } : {};
 }
 

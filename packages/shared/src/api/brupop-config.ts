@@ -156,8 +156,8 @@ const statusSchema = object({
       }),
     ),
     'The nodes that failed with a version and have neither succeeded since nor been accepted by spec.rollout.resume, at most ' +
-      '50.',
-    { maxItems: 50, 'x-kubernetes-list-type': 'atomic' },
+      '1,000.',
+    { maxItems: 1_000, 'x-kubernetes-list-type': 'atomic' },
   ),
   dependents: optional(
     v.array(

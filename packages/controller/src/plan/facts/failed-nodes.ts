@@ -154,10 +154,11 @@ export function failedNodes(
   });
   const isDeleted = (one: FailedNode): boolean =>
     wasReplaced(one, nodeOf(one.name, parts)?.node) || nodeOf(one.name, parts) === undefined;
+  const everywhere = versionsIn(known).filter((version) => runsEverywhere(version, selected));
   const kept = known.filter((one) => {
     const isCounted = current.some((other) => isSame(one, other));
     if (isCounted || hasRecovered(one, nodeOf(one.name, parts))) return false;
-    return !isLeftBehind(one, versions, selected) && !(isDeleted(one) && runsEverywhere(one, selected.flat()));
+    return !isLeftBehind(one, versions, selected) && !(everywhere.includes(one.version) && isDeleted(one));
   });
   const before = kept.map((one) => {
     const { name, version, code, since, group } = one;
@@ -218,9 +219,13 @@ function wasReplaced({ since }: FailedNode, node: NodeView | undefined): boolean
   return createdAt !== undefined && createdAt > since + CLOCK_TOLERANCE_MS;
 }
 
+function versionsIn(failed: readonly FailedNode[]): string[] {
+  return [...new Set(failed.map(({ version }) => version))];
+}
+
 /** True when no node has to be updated to the version any more. */
-function runsEverywhere({ version }: Pick<FailedNode, 'version'>, selected: readonly ManagedNode[]): boolean {
-  const running = selected.flatMap(({ shadow, policy: { versions } }) => {
+function runsEverywhere(version: string, selected: Parts<ManagedNode>): boolean {
+  const running = selected.flat().flatMap(({ shadow, policy: { versions } }) => {
     const { current_version: current = '' } = shadow?.status ?? {};
     return current === '' ? [] : [{ current, versions }];
   });
