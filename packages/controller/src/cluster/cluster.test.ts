@@ -120,12 +120,20 @@ class World {
   }
 }
 
-const shadowOf = (i: number, { spec, status, generation }: { spec: object; status: object; generation: number }) => ({
+interface ShadowParts {
+  readonly spec: object;
+  readonly status: object;
+  readonly generation: number;
+  readonly machine?: number;
+}
+
+/** @param machine - which of those that have the name has the shadow */
+const shadowOf = (i: number, { spec, status, generation, machine = 0 }: ShadowParts) => ({
   metadata: {
     namespace: NAMESPACE,
-    uid: `shadow-${i}`,
+    uid: `shadow-${i}-${machine}`,
     generation,
-    ownerReferences: [{ kind: 'Node', name: `node-${i}`, uid: `uid-${i}` }],
+    ownerReferences: [{ kind: 'Node', name: `node-${i}`, uid: `uid-${i}-${machine}` }],
   },
   spec,
   status,
@@ -133,10 +141,18 @@ const shadowOf = (i: number, { spec, status, generation }: { spec: object; statu
 
 const index = fc.nat(NODES - 1);
 const flag = fc.boolean();
+/** Another one may join under the name of an old node. */
+const machine = fc.nat(1);
 const event = fc.oneof(
-  fc.record({ kind: fc.constant('node' as const), i: index, isManaged: flag, pool: fc.constantFrom('a', 'b') }),
+  fc.record({
+    kind: fc.constant('node' as const),
+    i: index,
+    isManaged: flag,
+    pool: fc.constantFrom('a', 'b'),
+    machine,
+  }),
   fc.record({ kind: fc.constant('noNode' as const), i: index }),
-  fc.record({ kind: fc.constant('shadow' as const), i: index, version: fc.constantFrom(OLD, NEW) }),
+  fc.record({ kind: fc.constant('shadow' as const), i: index, version: fc.constantFrom(OLD, NEW), machine }),
   fc.record({ kind: fc.constant('noShadow' as const), i: index }),
   fc.record({ kind: fc.constant('written' as const), i: index }),
   fc.record({ kind: fc.constant('condition' as const), i: index }),
@@ -175,14 +191,14 @@ type Effects = {
 };
 
 const EFFECTS: Effects = {
-  node: ({ server }, { i, isManaged, pool }) => {
+  node: ({ server }, { i, isManaged, pool, machine: of }) => {
     const labels = { pool, ...(isManaged && { [MANAGED_LABEL]: MANAGED_LABEL_VALUE }) };
-    server.set('nodes', `node-${i}`, { metadata: { uid: `uid-${i}`, labels }, spec: {}, status: {} });
+    server.set('nodes', `node-${i}`, { metadata: { uid: `uid-${i}-${of}`, labels }, spec: {}, status: {} });
   },
   noNode: ({ server }, { i }) => server.delete('nodes', `node-${i}`),
-  shadow: ({ server }, { i, version }, generation) => {
+  shadow: ({ server }, { i, version, machine: of }, generation) => {
     const reported = { ...status, target_version: version };
-    const object = shadowOf(i, { spec: { state: 'Idle' }, status: reported, generation });
+    const object = shadowOf(i, { spec: { state: 'Idle' }, status: reported, generation, machine: of });
     server.set('bottlerocketshadows', `brs-node-${i}`, object);
   },
   noShadow: ({ server }, { i }) => server.delete('bottlerocketshadows', `brs-node-${i}`),
@@ -238,7 +254,7 @@ it('a snapshot has of each node what one that makes every node has', async () =>
 it('a snapshot has the same nodes when nothing has changed', async () => {
   const world = new World();
   await world.start();
-  await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a' }, 1);
+  await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a', machine: 0 }, 1);
   await happen(world, { kind: 'renewed', i: 0 }, 1);
   const before = world.cluster.snapshot(undefined).managedNodes;
   await world.clock.advance(5_000);
@@ -249,7 +265,7 @@ it('a snapshot has the same nodes when nothing has changed', async () => {
 it('every node has the policy of a configuration that has changed', async () => {
   const world = new World();
   await world.start();
-  for (const i of [0, 1]) await happen(world, { kind: 'node', i, isManaged: true, pool: 'a' }, 1);
+  for (const i of [0, 1]) await happen(world, { kind: 'node', i, isManaged: true, pool: 'a', machine: 0 }, 1);
   world.nodes();
   await happen(world, { kind: 'config', grace: '60s' }, 2);
   expect(world.nodes().map(({ grace }) => grace)).toEqual([60_000, 60_000]);
@@ -259,8 +275,8 @@ it('every node has the policy of a configuration that has changed', async () => 
 it('the shadow of a node is not that of a Node with its name, also when that is deleted', async () => {
   const world = new World();
   await world.start();
-  await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a' }, 1);
-  await happen(world, { kind: 'shadow', i: 0, version: OLD }, 1);
+  await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a', machine: 0 }, 1);
+  await happen(world, { kind: 'shadow', i: 0, version: OLD, machine: 0 }, 1);
   world.server.set('nodes', 'brs-node-0', { metadata: { uid: 'other', labels: {} }, spec: {}, status: {} });
   await world.clock.advance(1);
   world.server.delete('nodes', 'brs-node-0');

@@ -133,7 +133,10 @@ it('keeps nothing of what it saw of the pods on earlier Nodes of a name', async 
     const left = [...changes];
     const request = async (): Promise<unknown> => {
       const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime: left.shift() }];
-      const pod = { metadata: { name: 'p', namespace: 'apps', uid: 'p', resourceVersion: '1' }, status: { conditions } };
+      const pod = {
+        metadata: { name: 'p', namespace: 'apps', uid: 'p', resourceVersion: '1' },
+        status: { conditions },
+      };
       return { items: [pod], metadata: { resourceVersion: '1' } };
     };
     const client = { request } as unknown as KubeClient;

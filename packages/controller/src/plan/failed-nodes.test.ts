@@ -298,15 +298,6 @@ describe('a failure that counts against its version', () => {
     expect(planOf([named(NEW, MINUTE)], { status }).failed).toEqual([]);
     expect(planOf([named(NEW, HOUR - MINUTE)], { status }).failed).toMatchObject([{ name: 'a' }]);
   });
-
-  it.each(['NotReturned', 'WorkloadsFailed'])('with %s still counts when another Node of its name succeeds', (code) => {
-    const status = { failedNodes: [{ name: 'a', version: NEW, code, since: ago(HOUR) }] };
-    const record = { succeeded: { version: NEW, at: ago(MINUTE) } };
-    const other = aManagedNode('a', { creationTimestamp: ago(HOUR / 2) }, { record, status: { current_version: NEW } });
-    const made = planOf([other, failedWith('b', 'RolledBack'), waiting('c')], { status });
-    expect(statusAfter(made).failedNodes).toMatchObject([{ name: 'b' }, { name: 'a', deleted: true }]);
-    expect(made.frozen).toMatchObject([{ version: NEW }]);
-  });
 });
 
 describe('a node whose shadow was deleted after its failure', () => {
@@ -377,27 +368,6 @@ describe('a version that too many nodes failed with', () => {
       frozenVersions: [{ version: NEW, since: rfc3339(NOW) }],
       failedNodes: [{ name: 'a', version: NEW, code: 'RolledBack', since: ago(MINUTE) }, { name: 'b' }],
     });
-  });
-
-  it('is frozen beyond a budget of many nodes, each of which was replaced after its failure', () => {
-    const spec = { rollout: { failureBudget: 65 } };
-    let status: BrupopConfigStatus = {};
-    const frozen = Array.from({ length: 7 }, (_, round) => {
-      const failing = Array.from({ length: 10 }, (_, i) => failedWith(`r${round}-${i}`, 'NotReturned', HOUR - round));
-      const made = planOf([...failing, waiting('c')], { spec, status });
-      status = statusAfter(made, spec);
-      return made.frozen.length;
-    });
-    expect(frozen).toEqual([0, 0, 0, 0, 0, 0, 1]);
-  });
-
-  it('has on record the deleted nodes first, when more have failed than are kept', () => {
-    const since = ago(2 * HOUR);
-    const gone = Array.from({ length: 400 }, (_, i) => ({ name: `gone-${i}`, version: NEW, code: 'NotReturned', since }));
-    const failing = Array.from({ length: 700 }, (_, i) => failedWith(`here-${i}`, 'NotReturned'));
-    const { failedNodes = [] } = statusAfter(planOf(failing, { status: { failedNodes: gone } }));
-    expect(failedNodes).toHaveLength(1_000);
-    expect(failedNodes.filter(({ deleted }) => deleted === true)).toHaveLength(400);
   });
 
   it('is frozen in the plan that sees the last failure', () => {

@@ -130,8 +130,7 @@ export class GroupOrder {
     const isCounted = ({ since }: FailedNode): boolean => !isAccepted(since, member.policy, new Moment(now));
     const hasFailed = failed.some(
       // An earlier Node of this name was another machine.
-      (one) =>
-        one.name === member.name && one.deleted !== true && sameVersion(one.version, running) && isCounted(one),
+      (one) => one.name === member.name && one.deleted !== true && sameVersion(one.version, running) && isCounted(one),
     );
     return !hasFailed && isAtOrBeyond(running, version, member.policy.versions);
   }

@@ -243,9 +243,12 @@ const MAX_FAILED = 1_000;
 /** Of frozen versions, and of those whose canaries have succeeded. */
 const MAX_RECORDED = 20;
 
+function isDeleted({ deleted = false }: FailedNode): number {
+  return Number(deleted);
+}
+
 /** Of too many, those of deleted Nodes are kept first: the others are on record in their shadows. */
 function failuresOf({ failed }: WholePlan): Pick<BrupopConfigStatus, 'failedNodes'> {
-  const isDeleted = ({ deleted = false }: FailedNode): number => Number(deleted);
   const kept = new Set(failed.toSorted((a, b) => isDeleted(b) - isDeleted(a)).slice(0, MAX_FAILED));
   const failedNodes = failed
     .filter((one) => kept.has(one))

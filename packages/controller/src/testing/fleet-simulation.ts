@@ -133,10 +133,11 @@ function annotated(shadow: ShadowView, patch: Readonly<Record<string, string | n
 let creations = 0;
 
 /** A new shadow, whose agent has not reported yet. */
-function created({ name }: Pick<ManagedNode, 'name'>, now: number): ShadowView {
+function created({ name, node }: Pick<ManagedNode, 'name' | 'node'>, now: number): ShadowView {
   creations += 1;
   return aShadow({
     node: name,
+    ...(node !== undefined && { owner: node.metadata.uid }),
     uid: `shadow-${name}-${creations}`,
     generation: 1,
     creationTimestamp: rfc3339(now),
