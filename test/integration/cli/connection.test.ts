@@ -2,7 +2,13 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import {
+  type AddressInfo,
+  connect,
+  createServer as createSocksServer,
+  type Server as SocksServer,
+  type Socket,
+} from 'node:net';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { Plugin } from '../../framework/cli/plugin.ts';
@@ -119,28 +125,77 @@ describe('kubeconfigs', () => {
 
 describe('a proxy', () => {
   let proxy: Server;
+  let socks: SocksServer;
   const tunnels: string[] = [];
+  const hostOf = (server: Server | SocksServer): string => `127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  /** Connects to the API server, whatever the name that a client asks for: only the proxy knows it. */
+  function tunnel(to: string, client: Socket, granted: string | Uint8Array): void {
+    tunnels.push(to);
+    const server = connect(Number(new URL(cluster.url).port), '127.0.0.1', () => {
+      client.write(granted);
+      server.pipe(client).pipe(server);
+    });
+    for (const socket of [client, server]) socket.on('error', () => undefined);
+  }
 
   beforeAll(async () => {
     proxy = createServer().on('connect', ({ url = '' }: IncomingMessage, client: Socket) => {
-      tunnels.push(url);
-      const [host = '', port] = url.split(':');
-      const server = connect(Number(port), host, () => {
-        client.write('HTTP/1.1 200 OK\r\n\r\n');
-        server.pipe(client).pipe(server);
+      tunnel(url, client, 'HTTP/1.1 200 OK\r\n\r\n');
+    });
+    // RFC 1928: a greeting, and then a request for a name (3) or an address.
+    socks = createSocksServer((client) => {
+      client.once('data', () => {
+        client.write(Uint8Array.of(5, 0));
+        client.once('data', (request: Buffer) => {
+          const name = request[3] === 3 ? request.subarray(5, -2).toString() : 'an address';
+          tunnel(name, client, Uint8Array.of(5, 0, 0, 1, 0, 0, 0, 0, 0, 0));
+        });
       });
-      for (const socket of [client, server]) socket.on('error', () => undefined);
     });
     await new Promise<void>((done) => void proxy.listen(0, '127.0.0.1', done));
+    await new Promise<void>((done) => void socks.listen(0, '127.0.0.1', done));
   });
 
-  afterAll(() => void proxy.close());
+  beforeEach(() => void tunnels.splice(0));
+
+  afterAll(() => {
+    proxy.close();
+    socks.close();
+  });
+
+  function named(more: object = {}): string {
+    return plugin.kubeconfig({ server: 'https://k8s.invalid:6443', 'tls-server-name': 'kubernetes', ...more });
+  }
 
   it('of the kubeconfig is used', async () => {
-    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-    const KUBECONFIG = plugin.kubeconfig({ 'proxy-url': url });
+    const KUBECONFIG = plugin.kubeconfig({ 'proxy-url': `http://${hostOf(proxy)}` });
     expect(await plugin.runWith({ KUBECONFIG }, 'status')).toMatchObject(seesFleet);
     expect(new Set(tunnels)).toEqual(new Set([new URL(cluster.url).host]));
+  });
+
+  it('is asked for an IPv6 address in brackets', async () => {
+    const server = { server: 'https://[fd00::6]:6443', 'tls-server-name': 'kubernetes' };
+    const KUBECONFIG = plugin.kubeconfig({ ...server, 'proxy-url': `http://${hostOf(proxy)}` });
+    expect(await plugin.runWith({ KUBECONFIG }, 'status')).toMatchObject(seesFleet);
+    expect(new Set(tunnels)).toEqual(new Set(['[fd00::6]:6443']));
+  });
+
+  it('of SOCKS gets the name of the server, which only it may know', async () => {
+    const KUBECONFIG = named({ 'proxy-url': `socks5://${hostOf(socks)}` });
+    expect(await plugin.runWith({ KUBECONFIG }, 'status')).toMatchObject(seesFleet);
+    expect(new Set(tunnels)).toEqual(new Set(['k8s.invalid']));
+  });
+
+  it('of HTTPS_PROXY is used, except for what NO_PROXY names', async () => {
+    const KUBECONFIG = named();
+    for (const HTTPS_PROXY of [`http://${hostOf(proxy)}`, hostOf(proxy), `socks5://${hostOf(socks)}`])
+      expect(await plugin.runWith({ KUBECONFIG, HTTPS_PROXY }, 'status')).toMatchObject(seesFleet);
+    expect(new Set(tunnels)).toEqual(new Set(['k8s.invalid:6443', 'k8s.invalid']));
+    tunnels.splice(0);
+    const env = { KUBECONFIG, HTTPS_PROXY: hostOf(proxy), NO_PROXY: '10.0.0.0/8,invalid' };
+    expect((await plugin.runWith(env, 'status')).stderr).toContain('getaddrinfo');
+    expect(tunnels).toEqual([]);
   });
 
   it('that does not answer is named', async () => {

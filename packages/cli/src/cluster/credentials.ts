@@ -12,10 +12,10 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from './errors.ts';
 import { type Credential, type ExecOptions, runExec } from './exec.ts';
 import type { Access } from './kubeconfig.ts';
+import { proxyOf } from './proxy.ts';
 
 /** So that a credential does not expire on its way. */
 const MARGIN_MS = 10_000;
-const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 interface Current {
   /** The user, as JSON. */
@@ -35,12 +35,15 @@ function base64(pem: string): string {
 export class Credentials {
   readonly #access: Access;
   readonly #options: CredentialsOptions;
+  readonly #proxy: string | undefined;
   #credential: Promise<Credential> | undefined;
   #config: Current | undefined;
 
+  /** Throws UsageError for a proxy that is no URL. */
   constructor(access: Access, options: CredentialsOptions) {
     this.#access = access;
     this.#options = options;
+    this.#proxy = proxyOf(access.cluster, processEnv());
   }
 
   /** True when a request that was refused may succeed with new credentials. */
@@ -105,7 +108,8 @@ export class Credentials {
     const config = new KubeConfig();
     const { cluster, context: name } = this.#access;
     // Without TLS there is nothing to skip, and the library refuses such a server otherwise.
-    const given = cluster.server.startsWith('http:') ? { ...cluster, 'insecure-skip-tls-verify': true } : cluster;
+    const plain = cluster.server.startsWith('http:') && { 'insecure-skip-tls-verify': true };
+    const given = { ...cluster, ...plain, 'proxy-url': this.#tunnel === undefined ? this.#proxy : undefined };
     config.loadFromString(
       JSON.stringify({
         clusters: [{ name, cluster: given }],
@@ -117,15 +121,19 @@ export class Credentials {
     return config;
   }
 
-  /** Without a proxy in the kubeconfig, that of HTTPS_PROXY is used as kubectl does: never for this machine. */
+  /** An HTTP proxy before a server with TLS. The library would ask it for IPv6 addresses without their brackets. */
+  get #tunnel(): string | undefined {
+    const isTls = new URL(this.#access.cluster.server).protocol === 'https:';
+    return isTls && this.#proxy?.startsWith('http') === true ? this.#proxy : undefined;
+  }
+
   #agentOf(options: RequestOptions): RequestOptions['agent'] {
-    const { server, 'proxy-url': proxy } = this.#access.cluster;
-    const { protocol, hostname } = new URL(server);
-    if (proxy !== undefined || protocol !== 'https:' || LOOPBACK.includes(hostname)) return options.agent;
+    const tunnel = this.#tunnel;
+    if (tunnel === undefined) return options.agent;
     const { ca, cert, key, passphrase, servername, rejectUnauthorized } = options;
     const tls = { ca, cert, key, passphrase, servername };
     const strict = rejectUnauthorized === undefined ? {} : { rejectUnauthorized };
-    return new Agent({ ...tls, ...strict, proxyEnv: { ...processEnv() } });
+    return new Agent({ ...tls, ...strict, proxyEnv: { HTTPS_PROXY: tunnel } });
   }
 
   /** The library sends the name only. */
