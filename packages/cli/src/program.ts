@@ -50,7 +50,12 @@ function namespaceOption(): Option {
   return new Option(
     '-n, --namespace <name>',
     'the namespace of the operator; by default that of its shadows',
-  ).argParser(namespace);
+  ).argParser((text) => namespace(withoutEquals(text)));
+}
+
+/** Of -n=NAME and -o=json, which kubectl accepts, the value begins with the equals sign. */
+function withoutEquals(text: string): string {
+  return text.replace(/^=/u, '');
 }
 
 /** As kubectl accepts it: after the command as well. */
@@ -72,50 +77,50 @@ interface Output {
   readonly output: Format;
 }
 
-function format(): Option {
-  return new Option('-o, --output <format>', 'the format').choices(FORMATS).default('table');
+function format<T extends string>(formats: readonly T[], byDefault: T): Option {
+  const option = new Option('-o, --output <format>', 'the format').choices(formats).default(byDefault);
+  const parse = option.parseArg;
+  return option.argParser((text, before: unknown) => parse?.(withoutEquals(text), before));
 }
 
 function addReads(program: Command, connected: () => Context): void {
   program
     .command('status')
     .description('show the fleet and each node')
-    .addOption(format())
+    .addOption(format(FORMATS, 'table'))
     .option('-w, --watch', 'show it again after each change, in place on a terminal', false)
     .action(async (options: Output & { watch: boolean }) => await status(connected(), options));
   program
     .command('explain')
     .addArgument(nodeArgument('<node>'))
     .description('show why a node waits, and what happened to it')
-    .addOption(format())
+    .addOption(format(FORMATS, 'table'))
     .option('--gates', 'instead, ask each gate that the node must pass to start its update', false)
     .action(async (node: string, options: Output & { gates: boolean }) => await explain(connected(), node, options));
   program
     .command('plan')
     .description('show the nodes that update next')
-    .addOption(format())
+    .addOption(format(FORMATS, 'table'))
     .option('--with <file>', 'show what an edit of the configuration would change, without applying it; - is stdin')
     .action(async (options: Output & { with?: string }) => await plan(connected(), options));
   program
     .command('history')
     .addArgument(nodeArgument('[node]'))
     .description('show the last ten updates of each node')
-    .addOption(format())
+    .addOption(format(FORMATS, 'table'))
     .action(async (node: string | undefined, options: Output) => await history(connected(), node, options));
   program
     .command('report')
     .description('print a page on the rollout of a version, to be filed')
     .option('--version <version>', 'the version; by default that of the latest rollout')
-    .addOption(new Option('-o, --output <format>', 'the format').choices(['html', 'json', 'yaml']).default('html'))
+    .addOption(format<ReportFormat>(['html', 'json', 'yaml'], 'html'))
     .action(async (options: { output: ReportFormat; version?: string }) => await report(connected(), options));
 }
 
 /** A DNS label (RFC 1123), as the API server requires it. */
 const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/u;
 
-/** Of -n=NAME, which kubectl accepts, the text begins with the equals sign. */
-function namespace(text: string): string {
-  const name = text.replace(/^=/u, '');
+function namespace(name: string): string {
   if (NAMESPACE.test(name)) return name;
   throw new InvalidArgumentError('expected the name of a namespace');
 }
@@ -144,7 +149,7 @@ function addSupport(program: Command, connected: () => Context): void {
   program
     .command('support-bundle')
     .description('write objects, Events and logs of the operator, redacted, to a .tar.gz')
-    .option('-o, --output <file>', 'the file; by default brupop-support-TIME.tar.gz')
+    .option('-o, --output <file>', 'the file; by default brupop-support-TIME.tar.gz', withoutEquals)
     .option('--lines <count>', 'how many lines of each log', count, 2_000)
     .option('--agents <count>', 'the logs of how many agents; those of nodes that have failed first', count, 10)
     .option('--redact-names', 'replace the names of nodes, and addresses', false)
