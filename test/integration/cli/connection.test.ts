@@ -102,6 +102,29 @@ describe('kubeconfigs', () => {
     expect(code).toBe(1);
   });
 
+  it('is read as by kubectl with empty fields, a field twice, a merge and a second document', async () => {
+    const KUBECONFIG = join(plugin.folder, 'generated');
+    const lines = [
+      'preferences: {}',
+      'preferences: {}',
+      'current-context: a',
+      'contexts: [{ name: a, context: { cluster: a, user: a } }]',
+      `common: &common { certificate-authority: ${cluster.caFile}, certificate-authority-data: "", proxy-url: "" }`,
+      `clusters: [{ name: a, cluster: { <<: *common, server: "${cluster.url}" } }]`,
+      `users: [{ name: a, user: { token: ${cluster.adminToken}, tokenFile: "", as: "", as-user-extra: null } }]`,
+      '---',
+      'current-context: b',
+    ];
+    writeFileSync(KUBECONFIG, lines.join('\n'));
+    expect(await plugin.runWith({ KUBECONFIG }, 'status')).toMatchObject(seesFleet);
+  });
+
+  it('without an authority has those of this machine', async () => {
+    const KUBECONFIG = plugin.kubeconfig({ 'certificate-authority': undefined });
+    expect((await plugin.runWith({ KUBECONFIG }, 'status')).stderr).toContain('certificate');
+    expect(await plugin.runWith({ KUBECONFIG, SSL_CERT_FILE: cluster.caFile }, 'status')).toMatchObject(seesFleet);
+  });
+
   it('that does not exist is named', async () => {
     const env = { KUBECONFIG: '', HOME: join(plugin.folder, 'bin') };
     expect((await plugin.runWith(env, 'status')).stderr).toContain('there is no kubeconfig: expected ');
@@ -211,12 +234,14 @@ describe('a program that prints credentials', () => {
     program('relative-exec', `printf '%s' "$KUBERNETES_EXEC_INFO" > ${info}; echo "$OWN" >&2; echo '${answer}'`);
     const env = [{ name: 'OWN', value: 'said by the program' }];
     plugin.users['admin'] = exec('./bin/relative-exec', { provideClusterInfo: true, env });
-    const { code, stderr } = await plugin.run('status');
+    const extensions = [{ name: 'client.authentication.k8s.io/exec', extension: { audience: 'a' } }];
+    const { code, stderr } = await plugin.runWith({ KUBECONFIG: plugin.kubeconfig({ extensions }) }, 'status');
     expect({ code, stderr }).toEqual({ code: 0, stderr: 'said by the program\n' });
     const { spec, apiVersion } = JSON.parse(readFileSync(info, 'utf8')) as {
       apiVersion: string;
-      spec: { interactive: boolean; cluster: Record<string, string> };
+      spec: { interactive: boolean; cluster: Record<string, string> & { config: object } };
     };
+    expect(spec.cluster.config).toEqual({ audience: 'a' });
     expect({ apiVersion, interactive: spec.interactive, server: spec.cluster['server'] }).toEqual({
       apiVersion: EXEC_VERSION,
       interactive: false,

@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions } from 'node:https';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { processEnv } from '@brupop/shared/runtime/env';
@@ -28,6 +29,15 @@ export interface CredentialsOptions extends ExecOptions {
   readonly clock: Pick<Clock, 'now'>;
 }
 
+/** As kubectl does, without an authority in the kubeconfig: by default Node.js trusts only those that it has itself. */
+function trustThisMachine({ server, ...cluster }: Access['cluster']): void {
+  const hasOwn = cluster['certificate-authority'] ?? cluster['certificate-authority-data'];
+  if (hasOwn !== undefined || cluster['insecure-skip-tls-verify'] === true || server.startsWith('http:')) return;
+  // Node.js has it since 24.5.
+  const trust = setDefaultCACertificates as typeof setDefaultCACertificates | undefined;
+  trust?.([...getCACertificates('default'), ...getCACertificates('system')]);
+}
+
 function base64(pem: string): string {
   return Buffer.from(pem).toString('base64');
 }
@@ -44,6 +54,7 @@ export class Credentials {
     this.#access = access;
     this.#options = options;
     this.#proxy = proxyOf(access.cluster, processEnv());
+    trustThisMachine(access.cluster);
   }
 
   /** True when a request that was refused may succeed with new credentials. */

@@ -26,6 +26,9 @@ export interface ExecOptions {
   readonly signal: AbortSignal;
 }
 
+/** That of a cluster with what its program needs besides. */
+const CONFIG_EXTENSION = 'client.authentication.k8s.io/exec';
+
 const LIMIT_MS = 60_000;
 /** Someone may have to find a second factor. */
 const INTERACTIVE_LIMIT_MS = 300_000;
@@ -51,8 +54,9 @@ function infoOf({ apiVersion, provideClusterInfo }: ExecConfig, cluster: Cluster
   const file = cluster['certificate-authority'];
   const data = file === undefined ? undefined : readFileSync(file).toString('base64');
   const ca = data ?? cluster['certificate-authority-data'];
-  const { 'certificate-authority': _, ...rest } = cluster;
-  const known = { ...rest, ...(ca !== undefined && { 'certificate-authority-data': ca }) };
+  const { 'certificate-authority': _, extensions = [], ...rest } = cluster;
+  const config = extensions.find(({ name }) => name === CONFIG_EXTENSION)?.extension;
+  const known = { ...rest, ...(ca !== undefined && { 'certificate-authority-data': ca }), config };
   const spec = { interactive, ...(provideClusterInfo === true && { cluster: known }) };
   return JSON.stringify({ apiVersion, kind: 'ExecCredential', spec });
 }

@@ -6,7 +6,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
-import { type Document, parseDocument } from 'yaml';
+import { type Document, parseAllDocuments } from 'yaml';
 import { processEnv } from '@brupop/shared/runtime/env';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from './errors.ts';
@@ -26,6 +26,7 @@ export interface ClusterEntry {
   readonly 'insecure-skip-tls-verify'?: boolean;
   readonly 'tls-server-name'?: string;
   readonly 'proxy-url'?: string;
+  readonly extensions?: readonly { readonly name?: string; readonly extension?: unknown }[];
 }
 
 /** A program that prints credentials. */
@@ -126,21 +127,22 @@ function pathsOf(given: string | undefined): string[] {
 }
 
 function readOne(path: string): Files {
-  let document: Document;
+  let document: Document | undefined;
   let text = '';
   try {
     text = readFileSync(path, 'utf8');
-    document = parseDocument(text, { prettyErrors: false });
+    // As kubectl: the first document, in which the last of two fields counts.
+    [document] = parseAllDocuments(text, { prettyErrors: false, uniqueKeys: false, merge: true });
   } catch (error) {
     throw new UsageError(`the kubeconfig cannot be read: ${messageOf(error)}`);
   }
-  const [problem] = document.errors;
+  const [problem] = document?.errors ?? [];
   // The message of the error quotes the text, which may be a token.
   if (problem !== undefined) {
     const line = text.slice(0, problem.pos[0]).split('\n').length;
     throw new UsageError(`the kubeconfig ${path} cannot be read: ${problem.code} in line ${line}`);
   }
-  const content = (document.toJS() ?? {}) as Fields;
+  const content = (document?.toJS() ?? {}) as Fields;
   const current = content['current-context'];
   return {
     ...(typeof current === 'string' && current !== '' && { 'current-context': current }),
@@ -155,15 +157,20 @@ function entries<T extends object>(list: unknown, key: string, read: (entry: Fie
   const found = new Map<string, T>();
   for (const one of Array.isArray(list) ? (list as readonly (Fields | null)[]) : []) {
     const name = one?.['name'];
-    if (typeof name === 'string' && !found.has(name)) found.set(name, read((one?.[key] ?? {}) as Fields) as T);
+    if (typeof name === 'string' && !found.has(name)) found.set(name, read(given(one?.[key])) as T);
   }
   return found;
+}
+
+/** The fields that say something: tools also write empty ones. */
+function given(entry: unknown): Fields {
+  return Object.fromEntries(Object.entries(entry ?? {}).filter(([, value]) => value !== null && value !== ''));
 }
 
 function absolute(entry: Fields, file: string, keys: readonly string[]): Fields {
   const changed = keys.flatMap((key) => {
     const value = entry[key];
-    return typeof value === 'string' && value !== '' ? [[key, resolve(dirname(file), value)] as const] : [];
+    return typeof value === 'string' ? [[key, resolve(dirname(file), value)] as const] : [];
   });
   return { ...entry, ...Object.fromEntries(changed) };
 }
