@@ -33,6 +33,7 @@ import { type ApiserverConfig, readConfig } from './config.ts';
 import { Drainer } from './drain/drainer.ts';
 import { Settings } from './drain/settings.ts';
 import { Connections } from './http/connections.ts';
+import { Freezes } from './http/freezes.ts';
 import { close, createHttpsServer, listen, secureContext } from './http/server.ts';
 import { TlsFiles } from './http/tls.ts';
 import { countStreams, createMetrics, type Metrics } from './metrics.ts';
@@ -96,7 +97,8 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const watches = { 'agent pods': pods, shadows, configuration: configs, 'node groups': groups };
   const stale = (): string | undefined => staleness(watches);
   const hub = new StreamHub({ ...caches, namespace: config.namespace, clock, count: countStreams(metrics), stale });
-  const ready = (): string | undefined => notReady(watches, verifier, signal);
+  const freezes = new Freezes(ownClock);
+  const ready = (): string | undefined => notReady(watches, verifier, signal) ?? freezes.problem();
   const routes = createRoutes(parts, caches, metrics, hub);
   const agentPods = new AgentPods({ reflector: pods, client, namespace, clock });
   const authenticator = new Authenticator({ verifier, pods: agentPods, namespace, clock, ...reviews(client, metrics) });
@@ -104,6 +106,7 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const logOf = nodeLog(parts, caches);
   const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, logOf, stop: signal });
   hub.run(signal);
+  freezes.run(signal);
   let server: Server | undefined;
   const live = (): string | undefined => (server === undefined ? undefined : notLive(server, hub));
   const reachable = (): string | undefined =>

@@ -39,6 +39,8 @@ export interface AgentClient {
   stream(agent: Caller, release?: string): Promise<Stream>;
   /** Resolves when all answers have been read. */
   close(): Promise<void>;
+  /** Closes all connections at once: no call gets an answer. */
+  destroy(): Promise<void>;
 }
 
 const methods: Readonly<Record<AgentAction, string>> = {
@@ -75,6 +77,7 @@ export function connectAgent(port: number, ca: string): AgentClient {
       return { status: response.statusCode, messages, closed, close: () => abort.abort() };
     },
     close: async () => await dispatcher.close(),
+    destroy: async () => await dispatcher.destroy(),
   };
 }
 

@@ -21,6 +21,8 @@ export interface ApiserverProcess {
   /** Returns the text of /metrics. */
   metrics(): Promise<string>;
   memory(): Promise<Memory>;
+  /** Sends it a signal, such as SIGSTOP. */
+  signal(name: NodeJS.Signals): void;
   /** Ends it with SIGTERM. Throws when it exits with an error, or not in time. */
   stop(): Promise<void>;
 }
@@ -73,6 +75,7 @@ export async function spawnApiserver(
     log,
     metrics: async () => await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text(),
     memory: async () => await memoryOf(child.pid ?? 0),
+    signal: (name) => void child.kill(name),
     stop: async () => {
       child.kill('SIGTERM');
       const kill = setTimeout(() => child.kill('SIGKILL'), 10_000);

@@ -168,3 +168,16 @@ it('a call that takes too long names its Node and what was called', async () => 
   const message = 'restore of Node a: not done in time; repeat';
   await Promise.all([expect(call).rejects.toMatchObject({ code: 'Unavailable', message }), clock.advance(40_000)]);
 });
+
+it('a call whose time is over before its work begins does nothing', async () => {
+  const clock = new FakeClock();
+  const response = new EventEmitter() as unknown as Response;
+  const { signal: stop } = new AbortController();
+  const call = withinLimit({ what: 'restore of Node a', response, clock, stop, limitMs: -20_000 }, async (signal) =>
+    signal.throwIfAborted(),
+  );
+  await expect(call).rejects.toMatchObject({
+    code: 'Unavailable',
+    message: 'restore of Node a: not done in time; repeat',
+  });
+});

@@ -98,7 +98,8 @@ export async function inTime<T>(work: Promise<T>, clock: Clock, limitMs: number)
 }
 
 /**
- * Runs `work` with a signal that aborts at the limit, when the agent disconnects, or with `stop`.
+ * Runs `work` with a signal that aborts at the limit, when the agent disconnects, or with `stop`. A limit that is over
+ * already, as after SIGSTOP and SIGCONT, aborts it at once.
  */
 export async function withinLimit(
   options: { what: string; response: Response; clock: Clock; stop: AbortSignal; limitMs: number },
@@ -108,12 +109,14 @@ export async function withinLimit(
   const call = new AbortController();
   const abort = (why: string) => (): void => call.abort(new ApiError('Unavailable', why));
   // Without the time that was left, which differs each time: agents report other texts.
-  const cancel = clock.after(limitMs, abort(`${what}: not done in time; repeat`));
+  const late = abort(`${what}: not done in time; repeat`);
+  const cancel = clock.after(limitMs, late);
   const onClose = abort('the agent closed the connection');
   const onStop = abort('this replica is shutting down; repeat');
   response.once('close', onClose);
   stop.addEventListener('abort', onStop);
   if (response.closed) onClose();
+  if (limitMs <= 0) late();
   try {
     await work(call.signal);
   } finally {
