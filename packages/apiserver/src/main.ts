@@ -13,6 +13,7 @@ import {
   shadowName,
 } from '@brupop/shared/api/names';
 import { readNodeGroup } from '@brupop/shared/api/node-group';
+import { EVICTION_LIMIT_MS } from '@brupop/shared/drain/evictions';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
 import { corePath, crPath } from '@brupop/shared/kube/paths';
@@ -45,9 +46,12 @@ import { Shadows } from './shadows/shadows.ts';
 import { StreamHub } from './shadows/streams.ts';
 
 const KEYS_RETRY = { baseMs: 250, capMs: 10_000 };
+/** Answers under way may take 3 s, and evictions longer. The pod has 30 s. */
+const STOP_LIMIT_MS = EVICTION_LIMIT_MS + 4_000;
 
 // Tests import this module, and call `serve` themselves.
-if (import.meta.main) run(APISERVER, (context) => serve(readConfig(context.env), context), { stopLimitMs: 5_000 });
+if (import.meta.main)
+  run(APISERVER, (context) => serve(readConfig(context.env), context), { stopLimitMs: STOP_LIMIT_MS });
 
 /** What a test brings along or waits for. */
 export interface Overrides {
@@ -57,7 +61,7 @@ export interface Overrides {
   readonly onListening?: (port: number) => void;
 }
 
-/** Serves agents until the signal aborts; then resolves within some seconds. */
+/** Serves agents until the signal aborts; then resolves within some seconds, or when the evictions in flight have ended. */
 export async function serve(
   config: ApiserverConfig,
   context: Omit<RunContext, 'env'>,
@@ -127,9 +131,9 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
     log.info('server listening', { host, port });
     onListening?.(port);
     await tls.watch((pair) => opened.setSecureContext(secureContext(pair)), signal);
-    await close(opened, clock);
+    await close(opened, connections, clock);
   }
-  await Promise.all(background);
+  await Promise.all([...background, routes.settled()]);
 }
 
 type Caches = ReturnType<typeof createCaches>;

@@ -50,6 +50,11 @@ export class Routes {
     this.#options = options;
   }
 
+  /** Resolves when no eviction is in flight, which may be after its call has ended. */
+  async settled(): Promise<void> {
+    await this.#options.drainer.settled();
+  }
+
   /** PUT shadow */
   async shadow({ identity, signal, response }: Call): Promise<void> {
     answer(response, 200, agentShadow(await this.#options.shadows.ofNode(identity, signal)));

@@ -34,7 +34,7 @@ import { prunePatch, restorePatch } from '../../../packages/controller/src/apply
 import { readNode } from '../../../packages/controller/src/cluster/node.ts';
 import { find, helm, IMAGE, releaseNamespace, renderChart } from '../../framework/chart.ts';
 import type { Api, ApiError } from '../../framework/control-plane/api.ts';
-import { startLabellingWebhook } from '../../framework/control-plane/mutating-webhook.ts';
+import { startLabellingWebhook } from '../../framework/control-plane/webhook.ts';
 import { createNode, setNodeUnreachable } from '../../framework/control-plane/nodes.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { chartDir } from '../../framework/crds.ts';

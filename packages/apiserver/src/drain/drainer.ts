@@ -81,6 +81,11 @@ export class Drainer {
     await new DrainRecord(this.#contextOf(call)).cancel();
   }
 
+  /** Resolves when no eviction is in flight. A request that is cut off may block a disruption budget for two minutes. */
+  async settled(): Promise<void> {
+    await this.#evictions.idle();
+  }
+
   /** Each line of a drain has its node and attempt. */
   #contextOf(call: DrainCall): DrainContext & DrainCall {
     const log = this.#context.log.with({ node: call.identity.node, attempt: currentAttempt(call.shadow) });

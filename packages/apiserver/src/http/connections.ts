@@ -20,7 +20,7 @@
  * long after it is full again.
  *
  * server.ts calls `limit` once; app.ts calls `admit` for each admitted call; overhead.ts calls
- * `transportOf` and `expel`.
+ * `transportOf` and `expel`; server.ts calls `closeAll` at the end.
  */
 import type { DropArgument, Server, Socket } from 'node:net';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -137,6 +137,11 @@ export class Connections {
     this.#options.log.info('closing a connection', { address, error: why });
     if (this.#accepted.get(nameOf(socket))?.charges.length === 0) this.#charge(address);
     socket.destroy();
+  }
+
+  /** Closes those without a TLS handshake as well, which the server does not know. */
+  closeAll(): void {
+    for (const { transport } of this.#accepted.values()) transport.destroy();
   }
 
   #accept(socket: Socket): Limit | undefined {

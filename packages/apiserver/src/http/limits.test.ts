@@ -93,6 +93,21 @@ describe('a semaphore', () => {
     expect(await semaphore.run(async () => 'next')).toBe('next');
   });
 
+  it('is idle when no task runs or waits', async () => {
+    const semaphore = new Semaphore(1);
+    await semaphore.idle();
+    const [first, second] = [task(), task()];
+    const results = [first, second].map(({ run }) => semaphore.run(run));
+    let isIdle = false;
+    const idle = semaphore.idle().then(() => (isIdle = true));
+    first.end();
+    await settle();
+    expect(isIdle).toBe(false);
+    second.end();
+    await Promise.all([...results, idle]);
+    expect(isIdle).toBe(true);
+  });
+
   it('rejects a task when too many wait', async () => {
     const semaphore = new Semaphore(1, 1);
     const [first, second] = [task(), task()];

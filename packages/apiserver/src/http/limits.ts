@@ -61,6 +61,7 @@ export class Semaphore {
   readonly #size: number;
   readonly #waiting: number;
   readonly #queue: (() => void)[] = [];
+  readonly #onIdle: (() => void)[] = [];
   #running = 0;
 
   constructor(size: number, waiting = Number.POSITIVE_INFINITY) {
@@ -83,6 +84,14 @@ export class Semaphore {
     }
   }
 
+  /** Resolves when no task runs. */
+  async idle(): Promise<void> {
+    if (this.#running === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle.push(resolve);
+    });
+  }
+
   #enter(): Promise<void> {
     if (this.#queue.length >= this.#waiting)
       throw new ApiError('Unavailable', `${this.#queue.length} calls wait already; repeat later`);
@@ -94,7 +103,9 @@ export class Semaphore {
   /** Hands the slot to the next in the queue, so that no newcomer takes it. */
   #leave(): void {
     const next = this.#queue.shift();
-    if (next === undefined) this.#running -= 1;
-    else next();
+    if (next !== undefined) return next();
+    this.#running -= 1;
+    if (this.#running === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+    return undefined;
   }
 }

@@ -83,8 +83,8 @@ export async function listen(server: Server, host: string, port: number): Promis
 }
 
 /** Accepts no more connections, lets answers finish for 3 s, then closes what is left. */
-export async function close(server: Server, clock: Clock): Promise<void> {
-  const cancel = clock.after(CLOSE_MS, () => server.closeAllConnections());
+export async function close(server: Server, connections: Connections, clock: Clock): Promise<void> {
+  const cancel = clock.after(CLOSE_MS, () => connections.closeAll());
   await new Promise<void>((resolve) => {
     server.close(() => resolve());
     server.closeIdleConnections();
