@@ -18,6 +18,7 @@ function setUp(
   answer: (pod: string, count: number) => EvictionOutcome,
   endMs = 0,
   mayContinue = (): boolean => true,
+  startMs = 0,
 ) {
   const clock = new FakeClock();
   const changes = new Changes(clock);
@@ -45,7 +46,10 @@ function setUp(
       const pod = all.find((one) => one.claims.length > 0 && order.isLeaving(one));
       return Promise.resolve(pod === undefined ? undefined : { pod });
     },
-    start: () => Promise.resolve(true),
+    start: async () => {
+      await clock.sleep(startMs);
+      return true;
+    },
     blocks: () => [],
   };
   const deadline = clock.monotonic() + 8_000;
@@ -102,6 +106,13 @@ describe('the evictions of a drain pass', () => {
     await clock.advance(8_100);
     expect(await result).toMatchObject({ evicted: 1, remaining: 3 });
     expect(requested).toEqual(['c']);
+  });
+
+  it('are not requested when the process was frozen after a handover was recorded', async () => {
+    const { clock, result, requested } = setUp([aPod('a', { claims: ['a'] })], accept, 0, undefined, 60_000);
+    await clock.advance(61_000);
+    expect(await result).toMatchObject({ evicted: 0, remaining: 1 });
+    expect(requested).toEqual([]);
   });
 
   it('end at the deadline while pods terminate', async () => {

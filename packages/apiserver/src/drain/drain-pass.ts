@@ -278,6 +278,8 @@ export class EvictionLoop {
     const { clock, evict, handovers, order } = this.#options;
     if (!this.#mayContinue()) return;
     const mayStart = handovers === undefined || !hasVolumes(pod) || (await handovers.start(pod));
+    // The process may have been frozen meanwhile, and the drain cancelled.
+    if (!this.#mayContinue()) return;
     const outcome = mayStart ? await evict(pod) : NOT_YET;
     if (outcome.kind === 'accepted') this.#evicted += 1;
     order.record(pod, outcome, clock.monotonic());
