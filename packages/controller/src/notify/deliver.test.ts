@@ -37,7 +37,12 @@ interface Sending {
 
 async function send({ address = webhook.address, ca, headers = {}, ...rest }: Sending = {}): Promise<void> {
   const { proxies = NO_PROXY, clock = systemClock, signal = new AbortController().signal } = rest;
-  await post({ address, headers, ...(ca !== undefined && { ca }) }, BODY, { clock, proxies }, signal);
+  await post(
+    { address, headers, ...(ca !== undefined && { ca }) },
+    BODY,
+    { clock, proxies, isLeading: () => true },
+    signal,
+  );
 }
 
 async function failureOf(sending: Sending = {}): Promise<DeliveryError> {
@@ -233,7 +238,9 @@ describe('the Secret of a receiver', () => {
         return (await answer()) as never;
       },
     };
-    const options = { client, clock: systemClock, namespace: 'brupop', secrets: ['slack'], proxies: NO_PROXY };
+    const isLeading = (): boolean => true;
+    const names = { namespace: 'brupop', secrets: ['slack'] };
+    const options = { client, clock: systemClock, ...names, proxies: NO_PROXY, isLeading };
     const found = await findTarget(receiver, options, new AbortController().signal).catch((error: unknown) => error);
     expect(paths).toEqual(['/api/v1/namespaces/brupop/secrets/slack']);
     return found;

@@ -22,6 +22,8 @@ export interface DeliveryOptions {
   /** Names of Secrets that this process may read. */
   readonly secrets: readonly string[];
   readonly proxies: Proxies;
+  /** Asked right before each request, so that a process that was frozen since sends nothing. */
+  readonly isLeading: () => boolean;
 }
 
 const TIMEOUT_MS = 10_000;
@@ -39,7 +41,7 @@ export async function findTarget(receiver: Addressed, options: DeliveryOptions, 
 /** Returns undefined if there is none, or if it does not exist. Throws DeliveryError, or the reason of `signal`. */
 export async function readSecret(
   addressed: Pick<Addressed, 'secretName'>,
-  options: Omit<DeliveryOptions, 'clock' | 'proxies'>,
+  options: Pick<DeliveryOptions, 'client' | 'namespace' | 'secrets'>,
   signal: AbortSignal,
 ): Promise<SecretData | undefined> {
   const name = secretOf(addressed, options);
@@ -64,7 +66,7 @@ function unreadable(error: unknown, name: string, namespace: string): DeliveryEr
   return new DeliveryError('Secret', `Secret "${name}" in the namespace ${namespace}: ${why}`);
 }
 
-type ExchangeOptions = Pick<DeliveryOptions, 'clock' | 'proxies'>;
+export type ExchangeOptions = Pick<DeliveryOptions, 'clock' | 'proxies' | 'isLeading'>;
 
 /** Throws DeliveryError, or the reason of `signal`. */
 export async function post(target: Target, body: string, options: ExchangeOptions, signal: AbortSignal): Promise<void> {
@@ -77,11 +79,12 @@ export async function post(target: Target, body: string, options: ExchangeOption
  */
 export async function exchange(
   request: HttpCall,
-  { clock, proxies }: ExchangeOptions,
+  { clock, proxies, isLeading }: ExchangeOptions,
   signal: AbortSignal,
   maxBytes = MAX_BODY_BYTES,
 ): Promise<string | undefined> {
   const headers = { ...request.headers, 'content-type': 'application/json', 'user-agent': 'brupop-controller' };
+  if (!isLeading()) throw new DeliveryError('Unknown', 'not sent: leadership was lost');
   try {
     const answer = await call({ ...request, headers }, { clock, proxies, signal, timeoutMs: TIMEOUT_MS, maxBytes });
     if (answer.status >= 200 && answer.status <= 299) return answer.body;

@@ -61,6 +61,7 @@ class Leader {
       namespace: 'brupop',
       secrets: [SECRET],
       proxies: { http: '', https: '', no: '' },
+      isLeading: () => true,
       onReport: () => (this.reports += 1),
     });
     this.#ended = this.notifier.run(this.#stop.signal);

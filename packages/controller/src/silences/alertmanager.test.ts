@@ -17,9 +17,11 @@ const [SILENCE, OTHER, NARROW] = ['a', 'b', 'a'].map(
 let server: Webhook;
 let clock: FakeClock;
 let store: SilenceStore;
+let isLeading: boolean;
 
 beforeEach(async () => {
   clock = new FakeClock(NOW);
+  isLeading = true;
   ({ server, store } = await startAlertmanager(() => clock.now()));
 });
 
@@ -29,7 +31,7 @@ afterEach(async () => {
 
 type Work<T> = (...args: Parameters<typeof setSilence>) => Promise<T>;
 async function run<T>(work: Work<T>, silence = SILENCE, signal = new AbortController().signal): Promise<T> {
-  const options = { clock, proxies: { http: '', https: '', no: '' } };
+  const options = { clock, proxies: { http: '', https: '', no: '' }, isLeading: () => isLeading };
   return await work({ address: server.address, headers: {} }, silence, options, signal);
 }
 
@@ -53,6 +55,20 @@ test('a silence lasts 25 minutes, and its request is below the path of the addre
     'GET /services/hidden/api/v2/silences?filter=node="a"',
     'POST /services/hidden/api/v2/silences',
   ]);
+});
+
+test('a process that has lost leadership after it has looked for a silence sets and ends none', async () => {
+  const { behavior } = server;
+  server.behavior = (request, response) => {
+    isLeading = false;
+    return behavior(request, response);
+  };
+  expect(await failureOf()).toMatchObject({ message: 'not sent: leadership was lost' });
+  expect(store.active).toEqual([]);
+  isLeading = true;
+  store.add(by(CREATED_BY), 25 * MINUTE);
+  expect(await failureOf(endSilence)).toMatchObject({ message: 'not sent: leadership was lost' });
+  expect(store.active).toHaveLength(1);
 });
 
 test('a silence is active at once, also when the clock of Alertmanager is five minutes late', async () => {

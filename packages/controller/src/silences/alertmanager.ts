@@ -11,7 +11,7 @@
 import * as v from 'valibot';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { HttpCall } from '@brupop/shared/runtime/http-call';
-import { type DeliveryOptions, exchange } from '../notify/deliver.ts';
+import { exchange, type ExchangeOptions as Options } from '../notify/deliver.ts';
 import { DeliveryError, type Target } from '../notify/target.ts';
 import type { Matcher, Silence } from './wanted.ts';
 
@@ -22,8 +22,6 @@ export const LASTS_MS = 1_500_000;
 const EARLIER_MS = 600_000;
 /** Of the silences with the name of one node, also those that have expired: each takes about 600 bytes. */
 const MAX_BODY_BYTES = 1_048_576;
-
-type Options = Pick<DeliveryOptions, 'clock' | 'proxies'>;
 
 const matcher = v.object({
   name: v.string(),

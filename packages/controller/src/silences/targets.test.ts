@@ -66,6 +66,7 @@ describe('the members', () => {
       namespace: 'brupop',
       secrets: ['am'],
       proxies: { http: '', https: '', no: '' },
+      isLeading: () => true,
     });
   /** Tries all but those that work. */
   const tried = async (targets: Targets, works: readonly string[]): Promise<string[]> => {

@@ -29,6 +29,7 @@ export class SilencingLeader {
       namespace: 'brupop',
       secrets: ['am'],
       proxies: { http: '', https: '', no: '' },
+      isLeading: () => true,
       onReport: () => (this.reports += 1),
     });
     this.#ended = this.silencer.run(this.#stop.signal);
