@@ -115,14 +115,8 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const live = (): string | undefined => (server === undefined ? undefined : notLive(server, hub));
   const reachable = (): string | undefined =>
     tls.problem() ?? (server?.listening === true ? ready() : 'the listener for agents is not open');
-  await serveHealth({
-    host,
-    port: config.healthPort,
-    signal,
-    live,
-    ready: reachable,
-    metrics: metricsOf(metricsRegistry),
-  });
+  const probes = { live, ready: reachable, metrics: metricsOf(metricsRegistry) };
+  await serveHealth({ host, port: config.healthPort, signal, ...probes });
   const certificate = await tls.untilUsable(signal);
   if (certificate !== undefined) {
     const opened = createHttpsServer({ listener, certificate, connections, clock, metrics, log });

@@ -45,12 +45,8 @@ export async function spawnApiserver(
   const dnsNames = [APISERVER, `${APISERVER}.${installation.namespace}.svc`];
   const tls = writeCertificate(dir, { dnsNames });
   const [healthPort = 0] = await freePorts(1);
-  const env = {
-    ...environmentOf(cluster, installation, dir),
-    ...tlsOf(tls),
-    HEALTH_PORT: String(healthPort),
-    LOG_LEVEL: logLevel,
-  };
+  const settings = { HEALTH_PORT: String(healthPort), LOG_LEVEL: logLevel };
+  const env = { ...environmentOf(cluster, installation, dir), ...tlsOf(tls), ...settings };
   const main = join(root, 'dist/apiserver.mjs');
   const child = watchdog.spawn(process.execPath, [...nodeFlags, main], {
     cwd: dir,
