@@ -308,6 +308,41 @@ describe('while the canaries soak', () => {
   });
 });
 
+describe('a soak in a fleet that changes', () => {
+  const HALF = completed(12 * HOUR);
+  const leaving = { taints: [{ key: 'karpenter.sh/disrupted', effect: 'NoSchedule' }] };
+  const others = Array.from({ length: 19 }, (_, i) => aManagedNode(`node-${i}`));
+
+  it.each<[string, readonly ManagedNode[], number | string]>([
+    ['nodes join that need more canaries', [updated('a')], '10%'],
+    ['a canary has been deleted', [updated('a')], 2],
+    ['a canary is being removed', [updated('a'), updated('b', MINUTE, leaving)], 2],
+    ['one that is being removed is not Ready', [updated('a'), updated('b', MINUTE, { ...leaving, ready: false })], 2],
+  ])('goes on when %s', (_, canaries, nodes) => {
+    const made = planned([...canaries, ...others], { canary: { nodes }, soak: '24h' }, HALF);
+    expect([started(made), made.canaries]).toEqual([
+      [],
+      HALF.canaries?.map(({ version }) => ({ version, since: NOW - 12 * HOUR })),
+    ]);
+  });
+
+  it.each<[string, readonly ManagedNode[]]>([
+    ['has been deleted', []],
+    ['is being removed', [updated('b', MINUTE, leaving)]],
+  ])('starts again, with another canary, when the last one %s', (_, canaries) => {
+    const made = planned([...canaries, ...others], { canary: { nodes: 1 }, soak: '24h' }, HALF);
+    expect([started(made), made.canaries]).toEqual([['node-0'], []]);
+  });
+
+  it('does not start with fewer canaries than the configuration says', () => {
+    const made = planned([updated('a'), updated('b', MINUTE, leaving), ...others], {
+      canary: { nodes: 2 },
+      soak: '24h',
+    });
+    expect([started(made), made.canaries]).toEqual([['node-0'], []]);
+  });
+});
+
 describe('when the canaries have soaked', () => {
   const rollout = { canary: { nodes: 1 }, soak: '1h' };
 

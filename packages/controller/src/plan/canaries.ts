@@ -4,14 +4,15 @@
  *     too few have succeeded     only canaries start: `spec.rollout.canary` says how many, and of which nodes
  *     enough have succeeded      nothing starts for `spec.rollout.soak`; a canary that becomes unhealthy
  *                                in that time starts it again, and so does a query or an alert of
- *                                `spec.health.checks` after an update; one past a deadline is not waited for
+ *                                `spec.health.checks` after an update, or the removal of the last canary;
+ *                                one past a deadline is not waited for
  *     they have soaked           a version that needs an approval waits for it
  *     approved                   all nodes start
  *
  * A canary has succeeded when this controller has recorded so on its shadow; a node that joined with
  * the version says nothing about the update to it, nor does a reboot for settings. Its group says what
  * healthy is. When enough have succeeded, the status of the BrupopConfig records it, so that nodes which
- * are deleted or join later do not begin again. Where every node that needs the version is a canary, none
+ * are deleted or join later do not begin again; one that is being removed counts as deleted. Where every node that needs the version is a canary, none
  * goes ahead, and the approval is needed first.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
@@ -21,7 +22,7 @@ import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { isDown, type NodeView, skippedBy } from '../cluster/node.ts';
+import { isBeingRemoved, isDown, type NodeView, skippedBy } from '../cluster/node.ts';
 import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
 import { type NodeGroup, objectOf } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
@@ -201,16 +202,19 @@ function phaseOf(version: string, roles: readonly NodeRole[], input: PhaseInput)
   const { nodes, policy, now } = input;
   const canaries = roles.filter(({ pair }) => isCanary(pair.node, policy));
   const ofRole = (role: Role): NodePair[] => canaries.flatMap((one) => (one.role === role ? one.pair : []));
-  const [succeeded, updating] = [ofRole('succeeded'), ofRole('updating')];
+  const succeeded = ofRole('succeeded').filter(({ node }) => !isBeingRemoved(node));
+  const updating = ofRole('updating');
   const updated = new Set(succeeded);
   const mayUpdate = (pair: NodePair): boolean => !runs(pair, version) && isWanted(version, pair.policy.versions);
   const usable = nodes.filter((pair) => updated.has(pair) || mayUpdate(pair));
   const eligible = usable.filter(({ node }) => isCanary(node, policy));
   const needed = Math.min(eligible.length, nodesAtOnce(policy.rollout.canary.nodes, eligible.length));
   const unhealthy = succeeded.filter((pair) => healthyFrom(pair) > now);
-  const isProved = needed > 0 && succeeded.length >= needed && unhealthy.length === 0;
-  const isAwaited = roles.some(({ role }) => role !== 'succeeded');
   const before = input.known.find((one) => sameVersion(one.version, version))?.since;
+  // Nodes that join need more canaries, and those that leave take some along: the soak goes on with one that remains.
+  const enough = before === undefined ? needed : Math.min(1, needed);
+  const isProved = needed > 0 && succeeded.length >= enough && unhealthy.length === 0;
+  const isAwaited = roles.some(({ role }) => role !== 'succeeded');
   const needsEach = needed >= eligible.length;
   const known = new Set(canaries.map(({ pair }) => pair));
   const others = eligible.filter((pair) => !known.has(pair));
@@ -238,7 +242,7 @@ function nameOf({ name, node, shadow, policy }: NodePair): string {
 /**
  * After the soak nothing changes the record, and none is made for a version that no node waits for. An answer
  * that has become old does not end the soak, but it begins only with one that counts.
- * @param proved - the canaries, when enough have succeeded and are healthy
+ * @param proved - the canaries, when enough of them are healthy
  */
 function soakOf(
   before: number | undefined,
@@ -266,7 +270,7 @@ function runs({ shadow, policy }: NodePair, version: string): boolean {
 /** Infinity: not healthy now. Where nodes with a condition are updated, it says nothing about the version. */
 function healthyFrom({ node, policy }: NodePair): number {
   const hasProblem = policy.health.unhealthyNodes === 'Wait' && problemCondition(node, policy) !== undefined;
-  if (isDown(node) || hasProblem) return Infinity;
+  if (!node.ready || hasProblem) return Infinity;
   return (node.readySince ?? 0) + policy.monitoring.healthyForMs;
 }
 
