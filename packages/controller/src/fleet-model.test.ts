@@ -165,8 +165,11 @@ class Fleet {
     const snapshot = aSnapshot(managedNodes, this.#cached.config, this.now);
     const made = plan(snapshot, this.now);
     let starts = 0;
-    for (const { shadow, spec, record, outcome } of made.specs) {
-      if (this.#write(shadow, spec, record) && outcome === 'Started') starts += 1;
+    for (const { node: one, shadow, spec, record, outcome } of made.specs) {
+      if (!this.#write(shadow, spec, record)) continue;
+      if (outcome === 'Started') starts += 1;
+      // Its agent has nothing left to do, whatever it repeats.
+      if (outcome === 'Succeeded') this.#rebooted.delete(one.metadata.name);
     }
     if (starts > 0) this.#evaluateStart(made);
     if (made.wakeAt !== undefined && !(made.wakeAt > this.now)) this.found.push('wakes in the past');
