@@ -11,6 +11,8 @@ export { type ClusterAccess, clusterAccess } from './connection.ts';
 const APPLY = 'application/apply-patch+yaml';
 const READ_LIMIT_MS = 10_000;
 const UNAUTHORIZED = 401;
+/** Enough to have one of each kube-apiserver among them, as a rule. */
+const DATES = 16;
 /** More than one object can take; a character may take six bytes in JSON. */
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 
@@ -87,13 +89,15 @@ export class KubeClient {
 
   /**
    * By how much this machine's clock is ahead of the API server's now, also if it was set since the latest answer;
-   * undefined if that is unknown.
+   * undefined if that is unknown. Of the latest responses the one counts that differs least: one of several
+   * kube-apiservers may have a wrong clock, and drains would end by it.
    */
   clockSkewMs(): number | undefined {
     const { clock } = this.#options;
-    const { latestDate } = this.#connection;
-    if (latestDate === undefined) return undefined;
-    return clock.now() - (latestDate.serverTime + (clock.monotonic() - latestDate.seenAt));
+    const [now, monotonic] = [clock.now(), clock.monotonic()];
+    const skews = this.#connection.latestDates.map(({ serverTime, seenAt }) => now - (serverTime + monotonic - seenAt));
+    const least = Math.min(...skews.map(Math.abs));
+    return skews.find((skew) => Math.abs(skew) === least);
   }
 
   async close(): Promise<void> {
@@ -150,7 +154,9 @@ export class KubeClient {
   #noteDate({ headers: { date } }: Answer): void {
     const serverTime = typeof date === 'string' ? parseTime(date) : undefined;
     if (serverTime === undefined) return;
-    this.#connection.latestDate = { serverTime, seenAt: this.#options.clock.monotonic() };
+    const { latestDates } = this.#connection;
+    latestDates.push({ serverTime, seenAt: this.#options.clock.monotonic() });
+    if (latestDates.length > DATES) latestDates.shift();
   }
 
   #unanswered(request: KubeRequest, error: unknown): unknown {

@@ -29,6 +29,12 @@ const RELOAD_INTERVAL_MS = 1_000;
 /** The kubelet replaces the token long before it expires. */
 const TOKEN_MS = 60_000;
 
+/** When a response was sent, epoch milliseconds by the API server's clock, and received, by this process' monotonic clock. */
+interface ServerDate {
+  readonly serverTime: number;
+  readonly seenAt: number;
+}
+
 /** One pool of kept-alive connections, recreated when the certificate authority has changed. */
 export class KubeConnection {
   readonly origin: string;
@@ -36,8 +42,8 @@ export class KubeConnection {
   #ca: string;
   #pool: Pool;
   #reloadedAt = -Infinity;
-  /** That of the latest response: epoch milliseconds by the API server's clock, and on this process' monotonic clock. */
-  latestDate: { readonly serverTime: number; readonly seenAt: number } | undefined;
+  /** Those of the latest responses. */
+  readonly latestDates: ServerDate[] = [];
   #token: { readonly text: string; readonly until: number } | undefined;
 
   private constructor(options: KubeClientOptions, ca: string) {
