@@ -150,4 +150,17 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a drain that waits on a Node that is not Ready is shown as that',
+    changes: [
+      {
+        find: /(?<=function blockedDrain2\(found, block2)\) \{\n {2}if \(block2 === void 0\) return found;\n {2}(const [^\n]+)/u,
+        replace:
+          ', node) {\n  if (block2 === void 0) return found;\n  $1\n' +
+          '  if (!node.ready) return stopped(`${found.message}. The Node is not Ready; its drain last waited for ' +
+          'the pod ${pod} (${reason2}); status.drain lists all`, "NodeNotReady");',
+      },
+      { find: /(?<=updatingCondition\(input, problem, lookUp\), block2)(?=\);)/u, replace: ', input.node' },
+    ],
+  },
 ];

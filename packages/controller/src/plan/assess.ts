@@ -181,7 +181,7 @@ function withRejection({ writeRejection }: TransitionInput, found: Found): Found
 }
 
 function assessUnderWay(input: TransitionInput, change: Transition | undefined): Found {
-  const { shadow, policy, now } = input;
+  const { node, shadow, policy, now } = input;
   const { healthyAt, recheckAt, problem, jobs } = { ...monitoringOf(input), ...jobsBeforeDrain(input) };
   const times = [deadlineOf(shadow, policy, now), healthyAt, recheckAt, ...(jobs?.times ?? [])];
   const lookUp = change === undefined && needsPods(input);
@@ -193,7 +193,7 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
     return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
   const { blockedAt, block } = longBlock(input);
-  const progressing = blockedDrain(updatingCondition(input, { problem, jobs }, lookUp), block);
+  const progressing = blockedDrain(updatingCondition(input, { problem, jobs }, lookUp), block, node);
   const pending = !sameSettings(requestedOf(shadow), policy.settings) || !isComplete(input.settings);
   return { change, progressing, phase: 'updating', pending, lookUp, jobs, times: [...times, blockedAt], isStarting };
 }

@@ -7,6 +7,7 @@ import { type LastOperation, RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import type { Condition } from '@brupop/shared/api/meta';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf, printable } from '@brupop/shared/runtime/errors';
+import type { NodeView } from '../cluster/node.ts';
 import { hasReached } from '../cluster/state.ts';
 import { limitMs } from './facts/deadlines.ts';
 import { monitoringOf } from './facts/health.ts';
@@ -62,10 +63,14 @@ export function updating(version: string, podsProblem?: string): ProgressingCond
 export function blockedDrain(
   found: ProgressingCondition,
   block: { readonly pod?: string | undefined; readonly reason?: string | undefined } | undefined,
+  { ready }: Pick<NodeView, 'ready'>,
 ): ProgressingCondition {
   if (block === undefined) return found;
   const { pod = '?', reason = '?' } = block;
-  return stopped(`${found.message}. Its drain waits for the pod ${pod} (${reason}); status.drain lists all`, reason);
+  const last = `the pod ${pod} (${reason}); status.drain lists all`;
+  if (ready) return stopped(`${found.message}. Its drain waits for ${last}`, reason);
+  // The agent, which repeats the drain, runs only while its kubelet does.
+  return stopped(`${found.message}. The Node is not Ready; its drain last waited for ${last}`, 'NodeNotReady');
 }
 
 /** @param waitsFor - one word */

@@ -13,6 +13,7 @@ import {
   NOW,
   OLD,
   podsOf,
+  type NodeParts,
   type ShadowParts,
   underWay,
   withGroups,
@@ -200,12 +201,20 @@ it('Stalled names the reasons of the nodes that need a user, the most frequent o
 });
 
 describe('a drain that waits for a pod', () => {
-  const draining = (seconds: number): ManagedNode => {
+  const draining = (seconds: number, node: NodeParts = {}): ManagedNode => {
     const block = { pod: 'default/db-0', reason: 'DisruptionBudget', message: '', since: ago(seconds * 1000) } as const;
     const drain = { observedGeneration: 3, startTime: ago(5 * MINUTE), evicted: 0, remaining: 1, blockedBy: [block] };
     const status = { current_state: 'StagedAndPerformedUpdate', drain } as const;
-    return aManagedNode('a', {}, { spec: underWay('RebootedIntoUpdate'), status });
+    return aManagedNode('a', node, { spec: underWay('RebootedIntoUpdate'), status });
   };
+
+  it('is not named as the cause while the Node is not Ready, since nothing repeats the drain then', () => {
+    const made = plan(aSnapshot([draining(61, { ready: false })], {}), NOW);
+    expect(nodeOf(made, 'a')).toEqual(['Reconciling', 'Updating', 'NodeNotReady']);
+    expect(made.conditions.flat()[0]?.progressing.message).toContain(
+      'The Node is not Ready; its drain last waited for the pod default/db-0 (DisruptionBudget); status.drain lists all',
+    );
+  });
 
   it('shows in Waiting For after a minute, with the pod in the message', () => {
     const made = plan(aSnapshot([draining(61)], {}), NOW);
