@@ -334,6 +334,21 @@ describe('a soak in a fleet that changes', () => {
     expect([started(made), made.canaries]).toEqual([['node-0'], []]);
   });
 
+  it('starts again when a canary does not run the version any more, unless enough others do', () => {
+    const record = { succeeded: { version: NEW, at: ago(MINUTE) } };
+    const back = aManagedNode('b', {}, { record, status: { current_version: OLD, target_version: NEW } });
+    const rollout = { canary: { nodes: 2 }, soak: '24h' };
+    const made = planned([updated('a'), back, ...others], rollout, HALF);
+    expect([started(made), made.canaries]).toEqual([['node-0'], []]);
+    const enough = planned([updated('a'), back, updated('c'), ...others], rollout, HALF);
+    expect(enough.canaries).toEqual([{ version: NEW, since: NOW - 12 * HOUR }]);
+  });
+
+  it('starts again, with other canaries, when an edit selects none of those that have succeeded', () => {
+    const made = planned([updated('a'), pool('b', 'canary'), ...others], { canary: ofPool, soak: '24h' }, HALF);
+    expect([started(made), made.canaries]).toEqual([['b'], []]);
+  });
+
   it('does not start with fewer canaries than the configuration says', () => {
     const made = planned([updated('a'), updated('b', MINUTE, leaving), ...others], {
       canary: { nodes: 2 },

@@ -4,8 +4,8 @@
  *     too few have succeeded     only canaries start: `spec.rollout.canary` says how many, and of which nodes
  *     enough have succeeded      nothing starts for `spec.rollout.soak`; a canary that becomes unhealthy
  *                                in that time starts it again, and so does a query or an alert of
- *                                `spec.health.checks` after an update, or the removal of the last canary;
- *                                one past a deadline is not waited for
+ *                                `spec.health.checks` after an update, the removal of the last canary, or one
+ *                                that went back, if too few are left; one past a deadline is not waited for
  *     they have soaked           a version that needs an approval waits for it
  *     approved                   all nodes start
  *
@@ -212,7 +212,8 @@ function phaseOf(version: string, roles: readonly NodeRole[], input: PhaseInput)
   const unhealthy = succeeded.filter((pair) => healthyFrom(pair) > now);
   const before = input.known.find((one) => sameVersion(one.version, version))?.since;
   // Nodes that join need more canaries, and those that leave take some along: the soak goes on with one that remains.
-  const enough = before === undefined ? needed : Math.min(1, needed);
+  const goesOn = before !== undefined && !nodes.some((pair) => isCanary(pair.node, policy) && wentBack(pair, version));
+  const enough = goesOn ? Math.min(1, needed) : needed;
   const isProved = needed > 0 && succeeded.length >= enough && unhealthy.length === 0;
   const isAwaited = roles.some(({ role }) => role !== 'succeeded');
   const needsEach = needed >= eligible.length;
@@ -229,6 +230,11 @@ function phaseOf(version: string, roles: readonly NodeRole[], input: PhaseInput)
     ...soakOf(before, isProved ? succeeded : undefined, isAwaited, input),
     healthyTimes: unhealthy.map(healthyFrom).filter((from) => from < Infinity),
   };
+}
+
+/** True for a node that stays, and does not run the version any more to which it was updated. */
+function wentBack(pair: NodePair, version: string): boolean {
+  return sameVersion(pair.shadow.updated?.version, version) && !runs(pair, version) && !isBeingRemoved(pair.node);
 }
 
 /** With the reason why it is not offered a version, unless it goes back or is changed otherwise. */
