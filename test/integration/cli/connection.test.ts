@@ -197,6 +197,16 @@ describe('a proxy', () => {
     expect(new Set(tunnels)).toEqual(new Set([new URL(cluster.url).host]));
   });
 
+  it('is used by a Node.js before 24.5 as well, whose agents know no proxies', async () => {
+    const older = join(plugin.folder, 'older.cjs');
+    const agent = 'class extends https.Agent { constructor({ proxyEnv, ...rest } = {}) { super(rest); } }';
+    const lacks = `require('node:tls').setDefaultCACertificates = undefined;`;
+    writeFileSync(older, `const https = require('node:https'); ${lacks} https.Agent = ${agent};`);
+    const env = { KUBECONFIG: named({ 'proxy-url': `http://${hostOf(proxy)}` }), NODE_OPTIONS: `--require=${older}` };
+    expect(await plugin.runWith(env, 'status')).toMatchObject(seesFleet);
+    expect(new Set(tunnels)).toEqual(new Set(['k8s.invalid:6443']));
+  });
+
   it('is asked for an IPv6 address in brackets', async () => {
     const server = { server: 'https://[fd00::6]:6443', 'tls-server-name': 'kubernetes' };
     const KUBECONFIG = plugin.kubeconfig({ ...server, 'proxy-url': `http://${hostOf(proxy)}` });

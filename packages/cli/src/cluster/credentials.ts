@@ -29,13 +29,14 @@ export interface CredentialsOptions extends ExecOptions {
   readonly clock: Pick<Clock, 'now'>;
 }
 
+/** Undefined before Node.js 24.5, whose agents know no proxies either: the library has its own. */
+const setTrusted = setDefaultCACertificates as typeof setDefaultCACertificates | undefined;
+
 /** As kubectl does, without an authority in the kubeconfig: by default Node.js trusts only those that it has itself. */
 function trustThisMachine({ server, ...cluster }: Access['cluster']): void {
   const hasOwn = cluster['certificate-authority'] ?? cluster['certificate-authority-data'];
   if (hasOwn !== undefined || cluster['insecure-skip-tls-verify'] === true || server.startsWith('http:')) return;
-  // Node.js has it since 24.5.
-  const trust = setDefaultCACertificates as typeof setDefaultCACertificates | undefined;
-  trust?.([...getCACertificates('default'), ...getCACertificates('system')]);
+  setTrusted?.([...getCACertificates('default'), ...getCACertificates('system')]);
 }
 
 function base64(pem: string): string {
@@ -135,7 +136,7 @@ export class Credentials {
   /** An HTTP proxy before a server with TLS. The library would ask it for IPv6 addresses without their brackets. */
   get #tunnel(): string | undefined {
     const isTls = new URL(this.#access.cluster.server).protocol === 'https:';
-    return isTls && this.#proxy?.startsWith('http') === true ? this.#proxy : undefined;
+    return setTrusted !== undefined && isTls && this.#proxy?.startsWith('http') === true ? this.#proxy : undefined;
   }
 
   #agentOf(options: RequestOptions): RequestOptions['agent'] {
