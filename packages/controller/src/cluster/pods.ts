@@ -191,8 +191,8 @@ export function observedPods(
   };
 }
 
-function isTroubled({ finished, ready, failing, restarts, restartedAt = 0 }: DrainPod, seenAt: number): boolean {
-  return !finished && (!ready || failing || (restarts > 1 && seenAt - restartedAt < RESTARTED_MS));
+function isTroubled({ finished, ready, failing, mostRestarts, restartedAt = 0 }: DrainPod, seenAt: number): boolean {
+  return !finished && (!ready || failing || (mostRestarts > 1 && seenAt - restartedAt < RESTARTED_MS));
 }
 
 /** There may be many observed nodes, and anyone who may create pods decides on the size of their labels. */
@@ -206,7 +206,7 @@ function observedPod(pod: DrainPod): ObservedPod {
     ready,
     readyChanged,
     failing,
-    restarts,
+    mostRestarts,
     restartedAt,
   } = pod;
   const revision = metadata.labels?.[REVISION_LABEL];
@@ -220,7 +220,7 @@ function observedPod(pod: DrainPod): ObservedPod {
     ready,
     readyChanged,
     failing,
-    restarts,
+    mostRestarts,
     restartedAt,
   };
 }

@@ -91,7 +91,7 @@ export type ObservedPod = Pick<
   | 'ready'
   | 'readyChanged'
   | 'failing'
-  | 'restarts'
+  | 'mostRestarts'
   | 'restartedAt'
 >;
 

@@ -86,7 +86,7 @@ const withRevision = (pod: DrainPod, revision: string): DrainPod => ({
   controller: 'StatefulSet apps/db',
   metadata: { ...pod.metadata, labels: { 'controller-revision-hash': revision } },
 });
-const crashing = (msAgo: number): DrainPod => web(msAgo, { failing: true, restarts: 3 });
+const crashing = (msAgo: number): DrainPod => web(msAgo, { failing: true, mostRestarts: 3 });
 const lookUps = (made: WholePlan): string[] => made.lookUps.map(({ metadata }) => metadata.name);
 const started = (made: WholePlan): string[] =>
   made.specs.flatMap(({ outcome, node }) => (outcome === 'Started' ? [node.metadata.name] : []));
@@ -198,10 +198,15 @@ describe('a workload that fails on an updated node', () => {
     ['was broken before', [crashing(2 * MINUTE)], { msAgo: MINUTE, ready: {} }],
     ['was Ready more than an hour ago', [crashing(2 * MINUTE)], { msAgo: MINUTE, drainedMsAgo: 61 * MINUTE }],
     ['has the annotation health=ignore', [web(2 * MINUTE, { failing: true, healthIgnored: true })], { msAgo: MINUTE }],
-    ['was restarted once', [web(2 * MINUTE, { ready: true, restarts: 1, restartedAt: NOW })], { msAgo: MINUTE }],
+    [
+      'has two containers that were restarted once',
+      [web(2 * MINUTE, { ready: true, restarts: 2, mostRestarts: 1, restartedAt: NOW })],
+      { msAgo: MINUTE },
+    ],
+    ['was restarted once', [web(2 * MINUTE, { ready: true, mostRestarts: 1, restartedAt: NOW })], { msAgo: MINUTE }],
     [
       'is restarted by the boot only',
-      [web(DAY, { ready: true, restarts: 9, restartedAt: NOW - 40 * SECOND, controller: 'DaemonSet apps/log' })],
+      [web(DAY, { ready: true, mostRestarts: 9, restartedAt: NOW - 40 * SECOND, controller: 'DaemonSet apps/log' })],
       { msAgo: 31 * SECOND, ready: { 'DaemonSet apps/log': 3 } },
     ],
     [
@@ -230,7 +235,7 @@ describe('a workload that fails on an updated node', () => {
     ['does not become Ready', web(90 * SECOND), 'does not become Ready'],
     [
       'is restarted again and again',
-      web(2 * MINUTE, { ready: true, restarts: 2, restartedAt: NOW }),
+      web(2 * MINUTE, { ready: true, mostRestarts: 2, restartedAt: NOW }),
       'is restarted again and again',
     ],
     ['is a DaemonSet', web(2 * MINUTE, { failing: true, controller: 'DaemonSet apps/log' }), 'cannot start'],

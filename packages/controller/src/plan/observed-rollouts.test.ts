@@ -138,7 +138,7 @@ function all(pods: ReadonlyMap<string, PodsOfNode>, now: number): AllPods {
   return { pods: placed, seenAt: now, asOf: now, problem: undefined, nextAt: now };
 }
 
-const CRASHING = { ready: false, failing: true, restarts: 5 };
+const CRASHING = { ready: false, failing: true, mostRestarts: 5 };
 const onNewOnly: Scene['broken'] = (isNew) => (isNew ? CRASHING : undefined);
 
 const undisturbed = rollOut({ broken: () => undefined }, 120);

@@ -42,6 +42,15 @@ describe('the pods that a drain must see gone', () => {
   });
 });
 
+const waits = (reason: string): object => ({ state: { waiting: { reason } } });
+const ended = (restartCount: number): object => ({ restartCount, state: { terminated: {} } });
+/** A container that was started in that minute of the year, for the last time. */
+const runs = (restartCount: number, minute: number): object => ({
+  restartCount,
+  state: { running: { startedAt: `2026-01-01T00:0${minute}:00Z` } },
+});
+const statusOf = (containers: object): object => ({ phase: 'Running', ...containers });
+
 /** A container of it does not run yet. */
 function waitingFor(
   reason: string,
@@ -98,7 +107,27 @@ describe('a pod of the API', () => {
     ['without an owner', {}, {}, { unmanaged: true, stateful: false, controller: '' }],
     ['that crashes again and again', {}, waitingFor('CrashLoopBackOff'), { failing: true }],
     ['that has no image', {}, waitingFor('ImagePullBackOff', 'initContainerStatuses'), { failing: true }],
+    ['that may pull no image', {}, waitingFor('ErrImageNeverPull'), { failing: true }],
+    ['whose image cannot be read', {}, waitingFor('ImageInspectError'), { failing: true }],
     ['that is being created', {}, waitingFor('ContainerCreating'), { failing: false }],
+    [
+      'that was evicted before it had its image',
+      {},
+      { status: { ...statusOf({ initContainerStatuses: [waits('ImagePullBackOff')] }), phase: 'Failed' } },
+      { finished: true, failing: false },
+    ],
+    [
+      'with two containers that were restarted once',
+      {},
+      { status: statusOf({ containerStatuses: [runs(1, 5), runs(1, 7)] }) },
+      { restarts: 2, mostRestarts: 1, restartedAt: Date.UTC(2026, 0, 1, 0, 7) },
+    ],
+    [
+      'with a sidecar that is restarted again and again',
+      {},
+      { status: statusOf({ initContainerStatuses: [ended(4), runs(3, 9)], containerStatuses: [runs(1, 5)] }) },
+      { restarts: 8, mostRestarts: 3, restartedAt: Date.UTC(2026, 0, 1, 0, 9) },
+    ],
     ['with a priority', {}, { spec: { priority: 1000 } }, { priority: 1000 }],
     ['with patience', {}, { spec: { terminationGracePeriodSeconds: 600 } }, { graceSeconds: 600 }],
     ['that is put on any node', {}, tolerating({ operator: 'Exists' }), { toleratesCordon: true }],

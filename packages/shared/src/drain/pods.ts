@@ -44,10 +44,12 @@ export interface DrainPod extends KubernetesObject {
   readonly daemonSet?: string;
   /** That is of another API group, as of OpenKruise. It counts as one that exists. */
   readonly foreignDaemonSet?: boolean;
-  /** A container of it does not start: it crashes again and again, or has no image or configuration. */
+  /** A container of it does not start: it crashes again and again, or has no image or configuration. Not of one that has finished. */
   readonly failing: boolean;
-  /** How often its containers were restarted. */
+  /** How often its containers were restarted, all together. */
   readonly restarts: number;
+  /** How often the one of its running containers was restarted that was restarted most. */
+  readonly mostRestarts: number;
   /** When the latest container that was restarted started again, epoch milliseconds. */
   readonly restartedAt: number | undefined;
   /** What controls it, as `Kind namespace/name`; empty: nothing. */
@@ -192,6 +194,8 @@ function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
 const FAILING: readonly (string | undefined)[] = [
   'CrashLoopBackOff',
   'ErrImagePull',
+  'ErrImageNeverPull',
+  'ImageInspectError',
   'ImagePullBackOff',
   'InvalidImageName',
   'CreateContainerConfigError',
@@ -206,19 +210,28 @@ function isFinished({ phase }: NonNullable<RawPod['status']>): boolean {
 function fromStatus(status: NonNullable<RawPod['status']>) {
   const { phase, conditions = [], containerStatuses = [], initContainerStatuses = [] } = status;
   const ready = conditions.find(({ type }) => type === 'Ready');
+  const finished = isFinished(status);
+  // Sidecars are among the init containers (Kubernetes "Sidecar Containers").
+  const containers = [...containerStatuses, ...initContainerStatuses];
   return {
-    finished: isFinished(status),
+    finished,
     pending: phase === 'Pending',
     ready: ready?.status === 'True',
     readyChanged: parseTime(ready?.lastTransitionTime),
-    restarts: containerStatuses.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0),
-    restartedAt: containerStatuses
-      .flatMap(({ restartCount = 0, state }) => (restartCount > 0 ? (parseTime(state?.running?.startedAt) ?? []) : []))
+    ...restartsOf(containers),
+    failing: !finished && containers.some(({ state }) => FAILING.includes(state?.waiting?.reason)),
+  };
+}
+
+function restartsOf(containers: readonly RawContainer[]): Pick<DrainPod, 'restarts' | 'mostRestarts' | 'restartedAt'> {
+  const running = containers.filter(({ restartCount = 0, state }) => restartCount > 0 && state?.running !== undefined);
+  return {
+    restarts: containers.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0),
+    mostRestarts: Math.max(0, ...running.map(({ restartCount = 0 }) => restartCount)),
+    restartedAt: running
+      .flatMap(({ state }) => parseTime(state?.running?.startedAt) ?? [])
       .toSorted((a, b) => a - b)
       .at(-1),
-    failing: [...containerStatuses, ...initContainerStatuses].some(({ state }) =>
-      FAILING.includes(state?.waiting?.reason),
-    ),
   };
 }
 

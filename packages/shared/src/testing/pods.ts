@@ -26,6 +26,7 @@ export function aPod(name: string, changes: Partial<DrainPod> & { readonly goneB
     healthIgnored: false,
     failing: false,
     restarts: 0,
+    mostRestarts: 0,
     restartedAt: undefined,
     controller: `ReplicaSet apps/${name}`,
     claims: [],

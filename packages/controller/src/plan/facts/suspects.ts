@@ -4,7 +4,7 @@
  * counts when its workload is in such a record of the last hour, and the pod
  *
  *     cannot start      at once
- *     is restarted      at the second time, if it was created since the drain of its node
+ *     is restarted      at the second time of one container, if it was created since the drain of its node
  *     is not Ready      after twice the time that the slowest one took before, at least a minute
  *
  * So does a workload in the record of the node itself that needs a label or an extended resource that the node had then and has
@@ -229,9 +229,9 @@ function counts(pod: ObservedPod, { ignoredNamespaces }: UpdatePolicy['health'])
 /** The boot restarts the containers of pods that were there before, which says nothing. */
 function problemOf(pod: ObservedPod, { listedAt, drainedAt }: ListedPods, createdAt: number, lateAt: number) {
   if (pod.failing) return 'cannot start';
-  const { restarts, restartedAt = 0 } = pod;
+  const { mostRestarts, restartedAt = 0 } = pod;
   const isNew = createdAt + TOLERANCE_MS >= drainedAt;
-  if (isNew && restarts > 1 && listedAt - restartedAt < RESTARTED_MS) return 'is restarted again and again';
+  if (isNew && mostRestarts > 1 && listedAt - restartedAt < RESTARTED_MS) return 'is restarted again and again';
   return !pod.ready && listedAt >= lateAt ? 'does not become Ready' : undefined;
 }
 
