@@ -163,4 +163,16 @@ export const WANTED: readonly Wanted[] = [
       { find: /(?<=updatingCondition\(input, problem, lookUp\), block2)(?=\);)/u, replace: ', input.node' },
     ],
   },
+  {
+    what: 'the pods of an updated node are listed at the end of watchFor in any case, and again when one is not Ready then',
+    changes: [
+      {
+        find: /return last >= end \|\| listedAt\.length > 1 \? Infinity : Math\.min\(end, nextAt\);/u,
+        replace:
+          'const late = listedAt.filter((one) => one >= end);\n' +
+          '  if ((late.length > 0 ? late : listedAt).length === 1 && Number.isFinite(nextAt)) return nextAt;\n' +
+          '  return late.length > 0 ? Infinity : end;',
+      },
+    ],
+  },
 ];

@@ -46,18 +46,22 @@ interface World {
   readonly nodes: readonly ManagedNode[];
   /** The pods that were just listed, by node; a node that is absent was not listed since its update. */
   readonly listed?: Readonly<Record<string, readonly DrainPod[]>>;
+  /** When the pods of a node were listed before that since its update. */
+  readonly before?: Readonly<Record<string, readonly string[]>>;
   /** All pods of the cluster, as they were just listed; undefined: they were not. */
   readonly all?: readonly Partial<PlacedPod>[];
   readonly spec?: { readonly health?: object; readonly rollout?: object };
   readonly held?: readonly { readonly version: string; readonly since: string }[];
 }
 
-function planOf({ nodes, listed = {}, all, spec = {}, held }: World, now = NOW): WholePlan {
+function planOf({ nodes, listed = {}, before = {}, all, spec = {}, held }: World, now = NOW): WholePlan {
   const whole = { concurrency: { maxUpdating: 1 }, ...spec, health: { watchFor: '5m', ...spec.health } };
   const snapshot = aSnapshot(nodes, whole, now);
-  const observed = Object.entries(listed).map(
-    ([name, pods]) => [name, observedPods({ nodeUID: `uid-${name}`, pods, seenAt: NOW }, undefined)] as const,
-  );
+  const observed = Object.entries(listed).map(([name, pods]) => {
+    const nodeUID = `uid-${name}`;
+    const listedAt = (before[name] ?? []).map((time) => Date.parse(time));
+    return [name, observedPods({ nodeUID, pods, seenAt: NOW }, { nodeUID, pods: [], listedAt })] as const;
+  });
   const pods = (all ?? []).map((pod, i) => ({ ...PLACED, key: `apps/pod-${i}`, ...pod }));
   const allPods: AllPods =
     all === undefined ? NO_PODS_LISTED : { pods, seenAt: now, asOf: now, problem: undefined, nextAt: now };
@@ -161,6 +165,27 @@ describe('the pods on an updated node', () => {
     expect([made.records, made.wakeAt]).toEqual([[], NOW + 3 * MINUTE]);
     const later = planOf({ nodes: [slow(8 * MINUTE)], listed: { a: [web(8 * MINUTE)] }, all: [] });
     expect(suspectsIn(later)[0]?.suspects).toMatchObject([{ problem: 'does not become Ready' }]);
+  });
+
+  it('are listed at the end as well when they were listed twice before, since one was not Ready', () => {
+    const made = planOf({
+      nodes: [updated('a', { msAgo: 2 * MINUTE })],
+      listed: { a: [] },
+      before: { a: [ago(MINUTE)] },
+    });
+    expect([lookUps(made), made.wakeAt]).toEqual([[], NOW + 3 * MINUTE]);
+  });
+
+  it('are listed again after the end when one was not Ready then, however often they were listed before', () => {
+    const nodes = [updated('a', { msAgo: 5 * MINUTE })];
+    const listed = { a: [web(6 * MINUTE, { readyChanged: NOW - 30 * SECOND })] };
+    for (const times of [[4 * MINUTE], [4 * MINUTE, 3 * MINUTE]]) {
+      const made = planOf({ nodes, listed, before: { a: times.map((ms) => ago(ms)) } });
+      expect([lookUps(made), made.wakeAt]).toEqual([[], NOW + 30 * SECOND]);
+    }
+    const last = planOf({ nodes: [updated('a', { msAgo: 6 * MINUTE })], listed, before: { a: [ago(MINUTE)] } });
+    expect(lookUps(last)).toEqual([]);
+    expect(last.wakeAt).not.toBe(NOW + 30 * SECOND);
   });
 
   it.each([

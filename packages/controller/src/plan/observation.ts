@@ -6,7 +6,8 @@
  *                      it, no further node starts before the pods of the first are listed, nor while a pod on it
  *                      is not Ready that would count: with three nodes or fewer, however long that takes, and
  *                      with ten or fewer if it would within a minute
- *     listed again     when a pod that was not Ready then would count, also after the end; otherwise at the end
+ *     listed again     when a pod that was not Ready then would count, once before the end and once after it; and at
+ *                      the end in any case
  *     suspect          pods of workloads fail on it (`facts/suspects.ts`): listed every minute, later every hour, until
  *                      they are Ready, a user accepts it or the node starts another update
  *
@@ -348,10 +349,11 @@ function listedOn(pair: NodePair, since: number) {
 }
 
 /** After `watchFor` until a pod that was not Ready then is listed again, and while a workload fails. */
-function isDuringObservation({ pair, since, listedAt, nextAt }: Observed, fleet: UpdatePolicy, now: number): boolean {
+function isDuringObservation(one: Observed, fleet: UpdatePolicy, now: number): boolean {
+  const { pair, since, listedAt } = one;
   if (now < since + pair.policy.health.watchForMs + GRACE_MS) return true;
-  const last = listedAt.at(-1) ?? since;
-  const again = listedAt.length === 1 && Number.isFinite(nextAt) ? nextAt : last + RECHECK_MS;
+  const next = nextListAt(one);
+  const again = Number.isFinite(next) ? next : (listedAt.at(-1) ?? since) + RECHECK_MS;
   if (now < again + GRACE_MS) return true;
   const moment = new Moment(now);
   const { suspects = [] } = pair.shadow.record;
@@ -365,15 +367,22 @@ function runsIt({ shadow }: NodePair, version: string): boolean {
 }
 
 /** When the pods on the node are to be listed by time alone, epoch milliseconds. */
-function dueAt({ pair, since, listedAt, suspects, nextAt }: Observed, now: number): number {
+function dueAt(one: Observed, now: number): number {
+  const { pair, listedAt, suspects } = one;
   const { record } = pair.shadow;
   const last = listedAt.at(-1) ?? 0;
-  const end = since + pair.policy.health.watchForMs;
-  if (suspects === undefined) return record.suspects === undefined ? end : now;
+  if (suspects === undefined) return record.suspects === undefined ? nextListAt(one) : now;
   if (suspects.length > 0 || record.suspects !== undefined) return last + recheckMs(record, last);
-  if (listedAt.length > 1) return Infinity;
-  if (Number.isFinite(nextAt)) return nextAt;
-  return last >= end ? Infinity : end;
+  return nextListAt(one);
+}
+
+/** At the end, and before and after it once more when a pod was not Ready; Infinity: not again. */
+function nextListAt({ pair, since, listedAt, nextAt }: Observed): number {
+  const end = since + pair.policy.health.watchForMs;
+  const late = listedAt.filter((time) => time >= end);
+  const { length } = late.length > 0 ? late : listedAt;
+  if (length === 1 && Number.isFinite(nextAt)) return nextAt;
+  return late.length > 0 ? Infinity : end;
 }
 
 /** The longer the workloads have failed, the later. */

@@ -65,7 +65,7 @@ export const SAFETY = {
     ),
     watchFor: field(
       duration('0s', '24h'),
-      'How long pods are compared after the update of a node, while other nodes start. Its pods are listed once or twice in that time. 0s: they are not compared.',
+      'How long pods are compared after the update of a node, while other nodes start. Its pods are listed at the end of that time, and up to twice before. 0s: they are not compared.',
       { default: '5m', absent: '0s' },
     ),
     podsBefore: field(
