@@ -50,6 +50,20 @@ it('replaces names of nodes and addresses, the same ones by the same, if asked f
   expect(redaction.object({ 'ip-10-0-0-1': 1 })).toEqual({ 'node-1': 1 });
 });
 
+it('finds a token in the middle of a word', () => {
+  const text = `id-eyJ-${TOKEN}; .${TOKEN}.${TOKEN}`;
+  expect(new Redaction().text(text)).toBe('id-<redacted token>; .<redacted token>.<redacted token>');
+});
+
+it.each([
+  ['starts of tokens', 'eyJ-'.repeat(50_000)],
+  ['parts of names', 'a.'.repeat(250_000)],
+])('takes no long time for a condition whose message, which its kubelet writes, has many %s', (_, message) => {
+  const startedAt = performance.now();
+  expect(new Redaction(['a-node']).object({ message })).toEqual({ message });
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
+});
+
 it('ends at objects that are too deep', () => {
   let deep: unknown = 'x';
   for (let level = 0; level < 10_000; level += 1) deep = { deep };

@@ -13,7 +13,11 @@ export const REDACTED = '<redacted>';
 /** What looks like a credential, with a text that says what it was. */
 const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gu, '<redacted private key>'],
-  [/\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/gu, '<redacted token>'],
+  // What has no second part is seen once, from its start: a kubelet may repeat the start of a token a million times.
+  [
+    /(?<![\w-])(?=[\w-]+\.[\w-]{8,}\.)(?<before>[\w-]*?)\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/gu,
+    '$<before><redacted token>',
+  ],
   [/\b(?<kind>Bearer|Basic) +[\w+./=~-]{8,}/giu, '$<kind> <redacted>'],
   [/(?<=:\/\/)[^\s/@:]+:[^\s/@]+(?=@)/gu, REDACTED],
   [/\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/gu, '<redacted key>'],
@@ -34,9 +38,13 @@ const MAX_DEPTH = 50;
 
 type Fields = Record<string, unknown>;
 
+/** Of a Node and of its shadow. */
+const MAX_NAME = 253;
+
 /** Also of a name with more after it: an Event is named after its object. */
 function substituteOf(word: string, names: ReadonlyMap<string, string>): string | undefined {
-  for (let end = word.length; end > 0; end = word.lastIndexOf('.', end - 1)) {
+  const longest = word.length > MAX_NAME ? word.lastIndexOf('.', MAX_NAME) : word.length;
+  for (let end = longest; end > 0; end = word.lastIndexOf('.', end - 1)) {
     const known = names.get(word.slice(0, end));
     if (known !== undefined) return `${known}${word.slice(end)}`;
   }
