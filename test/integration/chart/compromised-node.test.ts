@@ -4,6 +4,7 @@
  */
 import { jest } from '@jest/globals';
 import type { V1Node, V1Pod, V1PodList } from '@kubernetes/client-node';
+import { readNode } from '../../../packages/controller/src/cluster/node.ts';
 import {
   AGENT,
   APISERVER,
@@ -233,6 +234,20 @@ describe('the kubelet of a managed node', () => {
   it('can remove its own managed label, so that label must not be what keeps API servers away', async () => {
     expect(await patchNode(NODE, { metadata: { labels: { [MANAGED_LABEL]: null } } })).toBe(200);
     expect(await patchNode(NODE, { metadata: { labels: { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } } })).toBe(200);
+  });
+
+  it('can add more labels than the controller keeps, which still knows those that it cannot set', async () => {
+    const pool = { 'node-restriction.kubernetes.io/pool': 'untrusted' };
+    await cluster.api.patch(`/api/v1/nodes/${NODE}`, { metadata: { labels: pool } });
+    const many = Array.from({ length: 1_000 }, (_, i) => `example.com/${i}`);
+    const added = Object.fromEntries(many.map((key) => [key, '7'.repeat(60)]));
+    expect(await patchNode(NODE, { metadata: { labels: added } })).toBe(200);
+    const { metadata, isLarge } = readNode(await cluster.api.get<V1Node>(`/api/v1/nodes/${NODE}`));
+    expect(isLarge).toBe(true);
+    expect(metadata.labels).toMatchObject(pool);
+    const removed = Object.fromEntries([...many, ...Object.keys(pool)].map((key) => [key, null]));
+    expect(await patchNode(NODE, { metadata: { labels: removed } })).toBe(403);
+    await cluster.api.patch(`/api/v1/nodes/${NODE}`, { metadata: { labels: removed } });
   });
 
   it('falls silent only itself, and reaches no object that the operator scales', async () => {

@@ -78,6 +78,20 @@ it('a Node that is too large is named as such, stays managed, and stays in its z
   expect(readNode({ metadata: { ...metadata, labels: { [ZONE_LABEL]: 'a' } } }).isLarge).toBe(false);
 });
 
+it('a Node that is too large keeps the labels that no kubelet can set, by which groups select it', () => {
+  const protectedLabels = {
+    'node-restriction.kubernetes.io/pool': 'untrusted',
+    'node-role.kubernetes.io/control-plane': '',
+  };
+  const read = readNode({ metadata: { ...metadata, labels: { ...labels, ...protectedLabels } } });
+  expect(read.isLarge).toBe(true);
+  expect(read.metadata.labels).toEqual({
+    ...protectedLabels,
+    [MANAGED_LABEL]: MANAGED_LABEL_VALUE,
+    [ZONE_LABEL]: 'a',
+  });
+});
+
 it('of what a kubelet claims that groups have applied little is kept, soon, and the Node is large', () => {
   const keys = Array.from({ length: 60_000 }, (_, i) => `k${i}`);
   const annotations = Object.fromEntries(keys.map((key) => [key, '']));

@@ -1,4 +1,4 @@
-import { selects } from '@brupop/shared/api/label-selector';
+import { isProtectedLabel, selects } from '@brupop/shared/api/label-selector';
 import {
   AUTOSCALER_HOLDS,
   EXCLUSION_LABEL,
@@ -75,7 +75,10 @@ const ANNOTATIONS = [
   GROUP_TAINTS_ANNOTATION,
 ];
 
-/** A kubelet decides on the size of its Node. Real ones have far less. Of labels beyond this, only those of the operator are kept. */
+/**
+ * A kubelet decides on the size of its Node. Real ones have far less. Of labels beyond this, only those of the operator
+ * are kept, and those that no kubelet can set: without these it would leave its group, and lose the taints of that.
+ */
 const MAX_LABEL_CHARS = 65_536;
 /** Of the taints and of the conditions. */
 const MAX_ITEMS = 200;
@@ -116,11 +119,15 @@ function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
     conditions: named.slice(0, MAX_ITEMS),
   };
   return {
-    metadata: { ...metadata, labels: hasManyLabels ? pick(labels, OWN_LABELS) : labels },
+    metadata: { ...metadata, labels: hasManyLabels ? pick(labels, keptOf(labels)) : labels },
     spec: { taints: kept.taints },
     status: { ...status, conditions: kept.conditions },
     isLarge: hasManyLabels || countOf(kept) < countOf({ taints, conditions }),
   };
+}
+
+function keptOf(labels: Readonly<Record<string, string>>): readonly string[] {
+  return [...OWN_LABELS, ...Object.keys(labels).filter(isProtectedLabel)];
 }
 
 function countOf(lists: Readonly<Record<string, readonly unknown[]>>): number {
@@ -240,8 +247,8 @@ const CONTROL_PLANE_LABELS = ['control-plane', 'master', 'controlplane', 'etcd']
   (role) => `node-role.kubernetes.io/${role}`,
 );
 
-/** What decides whether, and with which others, a node is updated. */
-const OWN_LABELS = [MANAGED_LABEL, ZONE_LABEL, EXCLUSION_LABEL, ...CONTROL_PLANE_LABELS];
+/** What decides whether, and with which others, a node is updated, beside labels that no kubelet can set. */
+const OWN_LABELS = [MANAGED_LABEL, ZONE_LABEL, EXCLUSION_LABEL];
 
 export function isControlPlane({ metadata: { labels = {} } }: NodeView): boolean {
   return CONTROL_PLANE_LABELS.some((label) => labels[label] !== undefined);

@@ -1,10 +1,16 @@
 /** Which Nodes are written for their groups, when a group may end, and what is told of it. */
-import { GROUP_TAINTS_ANNOTATION, NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
+import {
+  GROUP_TAINTS_ANNOTATION,
+  MANAGED_LABEL,
+  MANAGED_LABEL_VALUE,
+  NODE_METADATA_FINALIZER,
+} from '@brupop/shared/api/names';
 import { type Rendered, taintId } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { taintsRecord } from '../cluster/group-metadata.ts';
+import { managerOf, taintsRecord } from '../cluster/group-metadata.ts';
 import type { MetadataNote } from '../cluster/metadata-notes.ts';
+import { readNode } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import { aGroup, aManagedNode, aNode, aSnapshot, MINUTE, NOW, underWay, withGroups } from '../testing/objects.ts';
 import { CONDITIONS } from '../report/config-conditions.ts';
@@ -99,6 +105,15 @@ describe('a Node of which its kubelet, or a user, has removed the label of manag
   const LABEL = 'node-restriction.kubernetes.io/tenant';
   const given = { ...RENDERED, labels: { [LABEL]: 'a', 'example.com/team': 'ml' }, taints: [TAINT] };
   const applied = [{ group: 'gpu', labels: Object.keys(given.labels), annotations: [] }];
+  const FIELDS = [
+    {
+      manager: managerOf('gpu'),
+      operation: 'Apply',
+      fieldsV1: {
+        'f:metadata': { 'f:labels': Object.fromEntries(Object.keys(given.labels).map((key) => [`f:${key}`, {}])) },
+      },
+    },
+  ];
   const annotations = { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'gpu', ...TAINT }]) ?? '' };
   const writesOf = (of: BottlerocketNodeGroup, pool = 'gpu', claims = applied): readonly MetadataWrite[] => {
     const labels = { pool, ...given.labels };
@@ -130,6 +145,27 @@ describe('a Node of which its kubelet, or a user, has removed the label of manag
     const other = [{ group: 'other', labels: Object.keys(given.labels), annotations: [] }];
     const [write] = writesOf(group(undefined, given), 'gpu', other);
     expect(write).toMatchObject({ kind: 'Apply', groups: ['gpu'], body: { labels: { [LABEL]: 'a' } } });
+  });
+
+  it.each([true, false])('keeps them although it has more labels than are kept (managed: %s)', (isManaged) => {
+    const selecting = 'node-restriction.kubernetes.io/pool';
+    const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`example.com/${i}`, '7'.repeat(60)]));
+    const managed = isManaged ? { [MANAGED_LABEL]: MANAGED_LABEL_VALUE } : {};
+    const labels = { ...managed, ...many, ...given.labels, [selecting]: 'gpu' };
+    const metadata = { name: 'a', uid: 'uid-a', resourceVersion: '1', labels, annotations, managedFields: FIELDS };
+    const node = readNode({ metadata, spec: { taints: [TAINT] } });
+    const made = group(undefined, given);
+    const of = { ...made, spec: { ...made.spec, nodeSelector: { matchLabels: { [selecting]: 'gpu' } } } };
+    const nodes = isManaged ? [{ ...aManagedNode('a'), node }] : [];
+    const snapshot = { ...withGroups(aSnapshot(nodes), [of]), nodes: [node], groupObjects: [of] };
+    const { changes } = nodeMetadataOf(snapshot, [snapshot.nodes], true, NOW);
+    const state = { labels, annotations, taints: [TAINT], applied };
+    const writes = changes.flatMap(({ wanted, known }) => {
+      return decideMetadata({ state, wanted, known, otherOwner: () => undefined }).writes;
+    });
+    expect(writes.filter(({ kind }) => kind === 'Taints')).toEqual([]);
+    for (const write of writes) expect(write).toMatchObject({ body: { labels: { [LABEL]: 'a' } } });
+    expect(snapshot.managedNodes.map(({ group: found }) => found?.name)).toEqual(isManaged ? ['gpu'] : []);
   });
 
   it('loses all when its group no longer selects it, drops them, or is deleted', () => {
