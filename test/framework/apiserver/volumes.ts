@@ -3,8 +3,16 @@ import type { Connection } from '../control-plane/connection.ts';
 const DRIVER = 'disks.test';
 const attachments = '/apis/storage.k8s.io/v1/volumeattachments';
 
-/** Creates a claim that is bound to a volume of its own; returns the name of the volume. */
-export async function createVolume({ api }: Connection, namespace: string, claim: string): Promise<string> {
+/**
+ * Creates a claim that is bound to a volume of its own; returns the name of the volume.
+ * @param nodeName - the only node that has the volume
+ */
+export async function createVolume(
+  { api }: Connection,
+  namespace: string,
+  claim: string,
+  nodeName?: string,
+): Promise<string> {
   const volume = `${namespace}-${claim}`;
   const common = { accessModes: ['ReadWriteOnce'], storageClassName: '' };
   const storage = '1Gi';
@@ -15,6 +23,7 @@ export async function createVolume({ api }: Connection, namespace: string, claim
       capacity: { storage },
       csi: { driver: DRIVER, volumeHandle: volume },
       claimRef: { namespace, name: claim },
+      ...(nodeName !== undefined && { nodeAffinity: affinityTo(nodeName) }),
     },
   });
   await api.create(`/api/v1/namespaces/${namespace}/persistentvolumeclaims`, {
@@ -22,6 +31,11 @@ export async function createVolume({ api }: Connection, namespace: string, claim
     spec: { ...common, volumeName: volume, resources: { requests: { storage } } },
   });
   return volume;
+}
+
+function affinityTo(node: string) {
+  const matchExpressions = [{ key: 'topology.disks.test/node', operator: 'In', values: [node] }];
+  return { required: { nodeSelectorTerms: [{ matchExpressions }] } };
 }
 
 /** Attaches a volume to a node, as the attach-detach controller does. */

@@ -262,6 +262,30 @@ describe('pods with volumes', () => {
   });
 });
 
+it.each([
+  ['is waited for', false],
+  ['is not waited for when the volume is on the node only', true],
+])('the replacement of a pod of a StatefulSet %s', async (_what, isLocal) => {
+  const { controllerManager } = suite.components();
+  // Nothing collects garbage or creates the replacement now.
+  await controllerManager.stop();
+  try {
+    const owner = {
+      apiVersion: 'apps/v1',
+      kind: 'StatefulSet',
+      name: 'db',
+      uid: '0b9d1f8e-9f5c-4b1a-b1f5-6f1f4f0c11aa',
+    };
+    await createVolume(suite.cluster, node.namespace, 'data', isLocal ? node.agent.node : undefined);
+    await node.pod({ name: 'db-0', claim: 'data', ownerReferences: [{ ...owner, controller: true }] });
+    expect(await node.drain()).toMatchObject({ done: isLocal, evicted: 1, remaining: 0 });
+    const reasons = (await node.status())?.blockedBy?.map(({ reason }) => reason);
+    expect(reasons).toEqual(isLocal ? undefined : ['Replacement']);
+  } finally {
+    await controllerManager.restart();
+  }
+});
+
 it('a pod whose DaemonSet is gone is evicted', async () => {
   const { controllerManager } = suite.components();
   await controllerManager.stop();

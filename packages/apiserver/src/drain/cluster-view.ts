@@ -61,6 +61,7 @@ export class Changes {
 
 /** Most of a pass: up to Kubernetes 1.30 a list of the pods on a node reads those of all nodes. */
 const LIST_LIMIT_MS = DRAIN_PASS_LIMIT_MS - 2_000;
+const HOSTNAME_LABEL = 'kubernetes.io/hostname';
 /** For what a pass needs later. */
 const SYNC_LIMIT_MS = 5_000;
 
@@ -185,6 +186,15 @@ export class DrainView {
     if (replicas.some((pod) => runsOnAnotherNode(pod, node))) return [];
     log.info('the replicas stay: none is on another node');
     return replicas.filter((pod) => pod.node === node).map(({ metadata }) => metadata.uid);
+  }
+
+  /** True if one of these volumes is on this node only, so no other node can run its pod. Throws KubeError. */
+  async areLocal(volumes: readonly string[]): Promise<boolean> {
+    const { signal, identity } = this.#context;
+    await this.volumes.learn(volumes, signal);
+    const hostname = this.node()?.metadata.labels?.[HOSTNAME_LABEL];
+    const names = [identity.node, ...(hostname === undefined ? [] : [hostname])];
+    return volumes.some((volume) => this.volumes.isOnlyOn(volume, names));
   }
 
   /**

@@ -6,7 +6,7 @@ import { newHandover, handoverBlock, type HandoverView, nextHandover, unreplaced
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 const LIMITS = { volumeDetachTimeoutMs: 120_000, replacementTimeoutMs: 60_000 };
 const pod = aPod('db-0', { claims: ['data'], stateful: true });
-const started = newHandover(pod, ['pv-1'], { now: NOW });
+const started = newHandover(pod, ['pv-1'], { isLocal: false, now: NOW });
 const view = (changes: Partial<HandoverView> = {}): HandoverView => ({
   pods: [],
   isHeld: () => false,
@@ -40,11 +40,19 @@ it('names the pod, its volumes and whether it is replaced', () => {
 it('waits for no replacement of a pod that was not Ready, but of one that another actor has deleted', () => {
   const unready = { ...pod, ready: false };
   const deleted = { ...unready, metadata: { ...pod.metadata, deletionTimestamp: rfc3339(NOW) } };
-  expect([unready, deleted].map((one) => newHandover(one, [], { now: NOW }).replaced)).toEqual([false, true]);
+  expect([unready, deleted].map((one) => newHandover(one, [], { isLocal: false, now: NOW }).replaced)).toEqual([
+    false,
+    true,
+  ]);
+});
+
+it('waits for no replacement of a pod with a volume that no other node has', () => {
+  expect(newHandover(pod, ['pv-1'], { isLocal: true, now: NOW })).toEqual({ ...started, replaced: false });
 });
 
 it('waits for no replacement in a namespace in which one was not ready in time', () => {
-  const replacedWith = (unreplaced: string[]) => newHandover(pod, [], { unreplaced, now: NOW }).replaced;
+  const replacedWith = (unreplaced: string[]) =>
+    newHandover(pod, [], { unreplaced, isLocal: false, now: NOW }).replaced;
   expect([replacedWith(['apps']), replacedWith(['other'])]).toEqual([false, true]);
   expect(unreplacedIn(at('Replacing', 60_000), undefined, view())).toBe('apps');
   expect(unreplacedIn(at('Replacing'), undefined, view({ replacement: replacement() }))).toBeUndefined();

@@ -5,7 +5,7 @@
  *     Evicting ── the pod is gone ─▶ Detaching ── detached, or timeout ─▶ Replacing ── ready elsewhere, or timeout ─▶ over
  *
  * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a replacement to wait for, and only
- * if it was Ready: one that was not may never be. When one replacement was not ready in time, no other one of its namespace is
+ * if it was Ready: one that was not may never be. One with a local volume is only ready again on this node. When one replacement was not ready in time, no other one of its namespace is
  * waited for in this drain (`status.drain.unreplaced`). Otherwise a user of one namespace could let each drain end at its time
  * limit, with the pods of all others evicted.
  */
@@ -31,18 +31,29 @@ export interface HandoverView {
 
 type Limits = Pick<DrainSettings, 'volumeDetachTimeoutMs' | 'replacementTimeoutMs'>;
 
-/**
- * The handover of a pod before its eviction.
- * @param unreplaced - the namespaces in which no replacement is waited for
- */
+interface HandoverFacts {
+  /** The namespaces in which no replacement is waited for. */
+  readonly unreplaced?: DrainStatus['unreplaced'];
+  /** A volume of the pod is on its node only. */
+  readonly isLocal: boolean;
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+/** True for a pod that gets a replacement of its name. */
+function mayBeReplaced(pod: DrainPod): boolean {
+  // A pod that another actor has deleted may have been Ready.
+  return pod.stateful && (pod.ready || isTerminating(pod));
+}
+
+/** The handover of a pod before its eviction. */
 export function newHandover(
   pod: DrainPod,
   volumes: readonly string[],
-  { unreplaced = [], now }: { readonly unreplaced?: DrainStatus['unreplaced']; readonly now: number },
+  { unreplaced = [], isLocal, now }: HandoverFacts,
 ): Handover {
   const { uid } = pod.metadata;
-  // A pod that another actor has deleted may have been Ready.
-  const replaced = pod.stateful && (pod.ready || isTerminating(pod)) && !unreplaced.includes(namespaceOf(podKey(pod)));
+  const replaced = mayBeReplaced(pod) && !isLocal && !unreplaced.includes(namespaceOf(podKey(pod)));
   return { pod: podKey(pod), podUID: uid, phase: 'Evicting', since: rfc3339(now), volumes, replaced };
 }
 
@@ -168,8 +179,9 @@ export class VolumeHandovers {
   async #start(pod: DrainPod): Promise<void> {
     const { clock, signal } = this.#context;
     const volumes = await this.#view.volumes.of(pod, signal);
+    const isLocal = mayBeReplaced(pod) && (await this.#view.areLocal(volumes));
     const { unreplaced } = this.#record.current;
-    await this.#record.saveHandover(newHandover(pod, volumes, { unreplaced, now: clock.now() }));
+    await this.#record.saveHandover(newHandover(pod, volumes, { unreplaced, isLocal, now: clock.now() }));
     this.#startedHere = true;
   }
 

@@ -58,3 +58,34 @@ it('asks for no claim and no volume that cannot exist: such a request would be r
   await volumes.learnClaims([pod], signal);
   expect(volumes.known(pod)).toEqual([]);
 });
+
+const required = (key: string, values: readonly string[], operator = 'In') => ({ key, operator, values });
+const HOSTNAME = 'kubernetes.io/hostname';
+const affinities: Record<string, [terms: readonly object[] | undefined, isLocal: boolean]> = {
+  'no node affinity': [undefined, false],
+  'one without terms': [[], false],
+  'the hostname, as a local volume': [[{ matchExpressions: [required(HOSTNAME, ['host-a'])] }], true],
+  'a label of a driver that has the name': [[{ matchExpressions: [required('topology.io/node', ['node-a'])] }], true],
+  'the name as a field': [[{ matchFields: [required('metadata.name', ['node-a'])] }], true],
+  'the hostname and a zone': [[{ matchExpressions: [required('zone', ['z']), required(HOSTNAME, ['host-a'])] }], true],
+  'a zone': [[{ matchExpressions: [required('zone', ['z'])] }], false],
+  'two hostnames': [[{ matchExpressions: [required(HOSTNAME, ['host-a', 'host-b'])] }], false],
+  'any other hostname': [[{ matchExpressions: [required(HOSTNAME, ['host-a'], 'NotIn')] }], false],
+  'the hostname or a zone': [
+    [{ matchExpressions: [required(HOSTNAME, ['host-a'])] }, { matchExpressions: [required('zone', ['z'])] }],
+    false,
+  ],
+};
+
+it.each(Object.entries(affinities))(
+  'knows whether a volume is on one node only, by %s',
+  async (_, [terms, isLocal]) => {
+    const nodeAffinity = terms && { required: { nodeSelectorTerms: terms } };
+    const client = { find: () => Promise.resolve({ spec: { ...(nodeAffinity && { nodeAffinity }) } }) };
+    const volumes = new Volumes(client as unknown as KubeClient);
+    expect(volumes.isOnlyOn('pv', ['node-a', 'host-a'])).toBe(false);
+    await volumes.learn(['pv'], signal);
+    expect(volumes.isOnlyOn('pv', ['node-a', 'host-a'])).toBe(isLocal);
+    expect(volumes.isOnlyOn('pv', ['node-b', 'host-b'])).toBe(false);
+  },
+);

@@ -11,8 +11,30 @@ interface Claim {
   readonly spec?: { readonly volumeName?: string };
 }
 
+/** Of a node selector. */
+interface Requirement {
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+/** Its requirements are all to be met. */
+interface Term {
+  readonly matchExpressions?: readonly Requirement[];
+  readonly matchFields?: readonly Requirement[];
+}
+
 interface Volume {
-  readonly spec?: { readonly csi?: { readonly driver: string; readonly volumeHandle: string } };
+  readonly spec?: {
+    readonly csi?: { readonly driver: string; readonly volumeHandle: string };
+    readonly nodeAffinity?: { readonly required?: { readonly nodeSelectorTerms?: readonly Term[] } };
+  };
+}
+
+/** What is kept of a PersistentVolume. */
+interface Found {
+  readonly nameOnNode: string | undefined;
+  /** The only values that labels may have, by the terms of its node affinity, one of which is to be met. */
+  readonly requiredValues: readonly (readonly string[])[];
 }
 
 /** Of a PersistentVolume. */
@@ -27,7 +49,7 @@ export class Volumes {
   readonly #volumes = new Map<string, string>();
   /** The requests under way, by claim. */
   readonly #asked = new Map<string, Promise<void>>();
-  readonly #namesOnNodes = new Map<string, string | undefined>();
+  readonly #found = new Map<string, Found>();
 
   constructor(client: KubeClient) {
     this.#client = client;
@@ -67,20 +89,42 @@ export class Volumes {
     this.#volumes.set(key, volumeName.length <= MAX_NAME && canBeName(volumeName) ? volumeName : '');
   }
 
-  /** Looks up what `nameOnNode` returns for these volumes. */
+  /** Looks up what `nameOnNode` and `isOnlyOn` return for these volumes. */
   async learn(volumes: readonly string[], signal: AbortSignal): Promise<void> {
-    const unknown = volumes.filter((name) => !this.#namesOnNodes.has(name));
+    const unknown = volumes.filter((name) => !this.#found.has(name));
     const learnOne = async (name: string): Promise<void> => {
-      const csi = (await this.#client.find<Volume>(corePath('persistentvolumes', { name }), signal))?.spec?.csi;
-      this.#namesOnNodes.set(name, csi && `kubernetes.io/csi/${csi.driver}^${csi.volumeHandle}`);
+      const volume = await this.#client.find<Volume>(corePath('persistentvolumes', { name }), signal);
+      this.#found.set(name, foundIn(volume));
     };
     await forEachOf(unknown, learnOne);
   }
 
   /** The name in `node.status.volumesAttached` (pkg/volume/util/util.go of Kubernetes); undefined: none or not learnt. */
   nameOnNode(volume: string): string | undefined {
-    return this.#namesOnNodes.get(volume);
+    return this.#found.get(volume)?.nameOnNode;
   }
+
+  /**
+   * True if the node affinity of the volume allows this node only, as that of a local volume does; false also
+   * if that is not learnt.
+   * @param names - of that node: its name, and its label `kubernetes.io/hostname`
+   */
+  isOnlyOn(volume: string, names: readonly string[]): boolean {
+    const { requiredValues = [] } = this.#found.get(volume) ?? {};
+    return requiredValues.length > 0 && requiredValues.every((values) => values.some((value) => names.includes(value)));
+  }
+}
+
+function foundIn({ spec: { csi, nodeAffinity } = {} }: Volume = {}): Found {
+  const terms = nodeAffinity?.required?.nodeSelectorTerms ?? [];
+  return {
+    nameOnNode: csi && `kubernetes.io/csi/${csi.driver}^${csi.volumeHandle}`,
+    requiredValues: terms.map(({ matchExpressions = [], matchFields = [] }) =>
+      [...matchExpressions, ...matchFields].flatMap(({ operator, values = [] }) =>
+        operator === 'In' && values.length === 1 ? values : [],
+      ),
+    ),
+  };
 }
 
 function claimKey({ metadata: { namespace = '' } }: DrainPod, claim: string): string {

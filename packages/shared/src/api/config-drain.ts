@@ -59,8 +59,8 @@ export const DRAIN = {
       replacementTimeout: field(
         duration('0s', '1h'),
         'How long the next pod with volumes waits until the pod that replaces an evicted one of a StatefulSet is ready on ' +
-          'another node. 0s: it does not wait. It does not wait for a pod that was not Ready, ' +
-          'nor again in a namespace in which one was not ready in time.',
+          'another node. 0s: it does not wait. It does not wait for a pod that was not Ready or has a volume ' +
+          'of its node only, nor again in a namespace in which one was not ready in time.',
         always('2m'),
       ),
       taintWaitingNodes: field(
