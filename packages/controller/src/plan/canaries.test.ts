@@ -334,15 +334,20 @@ describe('a soak in a fleet that changes', () => {
     expect([started(made), made.canaries]).toEqual([['node-0'], []]);
   });
 
-  it('starts again when a canary does not run the version any more, unless enough others do', () => {
-    const record = { succeeded: { version: NEW, at: ago(MINUTE) } };
-    const back = aManagedNode('b', {}, { record, status: { current_version: OLD, target_version: NEW } });
-    const rollout = { canary: { nodes: 2 }, soak: '24h' };
-    const made = planned([updated('a'), back, ...others], rollout, HALF);
-    expect([started(made), made.canaries]).toEqual([['node-0'], []]);
-    const enough = planned([updated('a'), back, updated('c'), ...others], rollout, HALF);
-    expect(enough.canaries).toEqual([{ version: NEW, since: NOW - 12 * HOUR }]);
-  });
+  it.each([NEW, OLD])(
+    'starts again when a canary went back and is offered %s, unless enough others remain',
+    (target) => {
+      const record = { succeeded: { version: NEW, at: ago(MINUTE) } };
+      const back = { record, status: { current_version: OLD, target_version: target } };
+      const after = (...canaries: readonly ManagedNode[]): Plan =>
+        planned([...canaries, ...others], { canary: { nodes: 2 }, soak: '24h' }, HALF);
+      const made = after(updated('a'), aManagedNode('b', {}, back));
+      expect([started(made).length, made.canaries]).toEqual([1, []]);
+      const goesOn = [{ version: NEW, since: NOW - 12 * HOUR }];
+      expect(after(updated('a'), aManagedNode('b', {}, back), updated('c')).canaries).toEqual(goesOn);
+      expect(after(updated('a'), aManagedNode('b', leaving, back)).canaries).toEqual(goesOn);
+    },
+  );
 
   it('starts again, with other canaries, when an edit selects none of those that have succeeded', () => {
     const made = planned([updated('a'), pool('b', 'canary'), ...others], { canary: ofPool, soak: '24h' }, HALF);
