@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DrainResult, SpecReference } from '../../../packages/shared/src/api/agent-protocol.ts';
 import type { BottlerocketShadow, DrainStatus } from '../../../packages/shared/src/api/shadow.ts';
 import { type Clock, systemClock } from '../../../packages/shared/src/runtime/clock.ts';
@@ -8,6 +9,9 @@ import { createPod, type PodOptions } from './pods.ts';
 import type { RunningApiserver } from './server.ts';
 import { shadowPath, wantReboot } from './shadow.ts';
 import type { Suite } from './suite.ts';
+
+/** A replica whose clock has moved forward counts as frozen for two seconds. */
+const THAW_MS = 5_000;
 
 /** A clock whose wall time a test moves forward. Timers are real. */
 export function shiftedClock(): { readonly clock: Clock; shiftMs: number } {
@@ -41,9 +45,15 @@ export class NodeToDrain {
 
   /** One pass. Throws when it is rejected. */
   async drain(apiserver: RunningApiserver = this.#suite.apiserver): Promise<DrainResult> {
-    const { status, body } = await apiserver.client.act<DrainResult>(this.agent, 'drain', this.#reference);
-    if (status !== 200) throw new Error(`drain: ${status} ${JSON.stringify(body)}`);
-    return body;
+    const deadline = performance.now() + THAW_MS;
+    for (;;) {
+      const { status, body } = await apiserver.client.act<DrainResult>(this.agent, 'drain', this.#reference);
+      if (status === 200) return body;
+      const answer = `drain: ${status} ${JSON.stringify(body)}`;
+      const isThawing = status === 503 && answer.includes('it was frozen for');
+      if (!isThawing || performance.now() > deadline) throw new Error(answer);
+      await sleep(200);
+    }
   }
 
   /** Passes until the node is empty, at most 30. */

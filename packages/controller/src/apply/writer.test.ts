@@ -104,25 +104,6 @@ test.each([404, 409, 429])('admission that denies with %i rejects the object', a
   expect(writer.nextTryMs()).toBeGreaterThan(250);
 });
 
-test('a write that is changed back each time backs off, and one that is kept for a while does not', async () => {
-  const { writer, clock, lines } = setUp();
-  const write = async (): Promise<number> => {
-    await writer.once('taint/a', () => writer.attempt('node_taint', 'taint/a', async () => undefined));
-    const delayMs = writer.nextTryMs() ?? 0;
-    await clock.advance(delayMs);
-    return delayMs;
-  };
-  for (let i = 0; i < 19; i += 1) expect(await write()).toBe(250);
-  const delays: number[] = [];
-  for (let i = 0; i < 12; i += 1) delays.push(await write());
-  expect(Math.min(...delays)).toBeGreaterThanOrEqual(500);
-  expect(Math.min(...delays.slice(-5))).toBeGreaterThanOrEqual(30_000);
-  expect(lines.filter((line) => line.includes('is changed back each time'))).toHaveLength(1);
-  await clock.advance(11_000);
-  expect(writer.nextTryMs()).toBeUndefined();
-  expect(await write()).toBe(250);
-});
-
 test('a conflict is retried soon', async () => {
   const { writer } = setUp();
   for (let i = 0; i < 19; i += 1) await writer.attempt('spec', 'a', fail(409));

@@ -5,7 +5,7 @@
  *
  *     ready -- the write failed -------------------> backing off, longer each time --> ready
  *           -- conflict, or settle ----------------> waiting for the watch ----------> ready
- *           -- twenty of these in a row -----------> backing off, longer each time --> ready
+ *           -- twenty conflicts in a row ----------> backing off
  *           -- UselessWrite -----------------------> waiting for a user -------------> ready
  */
 import type { KubeClient } from '@brupop/shared/kube/client';
@@ -72,15 +72,6 @@ interface Retry {
   /** Consecutive. */
   readonly conflicts?: number;
 }
-/** A write that succeeded. */
-interface Settled {
-  /** How often in a row. */
-  readonly count: number;
-  readonly delays: Backoff;
-  /** When its delay ends, monotonic milliseconds. */
-  readonly until: number;
-}
-
 type Failure = Pick<Retry, 'kind' | 'writeRejection' | 'failing'>;
 
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
@@ -92,10 +83,6 @@ const FORGET_MS = 600_000;
 const USELESS_RETRY_MS = 600_000;
 /** Consecutive conflicts after which the writes of an object back off. */
 const MAX_CONFLICTS = 20;
-/** The same of writes that succeeded: admission, or another writer, changes back what they write. */
-const MAX_SETTLED = 20;
-/** A key that is not written again for this long after its delay was not changed back. */
-const KEPT_MS = 10_000;
 /** Writes that have failed for this long are shown to users. */
 const LASTING_MS = 60_000;
 /** Interval of warnings with the same cause, since one cause may fail the writes of many objects. */
@@ -113,8 +100,6 @@ export class NotLeading extends Error {
 export class Writer {
   readonly #options: WriterOptions;
   readonly #retries = new Map<string, Retry>();
-  /** Of the writes that succeeded, by key. */
-  readonly #settled = new Map<string, Settled>();
   /** The keys that {@link canWrite} kept back since the latest {@link nextTryMs}. */
   readonly #delayed = new Set<string>();
   /** By cause: when it was last logged, monotonic milliseconds. */
@@ -161,16 +146,9 @@ export class Writer {
     this.#delay(key, delays, delays.next(), failure);
   }
 
-  /** Delays `key` until the watch has shown what became of a write that succeeded, and longer if that changed nothing. */
+  /** Delays `key` until the watch has shown what became of it. */
   settle(key: string): void {
-    const { clock, log } = this.#options;
-    const now = clock.monotonic();
-    const { count: before, delays } = this.#settled.get(key) ?? { count: 0, delays: backoff(RETRY) };
-    const count = before + 1;
-    const delayMs = count < MAX_SETTLED ? WATCH_DELAY_MS : delays.next();
-    if (count === MAX_SETTLED) log.warn('a write is changed back each time, backing off', { key, writes: count });
-    this.#settled.set(key, { count, delays, until: now + delayMs });
-    this.#delay(key, backoff(RETRY), delayMs);
+    this.#delay(key, this.#retries.get(key)?.delays ?? backoff(RETRY), WATCH_DELAY_MS);
   }
 
   /** Settles `key` after `work`: the plan asks for the same until the watch shows the result. */
@@ -200,7 +178,6 @@ export class Writer {
       if (at > now || this.#delayed.has(key)) next = Math.min(next ?? Infinity, Math.max(0, at - now));
       else if (at + FORGET_MS < now) this.#retries.delete(key);
     }
-    for (const [key, { until }] of this.#settled) if (until + KEPT_MS < now) this.#settled.delete(key);
     this.#delayed.clear();
     return next;
   }
@@ -316,7 +293,7 @@ export class Writer {
   /** An agent that reports continuously must not keep a slot while its spec cannot be written. */
   #conflicted(kind: WriteKind, key: string, log: Logger): void {
     const conflicts = (this.#retries.get(key)?.conflicts ?? 0) + 1;
-    if (conflicts < MAX_CONFLICTS) this.#delay(key, this.#retries.get(key)?.delays ?? backoff(RETRY), WATCH_DELAY_MS);
+    if (conflicts < MAX_CONFLICTS) this.settle(key);
     else {
       log.warn('object changes before each write, backing off', { kind, key, conflicts });
       const writeRejection = `the object changed before each of ${MAX_CONFLICTS} attempts`;
