@@ -5,9 +5,9 @@
  *     Evicting ── the pod is gone ─▶ Detaching ── detached, or timeout ─▶ Replacing ── ready elsewhere, or timeout ─▶ over
  *
  * A handover is recorded before the eviction is requested. Only a pod of a StatefulSet has a replacement to wait for, and only
- * if it was Ready: one that was not may never be. One with a local volume is only ready again on this node. When one replacement was not ready in time, no other one of its namespace is
- * waited for in this drain (`status.drain.unreplaced`). Otherwise a user of one namespace could let each drain end at its time
- * limit, with the pods of all others evicted.
+ * if it was Ready: one that was not may never be. One with a local volume is only ready again on this node. When one
+ * replacement was not ready in time, no other one of its namespace is waited for in this drain (`status.drain.unreplaced`).
+ * Otherwise a user of one namespace could let each drain end at its time limit, with the pods of all others evicted.
  */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, DrainStatus, Handover } from '@brupop/shared/api/shadow';

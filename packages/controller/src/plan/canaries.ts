@@ -232,7 +232,7 @@ function phaseOf(version: string, roles: readonly NodeRole[], input: PhaseInput)
   };
 }
 
-/** True for a node that stays, and does not run the version any more to which it was updated. */
+/** True for a node that is not being removed, and does not run the version any more to which it was updated. */
 function wentBack(pair: NodePair, version: string): boolean {
   return sameVersion(pair.shadow.updated?.version, version) && !runs(pair, version) && !isBeingRemoved(pair.node);
 }

@@ -11,7 +11,7 @@ export { type ClusterAccess, clusterAccess } from './connection.ts';
 const APPLY = 'application/apply-patch+yaml';
 const READ_LIMIT_MS = 10_000;
 const UNAUTHORIZED = 401;
-/** Connections are kept, so those of a quiet process may all be of one kube-apiserver. */
+/** How many dates of responses are kept. Connections are kept, too, so all may be of one kube-apiserver. */
 const DATES = 16;
 /** More than one object can take; a character may take six bytes in JSON. */
 const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
