@@ -94,7 +94,8 @@ async function restore(context: ApplyContext, { managedNode, event }: Cleanup, k
   const log = context.logOf(name);
   const send = async (): Promise<void> => {
     const options = { signal, timeoutMs: RESTORE_WRITE_LIMIT_MS };
-    await client.mergePatch(corePath('nodes', { name }), restorePatch(node), options);
+    const answer = await client.mergePatch(corePath('nodes', { name }), restorePatch(node), options);
+    checkKept(releasePatch(readNode(answer)) === undefined);
     log.info('node restored: its agent has not restored it');
     events.record(event);
   };
@@ -106,7 +107,8 @@ async function pruneAnnotations(context: ApplyContext, node: NodeView, key: stri
   const { name } = node.metadata;
   const log = context.logOf(name);
   const send = async (): Promise<void> => {
-    await client.mergePatch(corePath('nodes', { name }), prunePatch(node), { signal });
+    const answer = await client.mergePatch(corePath('nodes', { name }), prunePatch(node), { signal });
+    checkKept(orphanedAnnotations(readNode(answer)).length === 0);
     log.info('orphaned annotations removed');
   };
   await writer.attempt('node_restore', key, send, log);
@@ -159,6 +161,18 @@ export function taintWrite(context: ApplyContext, change: TaintChange): NodeWrit
   return { key, object, priority: PRIORITY.taint, isOfConfig: true, write };
 }
 
+/**
+ * Throws when the API server has accepted a write and its answer does not have it. The key backs off then: without that, the
+ * next plan would send the same again as soon as the watch shows the object.
+ */
+export function checkKept(isKept: boolean): void {
+  if (!isKept)
+    throw new Error(
+      'the API server accepts the write, but admission undoes it: look for a mutating webhook or a MutatingAdmissionPolicy ' +
+        'on nodes, and have it leave the fields of the operator alone',
+    );
+}
+
 /** As the Kubernetes API has it. */
 export interface TaintedNode extends KubernetesObject {
   readonly spec?: { readonly taints?: readonly NodeTaint[] };
@@ -178,6 +192,9 @@ async function writeTaint(
     ...(waiting ? [{ key: WAITING_TAINT, effect: 'PreferNoSchedule' }] : []),
     ...(startup ? [{ key: STARTUP_TAINT, effect: 'NoSchedule' }] : []),
   ];
-  await client.mergePatch(path, { metadata: { uid, resourceVersion }, spec: { taints } }, { signal });
+  const body = { metadata: { uid, resourceVersion }, spec: { taints } };
+  const answer = await client.mergePatch<TaintedNode>(path, body, { signal });
+  const keys = (answer.spec?.taints ?? []).map(({ key }) => key);
+  checkKept(keys.includes(WAITING_TAINT) === waiting && keys.includes(STARTUP_TAINT) === startup);
   logOf(name).info('taints written', { waiting, startup });
 }
