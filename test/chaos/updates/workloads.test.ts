@@ -1,4 +1,5 @@
 /** What a node waits for whose workloads are not Ready, on a whole fleet. */
+import type { V1Pod } from '@kubernetes/client-node';
 import { jest } from '@jest/globals';
 import { STARTUP_TAINT } from '../../../packages/shared/src/api/names.ts';
 import { eventually } from '../../framework/eventually.ts';
@@ -41,11 +42,19 @@ it('the startup taint keeps pods from a node until its DaemonSets are Ready, and
         .filter(({ spec }) => spec?.taints?.some(({ key }) => key === STARTUP_TAINT) === true)
         .map(({ metadata }) => metadata.name);
     const node = await untilSomeNodeIsToldTo(fleet, 'RebootedIntoUpdate');
-    const pod = (await daemonPods(context)).find(({ spec }) => spec?.nodeName === node);
-    if (pod === undefined) throw new Error(`no pod of the DaemonSet is on ${node}`);
+    const daemonPod = async (): Promise<V1Pod> => {
+      const found = (await daemonPods(context)).find(({ spec }) => spec?.nodeName === node);
+      if (found === undefined) throw new Error(`no pod of the DaemonSet is on ${node}`);
+      return found;
+    };
+    const pod = await daemonPod();
     await eventually(() => expect(tainted()).toEqual([node]));
-    await eventually(() => expect(fleet.shadow(node)?.spec.state).toBe('MonitoringUpdate'), { limitMs: 60_000 });
     await setReady(context, pod, false);
+    // The boot makes it Ready again, once.
+    const isReady = async () => (await daemonPod()).status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+    await eventually(async () => expect(await isReady()).toBe('True'), { limitMs: 60_000 });
+    await setReady(context, pod, false);
+    await eventually(() => expect(fleet.shadow(node)?.spec.state).toBe('MonitoringUpdate'), { limitMs: 60_000 });
     await eventually(() => expect(fleet.observer.nodes.get(node)?.spec?.unschedulable).toBeUndefined());
     await new Promise((done) => setTimeout(done, 6_000));
     expect(tainted()).toEqual([node]);
