@@ -91,6 +91,15 @@ await_end() {
   done
 }
 
+# The chart refuses an older Kubernetes, and would do so only after the Rust operator was removed.
+require_kubernetes() {
+  local oldest minor
+  oldest=$(sed -n "s/^kubeVersion: '>= 1\.\([0-9]*\).*/\1/p" "$here/../charts/bottlerocket-update-operator/Chart.yaml")
+  minor=$(kubectl get --raw /version | sed -n 's/.*"minor": *"\([0-9]*\).*/\1/p')
+  [ "${minor:-$oldest}" -ge "$oldest" ] ||
+    die "this operator needs Kubernetes 1.$oldest or newer, found 1.$minor; nothing was changed"
+}
+
 require_rust_operator() {
   kubectl get crd "$crd" >/dev/null || die "the definition $crd does not exist; there is nothing to take over"
   local agent others bound other rust
@@ -118,6 +127,7 @@ require_rust_operator() {
 }
 
 check() {
+  require_kubernetes
   require_rust_operator
   find_releases
   say 'shadows (name, desired state, current state, since):'
@@ -224,6 +234,7 @@ remove_by_name() {
 }
 
 prepare() {
+  require_kubernetes
   require_rust_operator
   find_releases
   start
