@@ -61,9 +61,10 @@ selected() {
     -o go-template="{{with .spec.selector.matchLabels}}{{with index . \"$component\"}}{{.}}{{end}}{{end}}"
 }
 
-# Prints NAME DESIRED CURRENT SINCE of each shadow. CURRENT is "-" before the first report.
+# Prints NAME DESIRED CURRENT SINCE of each shadow. CURRENT is "-" before the first report; a controller of this operator
+# beside the Rust one has already written conditions then.
 states() {
-  local status='{{with .status}}{{.current_state}}{{else}}-{{end}}'
+  local status='{{with .status}}{{with .current_state}}{{.}}{{else}}-{{end}}{{else}}-{{end}}'
   local since='{{with .spec.state_transition_timestamp}}{{.}}{{else}}-{{end}}'
   k get "$shadows" -o go-template='{{range .items}}{{.metadata.name}} {{.spec.state}} '"$status $since"'{{"\n"}}{{end}}'
 }

@@ -134,6 +134,16 @@ async function cordon({ api }: Setup, name: string): Promise<void> {
   });
 }
 
+/** As the controller of this operator does where no agent has reported. */
+async function writeConditions(setup: Setup, node: string): Promise<void> {
+  const times = { lastTransitionTime: '2026-01-01T00:00:00Z' };
+  const condition = { type: 'Progressing', status: 'False', reason: 'UpToDate', message: 'Up to date', ...times };
+  const user = `--as=system:serviceaccount:${releaseNamespace}:brupop-controller --as-group=system:masters`;
+  const patch = JSON.stringify({ status: { conditions: [condition] } });
+  const of = `brs brs-${node} -n ${releaseNamespace} --subresource status --type merge`;
+  await runCommands(setup, `kubectl patch ${of} ${user} -p '${patch}'`);
+}
+
 /** As the agent of the Rust operator does after a failure. */
 async function recover({ api }: Setup, node: string): Promise<void> {
   await eventually(
@@ -182,8 +192,9 @@ describe.each([4, 3] as const)('with Helm %i', (major) => {
   });
 
   it('an installation beside the Rust operator is refused, and what one left is removed', async () => {
-    await withRustOperator(major, ['node-1'], async (setup) => {
+    await withRustOperator(major, ['node-1', 'tainted'], async (setup) => {
       await createShadow(setup, 'node-1', 'StagedAndPerformedUpdate', 'Idle');
+      await createShadow(setup, 'tainted', 'Idle', undefined);
       await expect(install(setup)).rejects.toThrow('scripts/takeover.sh prepare');
       expect(await helm(setup, 'list', '--namespace', releaseNamespace, '--short')).toBe('');
 
@@ -200,9 +211,12 @@ describe.each([4, 3] as const)('with Helm %i', (major) => {
         'field is immutable',
       );
       expect(await selectorOf(setup)).toBe('brupop-apiserver');
+      await writeConditions(setup, 'tainted');
 
       expect(await runCommands(setup, takeover(setup, 'check'))).toContain('deployment.apps/brupop-controller ');
-      await expect(runCommands(setup, takeover(setup, 'prepare', 1))).rejects.toThrow('still under way: node-1');
+      await expect(runCommands(setup, takeover(setup, 'prepare', 1))).rejects.toThrow(
+        'still under way: node-1(StagedAndPerformedUpdate);',
+      );
       // The agents of the Rust operator can finish their steps now.
       expect(await selectorOf(setup)).toBe('apiserver');
       expect(await deploymentsOf(setup)).toEqual(['brupop-apiserver', 'brupop-controller-deployment']);
