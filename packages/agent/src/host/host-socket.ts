@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
 import type { HostCalls } from '@brupop/shared/api/host-calls';
-import { nestedOf, type Classified, type Leaves } from '@brupop/shared/api/settings';
+import { canonical, nestedOf, type Classified, type Leaves } from '@brupop/shared/api/settings';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { shorten, describe, messageOf } from '@brupop/shared/runtime/errors';
 import { type Answer, exchange } from '../http/exchange.ts';
@@ -206,7 +206,7 @@ function queryOf(name: string, values: readonly string[]): string {
 
 function bodyOf(changes: Leaves): string {
   try {
-    return JSON.stringify(nestedOf(changes));
+    return canonical(nestedOf(changes));
   } catch (error) {
     throw new HostError('answer', messageOf(error), { cause: error });
   }

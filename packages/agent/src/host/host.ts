@@ -1,6 +1,6 @@
 /** The part of the Bottlerocket host API that updates need. */
 import * as s from '@brupop/shared/api/schema';
-import { type Classified, type Leaves, leavesOf, UPDATER_DEFAULTS } from '@brupop/shared/api/settings';
+import { type Classified, type Leaves, leavesOf, parseExact, UPDATER_DEFAULTS } from '@brupop/shared/api/settings';
 import { sameVersion, version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
@@ -161,7 +161,7 @@ export const ALWAYS_SET = 'settings.updates.metadata-base-url';
 /** The settings named by `keys` in an answer of `GET /settings`. Throws HostError `answer`. */
 export function parseSettings(text: string, keys: readonly string[]): Leaves {
   read(settings, text, 'GET /settings', 'answer');
-  const stored = leavesOf(JSON.parse(text));
+  const stored = leavesOf(parseExact(text));
   return new Map(
     keys.flatMap((key) => {
       const value = stored.get(key) ?? UPDATER_DEFAULTS.get(key);
@@ -173,7 +173,7 @@ export function parseSettings(text: string, keys: readonly string[]): Leaves {
 /** The settings in an answer of `GET /tx`. Throws HostError `answer`. */
 export function parsePending(text: string): Leaves {
   read(s.object({}), text, 'GET /tx', 'answer');
-  return leavesOf(JSON.parse(text));
+  return leavesOf(parseExact(text));
 }
 
 /** Each call throws HostError, and StaleDecisionError when its guard does. */

@@ -305,6 +305,11 @@ it.each<readonly [string, RegExp, Given]>([
     { wanted: [want(A)], live: new Map([[MOTD, JSON.stringify('x'.repeat(MAX_VALUE))]]) },
   ],
   [
+    'no record can have a former value exactly',
+    /has a whole number beyond 9007199254740991 for a requested setting, which could not be restored/,
+    { wanted: [want(A)], live: new Map([[MOTD, '9223372036854775807']]) },
+  ],
+  [
     'there would be more records than a status may have',
     /more than 100 settings/,
     {

@@ -14,11 +14,13 @@
  * and stays until another boot.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { is } from '@brupop/shared/api/schema';
 import {
   MAX_LEAVES,
   MAX_VALUE,
   sameValue,
   SETTING_CLASSES,
+  settingValue,
   UPDATER_DEFAULTS,
   UPDATER_SETTINGS,
   type Classified,
@@ -170,14 +172,23 @@ function inEffect({ bootID: _former, ...record }: SettingRecord): SettingRecord 
 
 /** The records of a host have to fit into one report, and the report into the shadow. */
 function refusalOf(records: readonly SettingRecord[]): Classified | undefined {
-  const isTooLong = records.some(({ before = '' }) => before.length > MAX_VALUE);
+  const former = records.flatMap(({ before }) => before ?? []);
   const isTooMany = records.length > MAX_LEAVES || JSON.stringify(records).length > MAX_RECORDS;
-  if (!isTooLong && !isTooMany) return undefined;
-  const reason = isTooLong
-    ? `the host has a value of more than ${MAX_VALUE} characters for a requested setting, which could not be restored`
-    : `with those to be restored there are more than ${MAX_LEAVES} settings, or ${MAX_RECORDS} characters: request fewer at once`;
-  return { class: 'Refused', reason };
+  const found = FORMER.find(([holds]) => former.some(holds));
+  if (found !== undefined) {
+    const reason = `the host has ${found[1]} for a requested setting, which could not be restored`;
+    return { class: 'Refused', reason };
+  }
+  if (!isTooMany) return undefined;
+  const limits = `${MAX_LEAVES} settings, or ${MAX_RECORDS} characters`;
+  return { class: 'Refused', reason: `with those to be restored there are more than ${limits}: request fewer at once` };
 }
+
+/** Former values that no record can have. */
+const FORMER: readonly (readonly [holds: (before: string) => boolean, what: string])[] = [
+  [(before) => before.length > MAX_VALUE, `a value of more than ${MAX_VALUE} characters`],
+  [(before) => !is(settingValue, before), `a whole number beyond ${Number.MAX_SAFE_INTEGER}`],
+];
 
 function leaves(steps: readonly (readonly [string, Step])[], of: (step: Step) => string | undefined): Leaves {
   return new Map(

@@ -8,6 +8,7 @@ import {
   leavesOf,
   MAX_KEY,
   nestedOf,
+  parseExact,
   sameValue,
   settingKey,
   settingValue,
@@ -99,6 +100,22 @@ it.each(['', 'text', "'text'", ' "a"', '[1, 2]', '01', '1.0', '[{"b":1,"a":2}]',
 
 it.each(['null', '{}', '{"a":1}'])('refuses %s as a value: no leaf has it', (text) => {
   expect(s.is(settingValue, text)).toBe(false);
+});
+
+it.each([
+  '9223372036854775807',
+  '-9223372036854775808',
+  '9007199254740993',
+  '[18446744073709551615,1,"9223372036854775807"]',
+  '9007199254740991',
+  '-1',
+  '0.5',
+  '1e+21',
+])('carries the number of a host as it is: %s', (number) => {
+  const text = `{"a":{"b":${number}}}`;
+  const leaves = leavesOf(parseExact(text));
+  expect([...leaves]).toEqual([['settings.a.b', number]]);
+  expect(canonical(nestedOf(leaves))).toBe(text);
 });
 
 it('gives equal values equal texts', () => {

@@ -62,11 +62,30 @@ function isCanonical(text: string): boolean {
   }
 }
 
+/** What the definitions of TypeScript lack of JSON in ECMAScript 2026. */
+interface ExactJson {
+  parse(text: string, revive: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
+  rawJSON(text: string): unknown;
+}
+const exactJson = JSON as unknown as ExactJson;
+
+/**
+ * Reads JSON of a host. Whole numbers that a number of JavaScript would round become bigints: a limit of
+ * `oci-defaults.resource-limits` has 64 bits.
+ */
+export function parseExact(text: string): unknown {
+  return exactJson.parse(text, (_key, value, { source = '' }) => {
+    const isRounded = typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/u.test(source);
+    return isRounded ? BigInt(source) : value;
+  });
+}
+
 /** JSON in ASCII without blanks, with the keys of objects sorted: equal values have equal texts, and all are printable. */
 export function canonical(value: unknown): string {
-  const text = JSON.stringify(value, (_key, one: unknown) =>
-    s.isFields(one) ? Object.fromEntries(Object.entries(one).toSorted(([a], [b]) => (a < b ? -1 : 1))) : one,
-  );
+  const text = JSON.stringify(value, (_key, one: unknown) => {
+    if (typeof one === 'bigint') return exactJson.rawJSON(one.toString());
+    return s.isFields(one) ? Object.fromEntries(Object.entries(one).toSorted(([a], [b]) => (a < b ? -1 : 1))) : one;
+  });
   return text.replaceAll(/[^ -~]/gu, escaped);
 }
 
@@ -109,7 +128,7 @@ export function nestedOf(leaves: Iterable<readonly [key: string, value: string]>
       .slice(1)
       .reduce<Fields | undefined>((at, name) => (at === undefined ? at : below(at, name)), root);
     if (parent === undefined || last in parent) throw new Error(`${key}: another setting has a value in its place`);
-    parent[last] = JSON.parse(value);
+    parent[last] = parseExact(value);
   }
   return root;
 }

@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '@brupop/shared/runtime/clock';
+import { type Execution, rowOf } from '../actions.ts';
+import type { ApiserverClient } from '../apiserver/client.ts';
+import { HostSocket } from './host-socket.ts';
+
+const { signal } = new AbortController();
+
+let folder: string;
+let socketPath: string;
+let client: HostSocket;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'brupop-host-socket-'));
+  socketPath = join(folder, 'api.sock');
+  client = new HostSocket({ socketPath, bootIDFile: '', clock: systemClock });
+});
+
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('a limit that only 64 bits hold', () => {
+  const LIMIT = 'settings.oci-defaults.resource-limits.max-open-files';
+  const LARGEST = '9223372036854775807';
+
+  const patches: string[] = [];
+  let server: Server;
+
+  /** A host that accepts every change; its limits are the largest ones of `i64`. */
+  beforeEach(async () => {
+    const limits = `{"max-open-files":{"hard-limit":${LARGEST},"soft-limit":${LARGEST}}}`;
+    const settings = `{"oci-defaults":{"resource-limits":${limits}},"updates":{"metadata-base-url":"http://a"}}`;
+    patches.length = 0;
+    server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+      request.on('end', () => {
+        if (request.method === 'PATCH') patches.push(body);
+        response.end(request.method === 'GET' ? settings : '[]');
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(socketPath, resolve));
+  });
+
+  afterEach(async () => {
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('is read as the host has it', async () => {
+    const found = await client.settings([`${LIMIT}.hard-limit`], signal);
+    expect([...found]).toEqual([[`${LIMIT}.hard-limit`, LARGEST]]);
+  });
+
+  it('is sent as the host has it with the one that is changed', async () => {
+    const changes = new Map([[`${LIMIT}.soft-limit`, '65536']]);
+    const expected = await client.settings([...changes.keys()], signal);
+    const action = { do: 'configure', changes, expected, reason: '' } as const;
+    const now = { clock: systemClock, decidedMs: systemClock.monotonic(), isCurrent: () => true };
+    const execution: Execution = { host: client, api: {} as ApiserverClient, shadow: undefined, signal, ...now };
+    await rowOf(action).perform(action, execution);
+    const limits = `{"max-open-files":{"hard-limit":${LARGEST},"soft-limit":65536}}`;
+    expect(patches).toEqual([`{"oci-defaults":{"resource-limits":${limits}}}`]);
+  });
+});
