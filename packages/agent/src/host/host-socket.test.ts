@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -64,5 +64,13 @@ describe('a limit that only 64 bits hold', () => {
     await rowOf(action).perform(action, execution);
     const limits = `{"max-open-files":{"hard-limit":${LARGEST},"soft-limit":65536}}`;
     expect(patches).toEqual([`{"oci-defaults":{"resource-limits":${limits}}}`]);
+  });
+});
+
+it('names a folder in the place of the socket, which no restart of the agent replaces', async () => {
+  mkdirSync(socketPath);
+  await expect(client.version(signal)).rejects.toMatchObject({
+    kind: 'refused',
+    message: expect.stringContaining('is a folder') as string,
   });
 });

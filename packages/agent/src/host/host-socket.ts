@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { uptime } from 'node:os';
 import type { HostCalls } from '@brupop/shared/api/host-calls';
@@ -194,7 +194,7 @@ export class HostSocket implements Host {
     const answer = await exchange({ request: sent, body, guard }, limitMs, clock).catch((error: unknown) => {
       if (error instanceof StaleDecisionError) throw error;
       const kind = isRefused(error) ? 'refused' : 'unanswered';
-      throw new HostError(kind, `${name} on ${socketPath}${hintFor(error)}`, { cause: error });
+      throw new HostError(kind, `${name} on ${socketPath}${hintFor(error, socketPath)}`, { cause: error });
     });
     return takeBody(name, answer);
   }
@@ -226,10 +226,15 @@ function isRefused(error: unknown): boolean {
   return code === 'ECONNREFUSED' || code === 'ENOENT';
 }
 
-/** What opens the socket of a host: its owner, its group and its SELinux policy. */
-function hintFor(error: unknown): string {
+/**
+ * What opens the socket of a host: its owner, its group and its SELinux policy. For a mount whose source is missing,
+ * containerd makes a folder of its name, also when a container restarts; then the API server of the host cannot start.
+ */
+function hintFor(error: unknown, socketPath: string): string {
   const { code } = error as NodeJS.ErrnoException;
-  return code === 'EACCES' ? ', which takes user 0 or group 274, and the SELinux type control_t' : '';
+  if (code === 'EACCES') return ', which takes user 0 or group 274, and the SELinux type control_t';
+  const isFolder = code === 'ECONNREFUSED' && statSync(socketPath, { throwIfNoEntry: false })?.isDirectory() === true;
+  return isFolder ? ', which is a folder: the API server of the host cannot start until it is removed' : '';
 }
 
 /** What systemd's logind answers while an inhibitor delays a shutdown that another actor has requested. */
