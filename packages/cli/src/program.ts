@@ -177,7 +177,7 @@ function addChanges(program: Command, connected: () => Context): void {
   program
     .command('retry')
     .addArgument(nodeArgument('<node>'))
-    .description('retry the version that the host offers')
+    .description('retry the version that is pinned, or that the host offers')
     .action(async (node: string) => await retry(connected(), node));
   program
     .command('abort')
