@@ -13,7 +13,7 @@ import { describe } from '@brupop/shared/runtime/errors';
 import type { Logger, NodeLog } from '@brupop/shared/runtime/log';
 import type { Authenticator, Identity } from './auth/authenticator.ts';
 import { ApiError } from './errors.ts';
-import { inTime, localsOf, readBody, withinLimit } from './http/call.ts';
+import { answer, inTime, localsOf, readBody, withinLimit } from './http/call.ts';
 import type { Connections } from './http/connections.ts';
 import { errorHandler, notFound } from './http/error-handler.ts';
 import { RateLimit } from './http/limits.ts';
@@ -53,7 +53,7 @@ export function createApp(options: AppOptions): Express {
     method: 'get' | 'put' | 'post',
     action: AgentAction,
     limitMs: number,
-    work: (call: Call) => Promise<void>,
+    work: (call: Call) => Promise<object | void>,
   ): void => {
     app[method](`/v1/nodes/:node/${action}`, async (request: Request, response: Response) => {
       const started = options.clock.monotonic();
@@ -68,8 +68,12 @@ export function createApp(options: AppOptions): Express {
       const body = await readBody(request);
       const { clock, stop } = options;
       const leftMs = limitMs - (clock.monotonic() - started);
-      await withinLimit({ what: `${action} of Node ${node}`, response, clock, stop, limitMs: leftMs }, (signal) =>
-        work({ identity, body, userAgent: request.headers['user-agent'], signal, response }),
+      await withinLimit(
+        { what: `${action} of Node ${node}`, response, clock, stop, limitMs: leftMs },
+        async (signal) => {
+          const result = await work({ identity, body, userAgent: request.headers['user-agent'], signal, response });
+          if (result !== undefined) answer(response, 200, result);
+        },
       );
     });
   };

@@ -103,11 +103,10 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
   const hub = new StreamHub({ ...caches, namespace: config.namespace, clock, count: countStreams(metrics), stale });
   const freezes = new Freezes(ownClock);
   const ready = (): string | undefined => notReady(watches, verifier, signal) ?? freezes.problem();
-  const routes = createRoutes(parts, caches, metrics, hub);
+  const { routes, drainer, logOf } = createRoutes(parts, caches, metrics, hub);
   const agentPods = new AgentPods({ reflector: pods, client, namespace, clock });
   const authenticator = new Authenticator({ verifier, pods: agentPods, namespace, clock, ...reviews(client, metrics) });
   const connections = new Connections({ maxConnections, maxConnectionsPerAddress, agents, clock, log, metrics });
-  const logOf = nodeLog(parts, caches);
   const listener = createApp({ authenticator, connections, routes, ready, metrics, clock, log, logOf, stop: signal });
   hub.run(signal);
   freezes.run(signal);
@@ -127,7 +126,7 @@ async function serveWith({ clock: ownClock, ...rest }: Parts, { registry, onList
     await tls.watch((pair) => opened.setSecureContext(secureContext(pair)), signal);
     await close(opened, connections, clock);
   }
-  await Promise.all([...background, routes.settled()]);
+  await Promise.all([...background, drainer.settled()]);
 }
 
 type Caches = ReturnType<typeof createCaches>;
@@ -188,7 +187,7 @@ function nodeLog({ log, config }: Parts, { shadows }: Pick<Caches, 'shadows'>): 
   };
 }
 
-function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub): Routes {
+function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: StreamHub) {
   const { config, client, clock, log, signal } = parts;
   const { namespace, agentNamespace, podName } = config;
   const logOf = nodeLog(parts, caches);
@@ -196,17 +195,9 @@ function createRoutes(parts: Parts, caches: Caches, metrics: Metrics, hub: Strea
   const settings = new Settings(caches, log);
   const count = (result: string): void => metrics.events.inc({ result });
   const events = new Events({ client, clock, log, component: APISERVER, instance: podName, count });
-  const shadows = new Shadows({
-    client,
-    nodes,
-    events,
-    cache: caches.shadows,
-    namespace,
-    agentNamespace,
-    clock,
-    logOf,
-  });
+  const { shadows: cache } = caches;
+  const shadows = new Shadows({ client, nodes, events, cache, namespace, agentNamespace, clock, logOf });
   const context = { nodes, shadows, namespace, podName, client, events, clock, log, metrics, signal };
   const drainer = new Drainer(context, settings);
-  return new Routes({ nodes, shadows, settings, hub, drainer });
+  return { routes: new Routes({ nodes, shadows, settings, hub, drainer }), drainer, logOf };
 }

@@ -1,6 +1,6 @@
 /**
  * What each call of the agent protocol does. app.ts calls these methods once the caller is
- * authenticated and within its rate, with a signal that ends them in time.
+ * authenticated and within its rate, with a signal that ends them in time, and answers with what they return.
  *
  * - A call acts on the node of the caller's token only.
  * - Calls that disturb the node (`exclude`, `drain`) need the permission of the live spec; the others
@@ -8,18 +8,18 @@
  */
 import type { Response } from 'express';
 import {
+  type AgentShadow,
   type DrainResult,
   type ExclusionResult,
   type RestoreResult,
   specReference,
-  type SpecReference,
   statusReport,
 } from '@brupop/shared/api/agent-protocol';
 import { agentSkew, buildIn } from '@brupop/shared/api/release';
 import type { Identity } from './auth/authenticator.ts';
 import type { Drainer } from './drain/drainer.ts';
 import type { Settings } from './drain/settings.ts';
-import { answer, readAs } from './http/call.ts';
+import { readAs } from './http/call.ts';
 import type { Nodes } from './nodes/nodes.ts';
 import { agentShadow, requireOwn, requireReboot, type SlimShadow } from './shadows/policy.ts';
 import type { Shadows } from './shadows/shadows.ts';
@@ -35,7 +35,7 @@ export interface Call {
   readonly response: Response;
 }
 
-export interface RoutesOptions {
+interface Parts {
   readonly shadows: Shadows;
   readonly hub: StreamHub;
   readonly nodes: Nodes;
@@ -44,20 +44,15 @@ export interface RoutesOptions {
 }
 
 export class Routes {
-  readonly #options: RoutesOptions;
+  readonly #parts: Parts;
 
-  constructor(options: RoutesOptions) {
-    this.#options = options;
-  }
-
-  /** Resolves when no eviction is in flight, which may be after its call has ended. */
-  async settled(): Promise<void> {
-    await this.#options.drainer.settled();
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /** PUT shadow */
-  async shadow({ identity, signal, response }: Call): Promise<void> {
-    answer(response, 200, agentShadow(await this.#options.shadows.ofNode(identity, signal)));
+  async shadow({ identity, signal }: Call): Promise<AgentShadow> {
+    return agentShadow(await this.#parts.shadows.ofNode(identity, signal));
   }
 
   /**
@@ -65,7 +60,7 @@ export class Routes {
    * agent opens a stream when it starts, and with each replica that serves it later.
    */
   async stream({ identity, userAgent, signal, response }: Call): Promise<void> {
-    const { shadows, hub } = this.#options;
+    const { shadows, hub } = this.#parts;
     const found = shadows.cached(identity.node) ?? (await shadows.find(identity.node, signal));
     signal.throwIfAborted();
     hub.open(identity, response, found, buildIn(userAgent));
@@ -73,41 +68,38 @@ export class Routes {
   }
 
   /** PUT shadow/status */
-  async status({ identity, body, signal, response }: Call): Promise<void> {
+  async status({ identity, body, signal }: Call): Promise<AgentShadow> {
     const report = readAs(statusReport, body);
-    const shadow = await this.#options.shadows.writeStatus(identity, report, signal);
-    answer(response, 200, agentShadow(shadow));
+    return agentShadow(await this.#parts.shadows.writeStatus(identity, report, signal));
   }
 
   /** POST load-balancer-exclusion */
-  async exclude(call: Call): Promise<void> {
-    const { group } = await this.#requireReboot(call, readAs(specReference, call.body));
-    const { nodes, settings } = this.#options;
+  async exclude(call: Call): Promise<ExclusionResult> {
+    const { nodes, settings } = this.#parts;
+    const { group } = await this.#requireReboot(call);
     const { exclusionMs } = settings.ofGroup(group);
-    const result: ExclusionResult = { remainingMs: await nodes.exclude(call.identity, exclusionMs, call.signal) };
-    answer(call.response, 200, result);
+    return { remainingMs: await nodes.exclude(call.identity, exclusionMs, call.signal) };
   }
 
   /** POST drain */
-  async drain(call: Call): Promise<void> {
-    const { identity, signal, response } = call;
-    const shadow = await this.#requireReboot(call, readAs(specReference, call.body));
-    const result: DrainResult = await this.#options.drainer.pass({ identity, shadow, signal });
-    answer(response, 200, result);
+  async drain(call: Call): Promise<DrainResult> {
+    const { identity, signal } = call;
+    return this.#parts.drainer.pass({ identity, shadow: await this.#requireReboot(call), signal });
   }
 
   /** POST restore */
-  async restore({ identity, signal, response }: Call): Promise<void> {
-    const { nodes, shadows, drainer } = this.#options;
-    const result: RestoreResult = await nodes.restore(identity, signal);
+  async restore({ identity, signal }: Call): Promise<RestoreResult> {
+    const { nodes, shadows, drainer } = this.#parts;
+    const result = await nodes.restore(identity, signal);
     const shadow = shadows.cached(identity.node);
     if (shadow !== undefined) await drainer.cancel({ identity, shadow, signal });
-    answer(response, 200, result);
+    return result;
   }
 
   /** Reads the spec live: the cache may still have one that the controller has revoked. */
-  async #requireReboot({ identity, signal }: Call, reference: SpecReference): Promise<SlimShadow> {
-    const shadow = await this.#options.shadows.read(identity.node, signal);
+  async #requireReboot({ identity, body, signal }: Call): Promise<SlimShadow> {
+    const reference = readAs(specReference, body);
+    const shadow = await this.#parts.shadows.read(identity.node, signal);
     requireOwn(shadow, identity);
     requireReboot(shadow, reference);
     return shadow;

@@ -60,17 +60,11 @@ const READ_AGAIN_MS = 5_000;
  * theirs only if its controller has the UID of the DaemonSet that exists.
  */
 export class AgentPods {
-  readonly #reflector: AgentPodsOptions['reflector'];
-  readonly #client: AgentPodsOptions['client'];
-  readonly #namespace: string;
-  readonly #clock: AgentPodsOptions['clock'];
+  readonly #options: AgentPodsOptions;
   #daemonSet: { readonly uid: string | undefined; readonly readAt: number } | undefined;
 
-  constructor({ reflector, client, namespace, clock }: AgentPodsOptions) {
-    this.#reflector = reflector;
-    this.#client = client;
-    this.#namespace = namespace;
-    this.#clock = clock;
+  constructor(options: AgentPodsOptions) {
+    this.#options = options;
   }
 
   /** True when the watch cache has it. Whether the DaemonSet that exists controls it is read with its first token. */
@@ -92,26 +86,29 @@ export class AgentPods {
   async find(name: string, uid: string): Promise<AgentPod> {
     const cached = this.#cached(name, uid);
     if (cached !== undefined) return this.#requireDaemonSet(cached);
-    const raw = await this.#read<RawPod>(corePath('pods', { namespace: this.#namespace, name }));
+    const { namespace } = this.#options;
+    const raw = await this.#read<RawPod>(corePath('pods', { namespace, name }));
     if (raw?.metadata.uid === uid) return this.#requireDaemonSet(this.#requireAgent(raw));
     const found = raw === undefined ? 'none' : `one with UID ${raw.metadata.uid}`;
-    throw new ApiError('Unauthenticated', `pod ${this.#namespace}/${name}: expected UID ${uid}, found ${found}`);
+    throw new ApiError('Unauthenticated', `pod ${namespace}/${name}: expected UID ${uid}, found ${found}`);
   }
 
   #cached(name: string, uid: string): AgentPod | undefined {
-    const pod = this.#reflector.get(name, this.#namespace);
+    const { reflector, namespace } = this.#options;
+    const pod = reflector.get(name, namespace);
     return pod?.isAgent === true && pod.metadata.uid === uid ? pod : undefined;
   }
 
   #requireAgent(raw: RawPod): AgentPod {
-    const pod = slimAgentPod(raw, this.#namespace);
+    const { namespace } = this.#options;
+    const pod = slimAgentPod(raw, namespace);
     if (pod.isAgent) return pod;
     const { name, labels, ownerReferences } = raw.metadata;
     const controller = ownerReferences?.find((owner) => owner.controller === true);
     const expected = `expected label ${agentPodSelector} and controller DaemonSet/${AGENT}`;
     const label = labels?.[COMPONENT_LABEL] ?? 'none';
     const found = `found label ${label} and controller ${controller ? `${controller.kind}/${controller.name}` : 'none'}`;
-    throw new ApiError('Forbidden', `pod ${this.#namespace}/${name}: ${expected}, ${found}`);
+    throw new ApiError('Forbidden', `pod ${namespace}/${name}: ${expected}, ${found}`);
   }
 
   #isOfDaemonSet({ controllerUID }: AgentPod): boolean {
@@ -119,25 +116,24 @@ export class AgentPods {
   }
 
   async #requireDaemonSet(pod: AgentPod): Promise<AgentPod> {
-    const isRecent = this.#clock.monotonic() - (this.#daemonSet?.readAt ?? -Infinity) < READ_AGAIN_MS;
+    const { namespace, clock } = this.#options;
+    const isRecent = clock.monotonic() - (this.#daemonSet?.readAt ?? -Infinity) < READ_AGAIN_MS;
     if (!this.#isOfDaemonSet(pod) && !isRecent) await this.#readDaemonSet();
     if (this.#isOfDaemonSet(pod)) return pod;
     const expected = `expected the controller DaemonSet/${AGENT} with UID ${this.#daemonSet?.uid ?? 'unknown: there is none'}`;
-    throw new ApiError(
-      'Forbidden',
-      `pod ${this.#namespace}/${pod.metadata.name}: ${expected}, found one with UID ${pod.controllerUID}`,
-    );
+    const message = `pod ${namespace}/${pod.metadata.name}: ${expected}, found one with UID ${pod.controllerUID}`;
+    throw new ApiError('Forbidden', message);
   }
 
   async #readDaemonSet(): Promise<void> {
-    const path = groupPath('apps/v1', 'daemonsets', { namespace: this.#namespace, name: AGENT });
-    const found = await this.#read<KubernetesObject>(path);
-    this.#daemonSet = { uid: found?.metadata.uid, readAt: this.#clock.monotonic() };
+    const { namespace, clock } = this.#options;
+    const found = await this.#read<KubernetesObject>(groupPath('apps/v1', 'daemonsets', { namespace, name: AGENT }));
+    this.#daemonSet = { uid: found?.metadata.uid, readAt: clock.monotonic() };
   }
 
   async #read<T>(path: string): Promise<T | undefined> {
     try {
-      return await this.#client.find<T>(path);
+      return await this.#options.client.find<T>(path);
     } catch (error) {
       throw new ApiError('Unavailable', `cannot read ${path}: ${messageOf(error)}`, { cause: error });
     }

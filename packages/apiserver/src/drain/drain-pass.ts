@@ -51,12 +51,6 @@ interface PassParts {
   readonly record: DrainRecord;
 }
 
-interface LoopParts {
-  readonly pods: () => readonly DrainPod[];
-  readonly force: boolean;
-  readonly handovers: VolumeHandovers | undefined;
-}
-
 export class DrainPass {
   readonly #context: PassContext;
   readonly #parts: PassParts;
@@ -134,7 +128,7 @@ export class DrainPass {
         (pod) => !goesLast(pod) && isHeld(pod, budgetsOf(pod, budgets)),
       );
     const handovers = new VolumeHandovers(this.#context, view, record);
-    const { evicted, blockedBy } = await this.#loop({ pods: held, force: false, handovers }).run(signal);
+    const { evicted, blockedBy } = await this.#loop(held, false, handovers).run(signal);
     const remaining = this.#remaining(view.pods(), view.node(), false);
     const isBlocked = held().length > 0;
     const result = isBlocked && isHoldOver(record.current, settings, clock.now()) ? 'Blocked' : undefined;
@@ -157,7 +151,7 @@ export class DrainPass {
     const { view, evictor, record } = this.#parts;
     const handovers = stage === 'Evict' ? new VolumeHandovers(this.#context, view, record) : undefined;
     const pods = (): readonly DrainPod[] => this.#remaining(view.pods(), view.node(), force);
-    const result = await this.#loop({ pods, force, handovers }).run(this.#context.signal);
+    const result = await this.#loop(pods, force, handovers).run(this.#context.signal);
     if (!evictor.mayDelete) {
       const failure = mayNotForce(this.#context.settings);
       return { ...result, handover: undefined, result: 'TimedOut', forced: false, failure };
@@ -168,7 +162,7 @@ export class DrainPass {
     return { ...outcome, ...(await this.#confirm(force)) };
   }
 
-  #loop({ pods, force, handovers }: LoopParts): EvictionLoop {
+  #loop(pods: () => readonly DrainPod[], force: boolean, handovers: VolumeHandovers | undefined): EvictionLoop {
     const { namespace, podName, clock } = this.#context;
     const { view, evictor, record } = this.#parts;
     const isCordoned = cordonCheck(view);
