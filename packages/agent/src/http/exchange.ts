@@ -2,6 +2,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { type Infer, parse, type Schema } from '@brupop/shared/api/schema';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { shorten } from '@brupop/shared/runtime/errors';
+import { readText } from '@brupop/shared/runtime/http-credentials';
 
 interface Request {
   readonly request: ClientRequest;
@@ -66,14 +67,7 @@ export async function exchange(sent: Request, limitMs: number, clock: Clock): Pr
 
 /** Reads a body. Throws when it is incomplete or too long. */
 export async function bodyOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  return readText(response, MAX_ANSWER_BYTES, () => new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`));
 }
 
 /** Reads JSON by its schema. `fail` returns the error to throw; its message names the field. */

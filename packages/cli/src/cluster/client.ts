@@ -5,6 +5,7 @@ import type { KubeRequest } from '@brupop/shared/kube/client';
 import { errorFromAnswer, hasStatus, KubeError, TOO_LARGE } from '@brupop/shared/kube/error';
 import { type Clock, parseTime } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { readText } from '@brupop/shared/runtime/http-credentials';
 import { Credentials } from './credentials.ts';
 import { type Kubeconfig, readAccess } from './kubeconfig.ts';
 
@@ -111,15 +112,8 @@ class Calls {
   }
 
   async read(request: TextRequest, message: IncomingMessage, maxBytes: number): Promise<string> {
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    for await (const chunk of this.chunks(request, message)) {
-      size += chunk.length;
-      if (size > maxBytes) break;
-      chunks.push(chunk);
-    }
-    if (size <= maxBytes) return Buffer.concat(chunks).toString('utf8');
-    throw new KubeError(0, TOO_LARGE, `${request.method} ${request.path}: the response is over ${maxBytes} bytes`);
+    const why = `${request.method} ${request.path}: the response is over ${maxBytes} bytes`;
+    return await readText(this.chunks(request, message), maxBytes, () => new KubeError(0, TOO_LARGE, why));
   }
 
   async #openOnce(request: TextRequest): Promise<IncomingMessage> {

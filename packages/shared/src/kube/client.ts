@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici';
 import { WRITE_LIMIT_MS } from '../api/deadlines.ts';
 import { parseTime } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
+import { readText } from '../runtime/http-credentials.ts';
 import { type KubeClientOptions, KubeConnection } from './connection.ts';
 import { errorFromAnswer, hasStatus, KubeError, TOO_LARGE } from './error.ts';
 
@@ -57,7 +58,7 @@ export class KubeClient {
    * is too large.
    */
   async request<T>(request: KubeRequest): Promise<T> {
-    return this.#limited(request, async ({ body }) => parse(request, await readText(request, body)) as T);
+    return this.#limited(request, async ({ body }) => parse(request, await textOf(request, body)) as T);
   }
 
   /** Reads an object; undefined when there is none. Throws KubeError. */
@@ -121,7 +122,7 @@ export class KubeClient {
         this.#connection.reloadSoon();
       }
       if (answer.statusCode >= 300)
-        throw errorFromAnswer(request, answer.statusCode, answer.headers, await readText(request, answer.body));
+        throw errorFromAnswer(request, answer.statusCode, answer.headers, await textOf(request, answer.body));
       return await read(answer);
     } catch (error) {
       throw this.#unanswered(request, error);
@@ -179,17 +180,8 @@ function bodyOf({ body, contentType }: KubeRequest): string | null {
 }
 
 /** Closes the connection when the body is larger than allowed. */
-async function readText(request: KubeRequest, body: Answer['body']): Promise<string> {
-  const { method, path, maxBytes = MAX_RESPONSE_BYTES } = request;
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    size += chunk.length;
-    if (size > maxBytes)
-      throw new KubeError(0, TOO_LARGE, `${method} ${path}: expected at most ${maxBytes} bytes, found more`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+function textOf({ method, path, maxBytes = MAX_RESPONSE_BYTES }: KubeRequest, body: Answer['body']): Promise<string> {
+  return readText(body, maxBytes, (message) => new KubeError(0, TOO_LARGE, `${method} ${path}: ${message}`));
 }
 
 function parse(request: KubeRequest, body: string): unknown {

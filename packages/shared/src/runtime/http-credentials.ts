@@ -34,13 +34,17 @@ function headersIn(text: string): Readonly<Record<string, string>> {
   );
 }
 
-/** Throws an error when the body is larger than `maxBytes`; it is not read any further. */
-export async function readText(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
+/** Throws what `refuse` returns when the body is larger than `maxBytes`; it is not read any further. */
+export async function readText(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  refuse: (message: string) => Error = (message) => new Error(message),
+): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > maxBytes) throw new Error(`expected at most ${maxBytes} bytes, found more`);
+    if (size > maxBytes) throw refuse(`expected at most ${maxBytes} bytes, found more`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
