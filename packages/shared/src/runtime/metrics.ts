@@ -19,20 +19,13 @@ export interface Declaration<T extends Type = Type, L extends string = string> {
   readonly buckets: readonly number[];
 }
 
-export const counter = <L extends string>(name: string, help: string, ...labels: L[]): Declaration<'counter', L> => ({
-  type: 'counter',
-  name,
-  help,
-  labels,
-  buckets: [],
-});
-export const gauge = <L extends string>(name: string, help: string, ...labels: L[]): Declaration<'gauge', L> => ({
-  type: 'gauge',
-  name,
-  help,
-  labels,
-  buckets: [],
-});
+function declared<T extends Type>(type: T) {
+  return <L extends string>(name: string, help: string, ...labels: L[]): Declaration<T, L> => {
+    return { type, name, help, labels, buckets: [] };
+  };
+}
+export const counter = declared('counter');
+export const gauge = declared('gauge');
 export const histogram = <L extends string>(
   name: string,
   buckets: readonly number[],
