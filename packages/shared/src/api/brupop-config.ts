@@ -15,6 +15,7 @@ import {
   object,
   oneOf,
   optional,
+  statusList,
   text,
   time,
 } from './schema.ts';
@@ -49,17 +50,27 @@ export const ROLLOUT = {
     'When all nodes that can update are expected to be up to date, within some minutes. Absent if no node needs an ' +
       'update, or if the time is unknown.',
   ),
-  plan: optional(
-    v.array(
-      object({
-        node: described(text(253), 'Name of the Node.'),
-        version: optional(text(128), 'Version that it updates to.'),
-        reason: described(text(128), 'Why it waits, as in the condition Progressing of its BottlerocketShadow.'),
-        expectedTime: optional(time(), 'When its update is expected to be complete. Absent if the time is unknown.'),
-      }),
-    ),
+  plan: statusList(
+    {
+      node: described(text(253), 'Name of the Node.'),
+      version: optional(text(128), 'Version that it updates to.'),
+      reason: described(text(128), 'Why it waits, as in the condition Progressing of its BottlerocketShadow.'),
+      expectedTime: optional(time(), 'When its update is expected to be complete. Absent if the time is unknown.'),
+    },
     'The nodes that update next, in their order, at most 20.',
-    { maxItems: 20, 'x-kubernetes-list-type': 'atomic' },
+    20,
+  ),
+};
+
+/** What the controller has seen of the configuration, or of a BottlerocketNodeGroup. */
+export const GENERATIONS = {
+  observedGeneration: optional(
+    count64(),
+    'The latest metadata.generation that the controller has seen; the conditions are about it.',
+  ),
+  confirmedGeneration: optional(
+    count64(),
+    'The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window.',
   ),
 };
 
@@ -92,14 +103,7 @@ const statusSchema = object({
     text(64),
     'The release of the controller that has written this status, such as 1.2.3. kubectl brupop compares it with its own.',
   ),
-  observedGeneration: optional(
-    count64(),
-    'The latest metadata.generation that the controller has seen; the conditions are about it.',
-  ),
-  confirmedGeneration: optional(
-    count64(),
-    'The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window.',
-  ),
+  ...GENERATIONS,
   childrenObservedGeneration: optional(
     count64(),
     'The sum of the metadata.generation of all BottlerocketNodeGroups, as of when all of them were completely in effect.',
@@ -116,119 +120,103 @@ const statusSchema = object({
       'RecoveryReady: the recovery that spec.recovery asks for works; absent without it. NotificationsReady: all receivers of spec.notifications accept notifications; absent without any. SilencesReady: Alertmanager takes the silences of spec.silences; absent without it. The reasons of one node are on its BottlerocketShadow.',
   ),
   nodes: ROLLOUT.nodes,
-  versions: optional(
-    v.array(
-      object({
-        version: described(text(128), 'The Bottlerocket version.'),
-        running: total('Managed nodes that run it.'),
-        offered: total('Managed nodes that run another one and whose host offers it.'),
-        firstOfferedTime: optional(
-          time(),
-          'When at least two managed nodes, or the only one, began to run it or to be offered it. ' +
-            'spec.versions.minimumAge counts from here. Absent while fewer nodes have it.',
-        ),
-      }),
-    ),
+  versions: statusList(
+    {
+      version: described(text(128), 'The Bottlerocket version.'),
+      running: total('Managed nodes that run it.'),
+      offered: total('Managed nodes that run another one and whose host offers it.'),
+      firstOfferedTime: optional(
+        time(),
+        'When at least two managed nodes, or the only one, began to run it or to be offered it. ' +
+          'spec.versions.minimumAge counts from here. Absent while fewer nodes have it.',
+      ),
+    },
     'The versions that managed nodes run or their hosts offer.',
-    { maxItems: 50, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['version'] },
+    50,
+    ['version'],
   ),
   ...LANE,
   ...ROLLOUTS,
-  failedNodes: optional(
-    v.array(
-      object({
-        name: described(text(253), 'Name of the Node, which may have been deleted since.'),
-        version: described(text(128), 'Version that it failed with.'),
-        code: described(
-          text(64),
-          'An error code of its agent, NotReturned, NotHealthy, CheckFailed or WorkloadsFailed.',
-        ),
-        since: described(time(), 'When it failed, or when its deadline passed.'),
-        deleted: optional(
-          flag(),
-          'True when the Node does not exist any more or is not managed. The failure counts until all managed nodes run the ' +
-            'version, or spec.rollout.resume accepts it.',
-        ),
-        group: optional(
-          text(63),
-          'Its group, if that has a failureBudget of its own: the failure counts for that, too.',
-        ),
-      }),
-    ),
+  failedNodes: statusList(
+    {
+      name: described(text(253), 'Name of the Node, which may have been deleted since.'),
+      version: described(text(128), 'Version that it failed with.'),
+      code: described(text(64), 'An error code of its agent, NotReturned, NotHealthy, CheckFailed or WorkloadsFailed.'),
+      since: described(time(), 'When it failed, or when its deadline passed.'),
+      deleted: optional(
+        flag(),
+        'True when the Node does not exist any more or is not managed. The failure counts until all managed nodes run the ' +
+          'version, or spec.rollout.resume accepts it.',
+      ),
+      group: optional(text(63), 'Its group, if that has a failureBudget of its own: the failure counts for that, too.'),
+    },
     'The nodes that failed with a version and have neither succeeded since nor been accepted by spec.rollout.resume, at most ' +
       '1,000.',
-    { maxItems: 1_000, 'x-kubernetes-list-type': 'atomic' },
+    1_000,
   ),
-  dependents: optional(
-    v.array(
-      object({
-        name: optional(text(30), 'Its name in spec.connectivity.dependents. Absent when the entry was removed.'),
-        kind: described(text(64), 'The kind of the target.'),
-        namespace: described(text(63), 'The namespace of the target.'),
-        target: described(text(253), 'The name of the target.'),
-        state: described(
-          text(64),
-          'Up: as its users scaled it. Down: scaled to 0 by the operator. ScaledByOthers: scaled to 0 by the operator and then by ' +
-            'another actor. RecordRemoved: scaled to 0 by the operator, and another actor has removed the annotation with the number ' +
-            'of replicas. NotFound, NotAllowed, Failed: its state is unknown.',
-        ),
-        replicas: optional(
-          count(),
-          'The recorded number of replicas, while the target is Down or RecordRemoved, or was so when it was last read.',
-        ),
-        since: optional(time(), 'Since when it is at 0, or was when it was last read. Absent if replicas is absent.'),
-      }),
-    ),
+  dependents: statusList(
+    {
+      name: optional(text(30), 'Its name in spec.connectivity.dependents. Absent when the entry was removed.'),
+      kind: described(text(64), 'The kind of the target.'),
+      namespace: described(text(63), 'The namespace of the target.'),
+      target: described(text(253), 'The name of the target.'),
+      state: described(
+        text(64),
+        'Up: as its users scaled it. Down: scaled to 0 by the operator. ScaledByOthers: scaled to 0 by the operator and then by ' +
+          'another actor. RecordRemoved: scaled to 0 by the operator, and another actor has removed the annotation with the number ' +
+          'of replicas. NotFound, NotAllowed, Failed: its state is unknown.',
+      ),
+      replicas: optional(
+        count(),
+        'The recorded number of replicas, while the target is Down or RecordRemoved, or was so when it was last read.',
+      ),
+      since: optional(time(), 'Since when it is at 0, or was when it was last read. Absent if replicas is absent.'),
+    },
     'The dependents, and targets whose entry was removed while they were Down.',
-    { maxItems: 40, 'x-kubernetes-list-type': 'atomic' },
+    40,
   ),
   clusterLostTime: optional(
     time(),
     'Since when most Nodes of the cluster have not renewed their Leases. Absent while they do, and without dependents.',
   ),
-  recovery: optional(
-    v.array(
-      object({
-        kind: described(
-          oneOf(RECOVERY_KINDS),
-          'What has recovered: the Node after its update, or the Service of an entry of spec.recovery.services.',
-        ),
-        name: described(text(253), 'Name of the Node, or of the entry.'),
-        startTime: described(time(), 'When it recovered.'),
-        endTime: described(time(), 'Until when pods that wait in CrashLoopBackOff are evicted.'),
-        evicted: described(count(), 'How many pods were evicted since.'),
-        pods: optional(
-          v.array(
-            object({
-              uid: described(text(64), 'The metadata.uid of the pod.'),
-              time: described(time(), 'When its eviction was recorded, right before it was requested.'),
-            }),
-          ),
-          'The pods of the last minute, and those before that still exist. None of them is evicted again.',
-          { maxItems: MAX_RECORDED_PODS, 'x-kubernetes-list-type': 'atomic' },
-        ),
-      }),
-    ),
+  recovery: statusList(
+    {
+      kind: described(
+        oneOf(RECOVERY_KINDS),
+        'What has recovered: the Node after its update, or the Service of an entry of spec.recovery.services.',
+      ),
+      name: described(text(253), 'Name of the Node, or of the entry.'),
+      startTime: described(time(), 'When it recovered.'),
+      endTime: described(time(), 'Until when pods that wait in CrashLoopBackOff are evicted.'),
+      evicted: described(count(), 'How many pods were evicted since.'),
+      pods: statusList(
+        {
+          uid: described(text(64), 'The metadata.uid of the pod.'),
+          time: described(time(), 'When its eviction was recorded, right before it was requested.'),
+        },
+        'The pods of the last minute, and those before that still exist. None of them is evicted again.',
+        MAX_RECORDED_PODS,
+      ),
+    },
     'What has recovered lately. The leader writes a pod here before it requests its eviction.',
-    { maxItems: MAX_RECOVERIES, 'x-kubernetes-list-type': 'atomic' },
+    MAX_RECOVERIES,
   ),
   notifications: NOTIFICATIONS_STATUS,
-  quorums: optional(
-    v.array(
-      object({
-        name: described(text(30), 'The name of the set in spec.quorums.'),
-        members: total('Its members: as many as the spec says, or as were found if these are more.'),
-        ready: optional(
-          count(),
-          'Those that are Ready, on a node that is neither down nor updating; none if that is not known.',
-        ),
-        message: optional(text(500), 'Who is away, or why the members are not known.'),
-        since: described(time(), 'When this was first seen so.'),
-      }),
-    ),
+  quorums: statusList(
+    {
+      name: described(text(30), 'The name of the set in spec.quorums.'),
+      members: total('Its members: as many as the spec says, or as were found if these are more.'),
+      ready: optional(
+        count(),
+        'Those that are Ready, on a node that is neither down nor updating; none if that is not known.',
+      ),
+      message: optional(text(500), 'Who is away, or why the members are not known.'),
+      since: described(time(), 'When this was first seen so.'),
+    },
     'The sets of spec.quorums, as they were when a node last asked for them: they are not listed while no node waits, starts or is ' +
       'updating that may have a member.',
-    { maxItems: MAX_QUORUMS, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
+    MAX_QUORUMS,
+    ['name'],
   ),
   window: ROLLOUT.window,
   updateEstimate: optional(

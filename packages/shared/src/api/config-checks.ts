@@ -1,15 +1,10 @@
 /** Fields of the spec of a BrupopConfig for the checks and hooks that users define. */
 import * as v from 'valibot';
 import { shortName } from './config-values.ts';
-import { described, type Infer, oneOf } from './schema.ts';
-import { always, duration, field, fields, group, listOf, requireThat } from './spec-schema.ts';
+import { described, type Infer, matching, oneOf } from './schema.ts';
+import { always, duration, field, fields, group, listOf, mapOf, requireThat } from './spec-schema.ts';
 
-const OBJECT_NAME = 'the name of a CronJob, at most 52 characters';
-const cronJob = v.pipe(
-  v.string(OBJECT_NAME),
-  v.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT_NAME),
-  v.maxLength(52, OBJECT_NAME),
-);
+const cronJob = matching(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, 52, 'the name of a CronJob, at most 52 characters');
 
 function text(maxLength: number) {
   const expected = `a text of 1 to ${maxLength} characters`;
@@ -91,13 +86,8 @@ const hookBefore = fields({
   ),
 });
 
-const byName = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] };
-function namedList<S extends v.GenericSchema>(item: S) {
-  return v.pipe(listOf(item, 10), v.metadata(byName));
-}
-
 export const checks = field(
-  namedList(check),
+  mapOf(check, 10),
   'Checks that you define, at most 10: Jobs, queries of Prometheus, alerts. What cannot be evaluated has not passed. A node whose ' +
     'Job fails before the drain is not drained and tried again later; one whose Job fails after the update has failed with the version.',
   always([]),
@@ -106,13 +96,13 @@ export const checks = field(
 export const HOOKS = {
   hooks: group('Jobs that act for a node before its drain and after its update, one after the other.', {
     before: field(
-      namedList(hookBefore),
+      mapOf(hookBefore, 10),
       'Hooks before the drain, at most 10, when the node is staged and all checks have passed. Nothing is evicted until ' +
         'the last one has completed; when one fails, the node is not drained, the hooks after run, and it is tried again later.',
       always([]),
     ),
     after: field(
-      namedList(hook),
+      mapOf(hook, 10),
       'Hooks after the update, at most 10, whether it succeeded or not, if the node may have been drained or a hook before it ' +
         'has run. The node keeps its update slot until they have ended. When one fails, the next ones do not run, and an Event says so; ' +
         'the update has not failed for that.',

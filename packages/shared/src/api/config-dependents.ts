@@ -1,18 +1,13 @@
 /** Fields of the spec of a BrupopConfig for what is scaled to 0 while most nodes of the cluster have lost the control plane. */
-import * as v from 'valibot';
 import { namespaceName, shortName } from './config-values.ts';
-import { described, flag, type Infer, oneOf, whole } from './schema.ts';
-import { always, duration, field, fields, group, listOf } from './spec-schema.ts';
+import { described, flag, type Infer, matching, oneOf, whole } from './schema.ts';
+import { always, duration, field, fields, group, mapOf } from './spec-schema.ts';
 
 export const DEPENDENT_KINDS = ['Deployment', 'StatefulSet'] as const;
 export type DependentKind = (typeof DEPENDENT_KINDS)[number];
 
 const OBJECT = 'the name of a Deployment or StatefulSet, at most 253 characters';
-const objectName = v.pipe(
-  v.string(OBJECT),
-  v.regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, OBJECT),
-  v.maxLength(253, OBJECT),
-);
+const objectName = matching(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, 253, OBJECT);
 
 function phase(text: string, done: string) {
   return group(text, {
@@ -46,9 +41,8 @@ const dependent = fields({
 });
 export type Dependent = Infer<typeof dependent>;
 
-const MAX_DEPENDENTS = 20;
 /** Two entries for one target would contradict each other. */
-const byTarget = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['kind', 'namespace', 'target'] };
+const dependents = mapOf(dependent, 20, ['kind', 'namespace', 'target']);
 
 export const DEPENDENTS = {
   clusterExpiredPercent: field(
@@ -59,7 +53,7 @@ export const DEPENDENTS = {
     always(60),
   ),
   dependents: field(
-    v.pipe(listOf(dependent, MAX_DEPENDENTS), v.metadata(byTarget)),
+    dependents,
     'Deployments and StatefulSets that act on silent nodes, such as cluster-autoscaler, at most 20, each target once. They are scaled to 0 while ' +
       'most Nodes of the cluster have lost the control plane, and back to their numbers of replicas afterwards.',
     always([]),

@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import { shortName } from './config-values.ts';
 import { described, flag, type Infer, object, oneOf, optional, text, time } from './schema.ts';
-import { always, field, fields, listOf } from './spec-schema.ts';
+import { always, field, fields, listOf, mapOf } from './spec-schema.ts';
 
 export const MAX_RECEIVERS = 5;
 /** In the record of a receiver. */
@@ -76,10 +76,8 @@ const receiver = v.pipe(
 );
 export type Receiver = Infer<typeof receiver>;
 
-const byName = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] };
-
 export const notifications = field(
-  v.pipe(listOf(receiver, MAX_RECEIVERS), v.metadata(byName)),
+  mapOf(receiver, MAX_RECEIVERS),
   `Who is notified, at most ${MAX_RECEIVERS} receivers. Each event is sent once to each, and retried for an hour. Updates never wait for a ` +
     'notification, and a receiver that does not work stops none.',
   always([]),

@@ -13,7 +13,7 @@ import {
   SMALL_SELECTOR,
 } from './label-selector.ts';
 import { described, type Infer, oneOf, whole } from './schema.ts';
-import { always, field, fields, listOf, requireThat } from './spec-schema.ts';
+import { always, field, fields, listOf, mapOf, requireThat } from './spec-schema.ts';
 
 export const MAX_QUORUMS = 20;
 const MAX_MEMBERS = 99;
@@ -105,11 +105,7 @@ function namedOnce<T extends readonly { readonly name: string }[]>() {
 }
 
 export const quorums = field(
-  v.pipe(
-    listOf(quorum, MAX_QUORUMS),
-    namedOnce(),
-    v.metadata({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }),
-  ),
+  v.pipe(mapOf(quorum, MAX_QUORUMS), namedOnce()),
   `Sets of pods, at most ${MAX_QUORUMS}, that work while a majority of their members does, such as etcd. A node with a member starts, and is ` +
     'drained, only while enough other members are there, and its update has succeeded only when its own member is Ready again. A member is ' +
     'away when it is not Ready, being deleted or missing, or on a node that is not Ready, being deleted or updating. Members are ' +

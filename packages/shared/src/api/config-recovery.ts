@@ -2,8 +2,8 @@
 import * as v from 'valibot';
 import { namespaceName, shortName } from './config-values.ts';
 import { podSelector } from './label-selector.ts';
-import { described, type Infer, oneOf, whole } from './schema.ts';
-import { always, duration, field, fields, group, listOf } from './spec-schema.ts';
+import { described, type Infer, matching, oneOf, whole } from './schema.ts';
+import { always, duration, field, fields, group, listOf, mapOf } from './spec-schema.ts';
 
 /** Of what recovers. */
 export const RECOVERY_KINDS = ['Node', 'Service'] as const;
@@ -14,12 +14,7 @@ export const MAX_RECOVERIES = 50;
 export const MAX_RECORDED_PODS = 100;
 const MAX_SERVICES = 20;
 
-const SERVICE = 'the name of a Service, such as postgres';
-const serviceName = v.pipe(
-  v.string(SERVICE),
-  v.regex(/^[a-z]([-a-z0-9]*[a-z0-9])?$/, SERVICE),
-  v.maxLength(63, SERVICE),
-);
+const serviceName = matching(/^[a-z]([-a-z0-9]*[a-z0-9])?$/, 63, 'the name of a Service, such as postgres');
 
 const service = fields({
   name: described(shortName, 'The name of the entry, once in this list.'),
@@ -49,10 +44,7 @@ export const recovery = group(
       always('Leave'),
     ),
     services: field(
-      v.pipe(
-        listOf(service, MAX_SERVICES),
-        v.metadata({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }),
-      ),
+      mapOf(service, MAX_SERVICES),
       `Services, at most ${MAX_SERVICES}. When one had no ready endpoint and has one again, pods that need it and wait in CrashLoopBackOff are evicted.`,
       always([]),
     ),

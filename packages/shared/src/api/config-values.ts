@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { parseTime, rfc3339 } from '../runtime/clock.ts';
 import { shorten } from '../runtime/errors.ts';
-import { described, oneOf } from './schema.ts';
+import { described, matching, oneOf } from './schema.ts';
 import { duration, field, fields, inMs, listOf, requireThat } from './spec-schema.ts';
 
 export const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'] as const;
@@ -10,70 +10,44 @@ export type Day = (typeof DAYS)[number];
 /** How many nodes: a number, or a percentage of the managed ones. */
 export type NodeLimit = { readonly nodes: number } | { readonly percent: number };
 
-const NODES = 'a whole number from 1, such as 2, or a percentage from "1%" to "100%"';
-export const nodeLimit = v.pipe(
-  v.unknown() as v.GenericSchema<number | string>,
-  v.check((value) => limitOf(value) !== undefined, NODES),
-  v.metadata({
-    'x-kubernetes-int-or-string': true,
-    'x-kubernetes-validations': [
-      {
-        rule: "type(self) == int ? self >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')",
-        message:
-          'must be a whole number of at least 1 (such as 3) or a percentage from "1%" to "100%" (in quotes); to stop updates, set spec.paused',
-      },
-    ],
-  }),
-  v.transform((value): NodeLimit => limitOf(value) ?? { nodes: 1 }),
-);
+/** @param forUsers - what a message of the API server says besides */
+function limitFrom(min: 0 | 1, examples: readonly [reader: number, server: number], forUsers = '') {
+  const expected = `a whole number from ${min}, such as ${examples[0]}, or a percentage from "1%" to "100%"`;
+  const rule = `type(self) == int ? self >= ${min} : string(self).matches('^([1-9][0-9]?|100)%$')`;
+  const message = `must be a whole number of at least ${min} (such as ${examples[1]}) or a percentage from "1%" to "100%" (in quotes)${forUsers}`;
+  return v.pipe(
+    v.unknown() as v.GenericSchema<number | string>,
+    v.check((value) => limitOf(value, min) !== undefined, expected),
+    v.metadata({ 'x-kubernetes-int-or-string': true, 'x-kubernetes-validations': [{ rule, message }] }),
+    v.transform((value) => limitOf(value, min) ?? { nodes: min }),
+  );
+}
 
-function limitOf(value: unknown): NodeLimit | undefined {
-  if (typeof value === 'number') return Number.isSafeInteger(value) && value >= 1 ? { nodes: value } : undefined;
+function limitOf(value: unknown, min: number): NodeLimit | undefined {
+  if (typeof value === 'number') return Number.isSafeInteger(value) && value >= min ? { nodes: value } : undefined;
   const percent = typeof value === 'string' ? /^([1-9]\d?|100)%$/u.exec(value)?.[1] : undefined;
   return percent === undefined ? undefined : { percent: Number(percent) };
 }
 
-const BUDGET = 'a whole number from 0, such as 1, or a percentage from "1%" to "100%"';
+export const nodeLimit = limitFrom(1, [2, 3], '; to stop updates, set spec.paused');
 /** How many nodes may fail: 0 or a {@link nodeLimit}. */
-export const failureLimit = v.pipe(
-  v.unknown() as v.GenericSchema<number | string>,
-  v.check((value) => value === 0 || limitOf(value) !== undefined, BUDGET),
-  v.metadata({
-    'x-kubernetes-int-or-string': true,
-    'x-kubernetes-validations': [
-      {
-        rule: "type(self) == int ? self >= 0 : string(self).matches('^([1-9][0-9]?|100)%$')",
-        message: 'must be a whole number of at least 0 (such as 1) or a percentage from "1%" to "100%" (in quotes)',
-      },
-    ],
-  }),
-  v.transform((value): NodeLimit => limitOf(value) ?? { nodes: 0 }),
-);
+export const failureLimit = limitFrom(0, [1, 1]);
 
 const BAD_CONDITION =
   'the type of a condition, such as DiskPressure, or with its bad status, such as KernelReady=False, at most 100 characters';
 /** A condition of a Node with the status that is a problem; without one it is True. Read as `Type` or `Type=Status`. */
 export const badCondition = v.pipe(
-  v.string(BAD_CONDITION),
-  v.regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*(=(True|False|Unknown))?$/, BAD_CONDITION),
-  v.maxLength(100, BAD_CONDITION),
+  matching(/^[A-Za-z0-9][A-Za-z0-9._/-]*(=(True|False|Unknown))?$/, 100, BAD_CONDITION),
   v.transform((text) => text.replace(/=True$/u, '')),
 );
 
-const NAMESPACE = 'the name of a namespace, such as kube-system';
-export const namespaceName = v.pipe(
-  v.string(NAMESPACE),
-  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, NAMESPACE),
-  v.maxLength(63, NAMESPACE),
-);
-
-/** As the DNS labels of Kubernetes, shorter, since names of Jobs contain it. */
-const SHORT_NAME =
-  'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters';
-export const shortName = v.pipe(
-  v.string(SHORT_NAME),
-  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, SHORT_NAME),
-  v.maxLength(30, SHORT_NAME),
+const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+export const namespaceName = matching(DNS_LABEL, 63, 'the name of a namespace, such as kube-system');
+/** Shorter than the DNS labels of Kubernetes, since names of Jobs contain it. */
+export const shortName = matching(
+  DNS_LABEL,
+  30,
+  'lower-case letters, digits and -, beginning and ending with a letter or digit, at most 30 characters',
 );
 
 const NUMBER = 'a whole number from 1';

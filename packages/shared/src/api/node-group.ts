@@ -5,12 +5,12 @@
  */
 import * as v from 'valibot';
 import { type Edit, editsOf } from './edits.ts';
-import { LANE, ROLLOUT } from './brupop-config.ts';
+import { GENERATIONS, LANE, ROLLOUT } from './brupop-config.ts';
 import { type BrupopConfigSpec, OVERRIDES } from './config-spec.ts';
 import { type LabelSelector, labelSelector } from './label-selector.ts';
 import { nodeMetadata, renderedField } from './node-metadata.ts';
 import { conditions, type KubernetesObject, NOT_SEEN } from './meta.ts';
-import { count, count64, described, type Infer, list, object, optional, oneOf, text, whole } from './schema.ts';
+import { count, described, type Infer, list, object, optional, oneOf, text, whole } from './schema.ts';
 import { SETTING_CLASSES, settingKey } from './settings.ts';
 import { always, duration, field, fields, listOf, type Reading, readSpec } from './spec-schema.ts';
 
@@ -71,14 +71,7 @@ const ownSpec = fields(OWN);
 export type NodeGroupRules = Infer<typeof ownSpec>;
 
 const statusSchema = object({
-  observedGeneration: optional(
-    count64(),
-    'The latest metadata.generation that the controller has seen; the conditions are about it.',
-  ),
-  confirmedGeneration: optional(
-    count64(),
-    'The latest metadata.generation that is completely in effect: every node has confirmed it, also those that wait for a window.',
-  ),
+  ...GENERATIONS,
   conditions: conditions(
     'The state of the group. Ready: its spec is in use; False while it is being applied to nodes. Reconciling and Stalled, as kstatus reads them: the spec is being applied, and a user is needed. Paused: updates of its nodes are paused. Frozen: no update to a version starts that too many nodes failed with. WindowOpen: its maintenance ' +
       'windows allow updates to start. SettingsApplied: the hosts have its settings. Progressing: nodes are updating. Degraded: something needs a user. MetadataApplied: its Nodes have its ' +

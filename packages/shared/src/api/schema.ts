@@ -63,6 +63,11 @@ export function textThat(test: (value: string) => boolean, max: number, expected
   return v.pipe(v.string(expected), v.maxLength(max, expected), v.check(test, expected), v.metadata({ pattern }));
 }
 
+/** Text of this form. The pattern is for the API server as well. */
+export function matching(pattern: RegExp, max: number, expected: string) {
+  return v.pipe(v.string(expected), v.regex(pattern, expected), v.maxLength(max, expected));
+}
+
 export function whole(min: number, max: number) {
   const expected = `a whole number from ${min} to ${max}`;
   return v.pipe(v.number(expected), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
@@ -104,6 +109,21 @@ export function time() {
 
 export function list<S extends v.GenericSchema>(item: S, max: number) {
   return v.pipe(v.array(item, 'a list'), v.maxLength(max, `a list of at most ${max}`));
+}
+
+/**
+ * A list of objects in a status, with limits that only the API server knows.
+ * @param keys - no two items have the same values of these; by default the list is written as a whole
+ */
+export function statusList<E extends v.ObjectEntries>(
+  entries: E,
+  description: string,
+  maxItems: number,
+  keys?: readonly string[],
+) {
+  const byKeys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys };
+  const type = keys === undefined ? { 'x-kubernetes-list-type': 'atomic' } : byKeys;
+  return optional(v.array(object(entries)), description, { maxItems, ...type });
 }
 
 /** Refuses all other fields, also those that are named like a property of every object. */

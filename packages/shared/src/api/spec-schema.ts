@@ -118,6 +118,12 @@ export function listOf<S extends v.GenericSchema>(item: S, maxItems: number, typ
   return v.pipe(v.array(item, 'a list'), v.metadata({ maxItems, 'x-kubernetes-list-type': type }));
 }
 
+/** A list in which no two items have the same values of `keys`. */
+export function mapOf<S extends v.GenericSchema>(item: S, maxItems: number, keys: readonly string[] = ['name']) {
+  const byKeys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys };
+  return v.pipe(v.array(item, 'a list'), v.metadata({ maxItems, ...byKeys }));
+}
+
 /** Checks one field of an object against the others; `found` is what a message shows of it. */
 export function requireThat<T extends object>(
   key: keyof T & string,
