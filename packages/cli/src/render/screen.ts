@@ -1,3 +1,5 @@
+import { escapeOf } from '@brupop/shared/runtime/errors';
+
 /** Where text is printed: how wide it may be, and whether it may have colors. */
 export interface Screen {
   readonly width: number;
@@ -17,9 +19,8 @@ export function hasUnsafe(text: string): boolean {
 export function escaped(text: string, format: 'json' | 'yaml'): string {
   return text.replaceAll(UNSAFE, (character) => {
     const point = character.codePointAt(0) ?? 0;
-    if (format === 'yaml' && point > 0xff_ff) return `\\U${point.toString(16).padStart(8, '0')}`;
-    const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index));
-    return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+    const isWide = format === 'yaml' && point > 0xff_ff;
+    return isWide ? `\\U${point.toString(16).padStart(8, '0')}` : escapeOf(character);
   });
 }
 

@@ -5,6 +5,7 @@
  * (`settings.kernel.sysctl."vm.max_map_count"`), its value is JSON text.
  */
 import { createHash } from 'node:crypto';
+import { escapeOf } from '../runtime/errors.ts';
 import * as s from './schema.ts';
 import { releaseOf } from './version.ts';
 
@@ -86,12 +87,7 @@ export function canonical(value: unknown): string {
     if (typeof one === 'bigint') return exactJson.rawJSON(one.toString());
     return s.isFields(one) ? Object.fromEntries(Object.entries(one).toSorted(([a], [b]) => (a < b ? -1 : 1))) : one;
   });
-  return text.replaceAll(/[^ -~]/gu, escaped);
-}
-
-function escaped(character: string): string {
-  const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
-  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+  return text.replaceAll(/[^ -~]/gu, escapeOf);
 }
 
 /** The host takes the first names and answers with the second. */

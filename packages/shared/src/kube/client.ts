@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { WRITE_LIMIT_MS } from '../api/deadlines.ts';
 import { parseTime } from '../runtime/clock.ts';
-import { messageOf } from '../runtime/errors.ts';
+import { escapeOf, messageOf } from '../runtime/errors.ts';
 import { readText } from '../runtime/http-credentials.ts';
 import { type KubeClientOptions, KubeConnection } from './connection.ts';
 import { errorFromAnswer, hasStatus, KubeError, TOO_LARGE } from './error.ts';
@@ -205,7 +205,5 @@ const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/gu;
  * pair becomes U+FFFD, as everywhere in Kubernetes.
  */
 export function applyBody(value: unknown): string {
-  return JSON.stringify(value)
-    .replaceAll(YAML_ONLY, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
-    .replaceAll(LONE_SURROGATE, '$1\\ufffd');
+  return JSON.stringify(value).replaceAll(YAML_ONLY, escapeOf).replaceAll(LONE_SURROGATE, '$1\\ufffd');
 }

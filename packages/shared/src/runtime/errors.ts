@@ -15,11 +15,13 @@ export function printable(text: string): string {
 
 /** Returns a JSON text with an escape for each such character, which JSON.stringify does not escape. */
 export function escapeInvisible(json: string): string {
-  return json.replaceAll(INVISIBLE, (character) =>
-    Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
-      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
+  return json.replaceAll(INVISIBLE, escapeOf);
+}
+
+/** How JSON and YAML escape a character, by its UTF-16 code units: `\\u2028`. */
+export function escapeOf(character: string): string {
+  const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
 }
 
 /** The text of anything thrown, with its causes: `outer: inner`. */
