@@ -12,7 +12,7 @@ import {
   selectorOf,
   SMALL_SELECTOR,
 } from './label-selector.ts';
-import { described, type Infer, oneOf, whole } from './schema.ts';
+import { described, type Infer, issueAt, oneOf, whole } from './schema.ts';
 import { always, field, fields, listOf, mapOf, requireThat } from './spec-schema.ts';
 
 export const MAX_QUORUMS = 20;
@@ -98,9 +98,7 @@ function namedOnce<T extends readonly { readonly name: string }[]>() {
     if (!dataset.typed) return;
     const input = dataset.value;
     const key = input.findIndex(({ name }, index) => input.findIndex((one) => one.name === name) < index);
-    if (key < 0) return;
-    const path = [{ type: 'array', origin: 'value', input: [...input], key, value: input[key] }] as const;
-    addIssue({ message: 'a name that no other set has', input: input[key]?.name, path: [...path] });
+    if (key >= 0) addIssue(issueAt(input, key, 'a name that no other set has', input[key]?.name));
   });
 }
 

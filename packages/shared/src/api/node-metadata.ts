@@ -7,7 +7,7 @@
  */
 import * as v from 'valibot';
 import { isLabelKey, isLabelValue, LABEL_KEY, LABEL_VALUE } from './label-selector.ts';
-import { count64, described, flag, type Infer, isFields, object, oneOf, optional } from './schema.ts';
+import { count64, described, flag, type Infer, isFields, issueAt, object, oneOf, optional } from './schema.ts';
 import { always, field, fields, group, listOf } from './spec-schema.ts';
 
 export type KeyValues = Readonly<Record<string, string>>;
@@ -30,7 +30,7 @@ function areValues(of: keyof typeof VALUE_OF) {
     for (const [key, value] of Object.entries(dataset.value)) {
       const problem = isLabelKey(key) ? VALUE_OF[of] : LABEL_KEY;
       if (isLabelKey(key) && typeof value === 'string' && isValue(value)) continue;
-      addIssue(at(dataset.value, [key], problem, isLabelKey(key) ? value : key));
+      addIssue(issueAt(dataset.value, key, problem, isLabelKey(key) ? value : key));
     }
   });
   const keywords = { type: 'object', maxProperties: 32 };
@@ -77,23 +77,15 @@ const ruled = v.rawCheck<Given>(({ dataset, addIssue }) => {
   ];
   for (const [name, key] of keys) {
     const expected = expectedOf(key, domains);
-    if (expected !== undefined) addIssue(at(value, [name], expected, key));
+    if (expected !== undefined) addIssue(issueAt(value, name, expected, key));
   }
   const ids = taints.map(taintId);
   const twice = ids.find((id, index) => ids.indexOf(id) !== index);
-  if (twice !== undefined) addIssue(at(value, ['taints'], 'one taint of each key and effect', twice));
+  if (twice !== undefined) addIssue(issueAt(value, 'taints', 'one taint of each key and effect', twice));
   const confirmed = confirmNoExecute || !taints.some(({ effect }) => effect === 'NoExecute');
-  if (!confirmed) {
-    addIssue(
-      at(value, ['confirmNoExecute'], 'true, because a taint has the effect NoExecute, which evicts pods', false),
-    );
-  }
+  const why = 'true, because a taint has the effect NoExecute, which evicts pods';
+  if (!confirmed) addIssue(issueAt(value, 'confirmNoExecute', why, false));
 }) as unknown as v.RawCheckAction<never>;
-
-function at(value: object, path: readonly string[], message: string, input: unknown) {
-  const items = path.map((key) => ({ type: 'object', origin: 'value', input: value, key, value: input }) as const);
-  return { message, input, path: [...items] as unknown as [v.IssuePathItem] };
-}
 
 /** What a key must be instead; undefined: it may be given to Nodes. */
 function expectedOf(key: string, domains: readonly string[]): string | undefined {

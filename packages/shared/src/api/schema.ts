@@ -156,8 +156,13 @@ export function object<E extends v.ObjectEntries>(entries: E, closed = false): v
 }
 
 function unknownField(input: Readonly<Record<string, unknown>>, name: string) {
-  const path = [{ type: 'object', origin: 'key', input, key: name.slice(0, 80), value: input[name] }] as const;
-  return { input: input[name], message: 'no such field', path: [...path] as [v.IssuePathItem] };
+  return issueAt(input, name.slice(0, 80), 'no such field', input[name]);
+}
+
+/** The issue of a check: the field or item `key` is not as expected. */
+export function issueAt(input: unknown, key: string | number, message: string, found: unknown) {
+  const item = { type: 'unknown', origin: 'value', input, key, value: found } as const;
+  return { message, input: found, path: [item] as [v.IssuePathItem] };
 }
 
 /** Removes the fields that {@link ifReadable} and {@link unlessNull} have read as absent. */

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
-import { describeIssue, described, type Infer, isFields, object } from './schema.ts';
+import { describeIssue, described, type Infer, isFields, issueAt, object } from './schema.ts';
 
 const DURATION = /^(?=.)(?:(?<hours>\d{1,4})h)?(?:(?<minutes>\d{1,5})m)?(?:(?<seconds>\d{1,6})s)?$/u;
 
@@ -133,9 +133,7 @@ export function requireThat<T extends object>(
 ): v.RawCheckAction<never> {
   const check = v.rawCheck<T>(({ dataset, addIssue }) => {
     if (!dataset.typed || isMet(dataset.value)) return;
-    const { value } = dataset;
-    const path = [{ type: 'object', origin: 'value', input: value, key, value: value[key] }] as const;
-    addIssue({ message: expected, input: found(value), path: [...path] as unknown as [v.IssuePathItem] });
+    addIssue(issueAt(dataset.value, key, expected, found(dataset.value)));
   });
   return check as unknown as v.RawCheckAction<never>;
 }
