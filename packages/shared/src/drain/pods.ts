@@ -165,7 +165,8 @@ function fromOwner({ namespace = '', ownerReferences = [] }: ObjectMeta) {
     unmanaged: controller === undefined,
     controller: controller === undefined ? '' : `${word(controller.kind)} ${namespace}/${word(controller.name)}`,
     stateful: controller?.kind === 'StatefulSet',
-    servesVolumes: controller !== undefined && isInstanceManager(controller),
+    // An instance manager of Longhorn, which deletes its budget once its node is cordoned and no volume is attached there.
+    servesVolumes: controller?.kind === 'InstanceManager' && controller.apiVersion.startsWith('longhorn.io/'),
     ...(controller?.kind === 'DaemonSet' && fromDaemonSet(namespace, controller)),
   };
 }
@@ -178,11 +179,6 @@ function word(text: string): string {
 function fromDaemonSet(namespace: string, { apiVersion, name }: OwnerReference) {
   const isForeign = !apiVersion.startsWith('apps/');
   return { daemonSet: `${namespace}/${truncated(name, MAX_NAME)}`, ...(isForeign && { foreignDaemonSet: true }) };
-}
-
-/** Of Longhorn, which deletes the budget of such a pod once its node is cordoned and no volume is attached there. */
-function isInstanceManager({ apiVersion, kind }: OwnerReference): boolean {
-  return kind === 'InstanceManager' && apiVersion.startsWith('longhorn.io/');
 }
 
 /** Undefined also for another value. */

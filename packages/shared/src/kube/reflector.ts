@@ -225,11 +225,8 @@ export class Reflector<T extends KubernetesObject> {
     const unconfirmed = new AbortController();
     const ended = new AbortController();
     try {
-      const stream = await this.#openWatch(
-        resourceVersion,
-        watchSeconds(),
-        AbortSignal.any([signal, unconfirmed.signal]),
-      );
+      const seconds = Math.round(WATCH_SECONDS * (1 + Math.random()));
+      const stream = await this.#openWatch(resourceVersion, seconds, AbortSignal.any([signal, unconfirmed.signal]));
       const checks = AbortSignal.any([signal, ended.signal]);
       const onFailure = (reason: unknown): void => unconfirmed.abort(reason);
       void this.#askForProgress(checks, onFailure);
@@ -389,10 +386,6 @@ function nameOf(raw: unknown): string {
 /** Of two versions that are numbers, which those of Kubernetes are. */
 function isLower(version: string, than = ''): boolean {
   return [version, than].every((text) => /^\d+$/u.test(text)) && BigInt(version) < BigInt(than);
-}
-
-function watchSeconds(): number {
-  return Math.round(WATCH_SECONDS * (1 + Math.random()));
 }
 
 function endedAtOnce(): Error {
