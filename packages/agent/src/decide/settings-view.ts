@@ -7,6 +7,7 @@
  * the host prove nothing: they may be stored without being applied.
  */
 import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
+import { withoutEmpty } from '@brupop/shared/api/schema';
 import {
   hashOf,
   IGNORE_WAVES,
@@ -190,17 +191,6 @@ function inForce({ shadow, seen }: Facts, plan: SettingsPlan): SettingsStatus {
 /** The requested settings with their values. */
 export function requested({ spec }: AgentShadow): [key: string, value: string][] {
   return (spec.settings?.leaves ?? []).map(({ key, value }) => [key, value]);
-}
-
-type Optional<T> = { readonly [K in keyof T]: T[K] | undefined };
-
-function isEmpty(value: unknown): boolean {
-  return value === undefined || (Array.isArray(value) && value.length === 0);
-}
-
-/** Leaves out fields that are undefined or empty lists. */
-export function withoutEmpty(status: Optional<SettingsStatus>): SettingsStatus {
-  return Object.fromEntries(Object.entries(status).filter(([, value]) => !isEmpty(value)));
 }
 
 /** @param isDone - only those that need a refresh are not in force */

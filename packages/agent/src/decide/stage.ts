@@ -4,6 +4,7 @@
  * Settings are recorded in the shadow before they are changed.
  */
 import { hashOf, UPDATER_SETTINGS, type Leaves } from '@brupop/shared/api/settings';
+import { withoutEmpty } from '@brupop/shared/api/schema';
 import type { SettingsStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -13,7 +14,7 @@ import { LIMITS } from '../limits.ts';
 import { type AnsweredContext, type Context, report, runCommand, settle, wait } from './context.ts';
 import type { SettingsPlan } from '../settings/plan.ts';
 import { lockOf } from '../state/observe.ts';
-import { describeSettings, isConfirmed, requested, sameRecords, withoutEmpty } from './settings-view.ts';
+import { describeSettings, isConfirmed, requested, sameRecords } from './settings-view.ts';
 import { begin, cleanUp, ended, hasFailed, stepGuard, stepInProgress, withoutHost } from './steps.ts';
 
 export function stage(c: Context, version: string): Action {
@@ -132,7 +133,7 @@ function recordChange(c: AnsweredContext, plan: SettingsPlan, changes: Leaves): 
   const hash = hashOf(requested(c.shadow));
   const isRecorded = sameRecords(known.records, plan.records) && (changes.size === 0 || known.inFlight?.hash === hash);
   if (isRecorded) return undefined;
-  const settings = withoutEmpty({
+  const settings = withoutEmpty<SettingsStatus>({
     lastApplied: known.lastApplied,
     inFlight: changes.size === 0 ? known.inFlight : { hash, time: rfc3339(c.seen.wallMs) },
     records: plan.records,

@@ -6,6 +6,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
+import { withoutEmpty } from '@brupop/shared/api/schema';
 import type { DrainBlock, DrainBlockStatus, DrainResultName, DrainStatus, Handover } from '@brupop/shared/api/shadow';
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -85,11 +86,7 @@ export class DrainRecord {
     const { held: _, ...rest } = this.#started;
     this.#started = { ...rest, resumeTime: rfc3339(this.#context.clock.now()) };
     const { handover, unreplaced } = this.#current;
-    await this.#set({
-      ...this.#started,
-      ...(unreplaced && { unreplaced }),
-      ...(handover !== undefined && { handover }),
-    });
+    await this.#set(withoutEmpty<DrainStatus>({ ...this.#started, unreplaced, handover }));
   }
 
   async cancel(): Promise<void> {
@@ -103,13 +100,9 @@ export class DrainRecord {
 
   /** @param unreplaced - a namespace in which no other replacement is waited for */
   async saveHandover(handover: Handover | undefined, unreplaced?: string): Promise<void> {
-    const { handover: _, unreplaced: before = [], ...rest } = this.#current;
+    const { unreplaced: before = [] } = this.#current;
     const all = [...new Set(unreplaced === undefined ? before : [...before, unreplaced])].slice(0, MAX_UNREPLACED);
-    await this.#set({
-      ...rest,
-      ...(all.length > 0 && { unreplaced: all }),
-      ...(handover !== undefined && { handover }),
-    });
+    await this.#set(withoutEmpty<DrainStatus>({ ...this.#current, unreplaced: all, handover }));
   }
 
   /** Records the pass, counts it, and writes an Event for each new block. */
@@ -191,29 +184,23 @@ export function continued(
   return { observedGeneration, startTime, resumeTime: time, evicted, remaining };
 }
 
-function heldOrReturned({ result, held = false, returned = [] }: Omit<PassOutcome, 'forced'>): Partial<DrainStatus> {
-  return {
-    ...(held && result === undefined && { held }),
-    ...(returned.length > 0 && { returned: returned.slice(0, MAX_BLOCKS) }),
-  };
-}
-
 export function afterPass(before: DrainStatus, outcome: Omit<PassOutcome, 'forced'>, now: number): DrainStatus {
-  const { result, handover, remaining } = outcome;
+  const { result, handover, remaining, held = false, returned = [] } = outcome;
   const { observedGeneration, startTime, resumeTime } = before;
   const endTime = before.result === result ? before.endTime : rfc3339(now);
-  const blockedBy = outcome.blockedBy.slice(0, MAX_BLOCKS).map((block) => dated(block, before, now));
-  return {
+  return withoutEmpty<DrainStatus>({
     observedGeneration,
     startTime,
-    ...(resumeTime !== undefined && { resumeTime }),
-    ...heldOrReturned(outcome),
+    resumeTime,
+    held: held && result === undefined ? held : undefined,
+    returned: returned.slice(0, MAX_BLOCKS),
     evicted: before.evicted + outcome.evicted,
     remaining,
-    ...(blockedBy.length > 0 && { blockedBy }),
-    ...(handover !== undefined && { handover }),
-    ...(result !== undefined && { result, ...(endTime !== undefined && { endTime }) }),
-  };
+    blockedBy: outcome.blockedBy.slice(0, MAX_BLOCKS).map((block) => dated(block, before, now)),
+    handover,
+    result,
+    endTime: result === undefined ? undefined : endTime,
+  });
 }
 
 export function cancelled(before: DrainStatus, now: number): DrainStatus {
@@ -223,13 +210,12 @@ export function cancelled(before: DrainStatus, now: number): DrainStatus {
 
 function dated(block: DrainBlock, { blockedBy = [] }: DrainStatus, now: number): DrainBlockStatus {
   const known = blockedBy.find((one) => isSame(one, block));
-  const { podDisruptionBudgets: budgets, ...rest } = block;
-  return {
-    ...rest,
+  return withoutEmpty<DrainBlockStatus>({
+    ...block,
     message: shorten(block.message, MAX_MESSAGE),
-    ...(budgets !== undefined && { podDisruptionBudgets: budgets.slice(0, MAX_BUDGETS) }),
+    podDisruptionBudgets: block.podDisruptionBudgets?.slice(0, MAX_BUDGETS),
     since: known?.since ?? rfc3339(now),
-  };
+  });
 }
 
 function isSame(a: DrainBlock, b: DrainBlock): boolean {

@@ -192,6 +192,15 @@ export function notEmpty<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<
   return v.pipe(object(entries), some as never) as v.ObjectSchema<E, string>;
 }
 
+/** Leaves out fields that are undefined or empty lists. */
+export function withoutEmpty<T extends object>(fields: { readonly [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => !isEmpty(value))) as T;
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || (Array.isArray(value) && value.length === 0);
+}
+
 export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
