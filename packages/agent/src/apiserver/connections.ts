@@ -10,7 +10,6 @@ import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { Logger } from '@brupop/shared/runtime/log';
-import { limitHandshake } from '../http/handshake.ts';
 
 interface ConnectionsOptions {
   readonly clock: Clock;
@@ -65,7 +64,7 @@ export class Connections {
   async try<T>({ open, send, isOver }: Attempts<T>): Promise<T> {
     for (let connection = 1; ; connection += 1) {
       const request = open();
-      const isSecure = limitHandshake(request, HANDSHAKE_LIMIT_MS, this.#options.clock);
+      const isSecure = limitHandshake(request, this.#options.clock);
       try {
         return await send(request);
       } catch (error) {
@@ -83,6 +82,29 @@ export class Connections {
     this.#options.log[level]('connection to the apiserver failed, trying another', { error });
     this.#logged = error;
   }
+}
+
+/**
+ * Destroys the request when its connection is not secure within HANDSHAKE_LIMIT_MS. Returns whether it is:
+ * nothing was sent before.
+ */
+function limitHandshake(request: ClientRequest, clock: Clock): () => boolean {
+  let secure = false;
+  request.once('socket', (socket) => {
+    if (request.reusedSocket) {
+      secure = true;
+      return;
+    }
+    const cancel = clock.after(HANDSHAKE_LIMIT_MS, () =>
+      request.destroy(new Error(`no TLS handshake within ${HANDSHAKE_LIMIT_MS} ms`)),
+    );
+    socket.once('secureConnect', () => {
+      secure = true;
+      cancel();
+    });
+    request.once('close', cancel);
+  });
+  return () => secure;
 }
 
 /** Without the common name, to which Node.js falls back for a certificate without DNS names (RFC 9525, 2). */

@@ -16,14 +16,15 @@ import {
   type HostErrorKind,
   StaleDecisionError,
   type UpdateStatus,
+  parseAffectedServices,
   parsePending,
+  parseServices,
   parseSettings,
   parseUpdateStatus,
   parseVersion,
 } from './host.ts';
 import { classOf, CPU_POLICY, differenceOf, reservesCpus, type Service } from '../settings/classes.ts';
 import { completed, neededWith } from '../settings/whole.ts';
-import { parseAffectedServices, parseServices } from './metadata.ts';
 
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
 

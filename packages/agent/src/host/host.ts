@@ -5,6 +5,7 @@ import { sameVersion, version, versionLock } from '@brupop/shared/api/version';
 import * as v from 'valibot';
 import { readJson } from '../http/exchange.ts';
 import { UPDATE_COMMANDS, type UpdateCommand } from '../limits.ts';
+import type { Service } from '../settings/classes.ts';
 
 const UPDATE_STATES = ['Idle', 'Available', 'Staged', 'Ready'] as const;
 export type UpdateState = (typeof UPDATE_STATES)[number];
@@ -174,6 +175,30 @@ export function parseSettings(text: string, keys: readonly string[]): Leaves {
 export function parsePending(text: string): Leaves {
   read(s.object({}), text, 'GET /tx', 'answer');
   return leavesOf(parseExact(text));
+}
+
+const MAX_ITEMS = 100;
+
+/** Unlike valibot's own it refuses a list. */
+function records<S extends s.Schema>(item: S) {
+  return v.pipe(v.unknown(), v.check(s.isFields, 'an object'), v.record(v.string(), item));
+}
+
+/** `GET /metadata/affected-services`; keys without metadata are absent. */
+const affectedServices = records(s.list(v.string('the name of a service'), MAX_ITEMS));
+
+/** The names of the services by the key of the setting. Throws HostError `answer`. */
+export function parseAffectedServices(text: string): ReadonlyMap<string, readonly string[]> {
+  return new Map(Object.entries(read(affectedServices, text, 'GET /metadata/affected-services', 'answer')));
+}
+
+/** `GET /services`: how services restart. */
+const services = records(s.object({ 'restart-commands': s.list(v.string('a command'), MAX_ITEMS) }));
+
+/** Throws HostError `answer`. */
+export function parseServices(text: string): readonly Service[] {
+  const found = Object.entries(read(services, text, 'GET /services', 'answer'));
+  return found.map(([name, { 'restart-commands': restartCommands }]) => ({ name, restartCommands }));
 }
 
 /** Each call throws HostError, and StaleDecisionError when its guard does. */

@@ -1,5 +1,4 @@
-import { HostError } from './host.ts';
-import { parseAffectedServices, parseServices } from './metadata.ts';
+import { HostError, parseAffectedServices, parseServices } from './host.ts';
 
 function thrownBy(read: () => unknown): unknown {
   try {

@@ -1,5 +1,5 @@
 import { Metadata } from '../../../../test/framework/host/metadata.ts';
-import { parseAffectedServices, parseServices } from '../host/metadata.ts';
+import { parseAffectedServices, parseServices } from '../host/host.ts';
 import type { SettingClass } from '@brupop/shared/api/settings';
 import { classOf, differenceOf, type Service } from './classes.ts';
 

@@ -13,8 +13,14 @@ import type { Infer, Schema } from '@brupop/shared/api/schema';
 import type { ApiserverClient } from '../apiserver/client.ts';
 import { readError, readMessage } from '../apiserver/messages.ts';
 import { takeBody } from '../host/host-socket.ts';
-import { type Host, type UpdateStatus, parseUpdateStatus, parseVersion, parseSettings } from '../host/host.ts';
-import { parseAffectedServices } from '../host/metadata.ts';
+import {
+  type Host,
+  type UpdateStatus,
+  parseAffectedServices,
+  parseSettings,
+  parseUpdateStatus,
+  parseVersion,
+} from '../host/host.ts';
 import type { Answer } from '../http/exchange.ts';
 import type { FakeHost } from './fake-host.ts';
 
