@@ -20,44 +20,12 @@ import { APISERVER, COMPONENT_LABEL } from '@brupop/shared/api/names';
 import { canBeName, corePath, groupPath } from '@brupop/shared/kube/paths';
 import { charsOf, type List, readList } from '@brupop/shared/kube/list';
 import { Reflector, type StoreLimits } from '@brupop/shared/kube/reflector';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { Changes } from '@brupop/shared/runtime/changes';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { ApiError } from '../errors.ts';
 import { type Node, slimNode } from '../nodes/policy.ts';
 import type { PassContext } from './context.ts';
 import { type Attachment, type Attachments, Volumes } from './volumes.ts';
-
-/** Wakes a pass when what it sees has changed. */
-export class Changes {
-  readonly #clock: Clock;
-  #changed = false;
-  #interrupt: (() => void) | undefined;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  notify(): void {
-    this.#changed = true;
-    this.#interrupt?.();
-  }
-
-  reset(): void {
-    this.#changed = false;
-  }
-
-  /** Resolves after a change since `reset`, after `limitMs`, or when the signal aborts. */
-  async wait(limitMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#changed || signal.aborted) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = this.#clock.after(limitMs, resolve);
-    this.#interrupt = resolve;
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-    cancel();
-    this.#interrupt = undefined;
-  }
-}
 
 /** Most of a pass: up to Kubernetes 1.30 a list of the pods on a node reads those of all nodes. */
 const LIST_LIMIT_MS = DRAIN_PASS_LIMIT_MS - 2_000;

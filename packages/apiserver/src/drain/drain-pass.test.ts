@@ -1,8 +1,8 @@
 import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
 import type { DrainPod } from '@brupop/shared/drain/pods';
+import { Changes } from '@brupop/shared/runtime/changes';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { aPod } from '@brupop/shared/testing/pods';
-import { Changes } from './cluster-view.ts';
 import { EvictionLoop, type EvictionLoopOptions } from './drain-pass.ts';
 import { EvictionOrder } from './eviction-order.ts';
 

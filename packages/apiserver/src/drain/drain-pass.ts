@@ -23,11 +23,12 @@ import { exhaustedBudgets, isHeld, mayBeOpened } from '@brupop/shared/drain/budg
 import type { EvictionOutcome } from '@brupop/shared/drain/evictions';
 import { cameBack, type DrainPod, goesLast, hasVolumes, podKey, podsToEvict } from '@brupop/shared/drain/pods';
 import { policyBlock } from '@brupop/shared/drain/preflight';
+import type { Changes } from '@brupop/shared/runtime/changes';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { Semaphore } from '../http/limits.ts';
 import { requireNode } from '../nodes/nodes.ts';
 import { cordonedSince, type Node } from '../nodes/policy.ts';
-import type { Changes, DrainView } from './cluster-view.ts';
+import type { DrainView } from './cluster-view.ts';
 import type { PassContext } from './context.ts';
 import type { DrainRecord, PassOutcome } from './drain-record.ts';
 import { EvictionOrder } from './eviction-order.ts';

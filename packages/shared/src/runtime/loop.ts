@@ -1,5 +1,6 @@
 import { messageOf } from './errors.ts';
 import { backoff } from './backoff.ts';
+import { Changes } from './changes.ts';
 import type { Clock } from './clock.ts';
 import { type Logger, RetriedProblem } from './log.ts';
 
@@ -27,19 +28,18 @@ export class Loop {
   readonly #options: LoopOptions;
   readonly #retry = backoff(RETRY);
   readonly #problem: RetriedProblem;
-  #woken = true;
-  #interrupt: (() => void) | undefined;
+  readonly #wakes: Changes;
   /** On the monotonic clock; undefined between runs. */
   #runningSince: number | undefined;
 
   constructor(options: LoopOptions) {
     this.#options = options;
+    this.#wakes = new Changes(options.clock);
     this.#problem = new RetriedProblem(options.clock);
   }
 
   wake(): void {
-    this.#woken = true;
-    this.#interrupt?.();
+    this.#wakes.notify();
   }
 
   /** 0 between runs. For liveness checks. */
@@ -48,17 +48,16 @@ export class Loop {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    signal.addEventListener('abort', () => this.#interrupt?.(), { once: true });
     while (!signal.aborted) {
       const delay = await this.#runOnce(signal);
       const { minGapMs = 0 } = this.#options;
       await this.#pause(typeof minGapMs === 'number' ? minGapMs : minGapMs(delay), signal);
-      await this.#untilWoken(delay, signal);
+      if (delay !== 0) await this.#wakes.wait(delay, signal);
     }
   }
 
   async #runOnce(signal: AbortSignal): Promise<number | undefined> {
-    this.#woken = false;
+    this.#wakes.reset();
     try {
       const delay = await this.#reconcile(signal);
       this.#retry.reset();
@@ -82,16 +81,6 @@ export class Loop {
     } finally {
       this.#runningSince = undefined;
     }
-  }
-
-  async #untilWoken(delay: number | undefined, signal: AbortSignal): Promise<void> {
-    if (this.#woken || signal.aborted || delay === 0) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#interrupt = resolve;
-    const cancel = delay === undefined ? undefined : this.#options.clock.after(delay, resolve);
-    await promise;
-    this.#interrupt = undefined;
-    cancel?.();
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
