@@ -2,21 +2,12 @@ import type { Server } from 'node:https';
 import type { Registry } from 'prom-client';
 import { currentAttempt } from '@brupop/shared/api/attempt';
 import { readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import {
-  APISERVER,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-  shadowName,
-} from '@brupop/shared/api/names';
+import { APISERVER, CONFIG_PLURAL, NODE_GROUP_PLURAL, SHADOW_PLURAL, shadowName } from '@brupop/shared/api/names';
 import { readNodeGroup } from '@brupop/shared/api/node-group';
 import { EVICTION_LIMIT_MS } from '@brupop/shared/drain/evictions';
 import { createKubeClient, type KubeClient } from '@brupop/shared/kube/client';
 import { Events } from '@brupop/shared/kube/events';
-import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { configPath, corePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 import { Reflector } from '@brupop/shared/kube/reflector';
 import { serverClock } from '@brupop/shared/kube/server-clock';
 import { backoff } from '@brupop/shared/runtime/backoff';
@@ -146,19 +137,19 @@ function createCaches({ client, config, clock, log }: Parts, onRestart: (resourc
     shadows: new Reflector({
       ...common,
       name: SHADOW_PLURAL,
-      path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace }),
+      path: shadowPath({ namespace }),
       slim: slimShadow,
     }),
     configs: new Reflector({
       ...common,
       name: CONFIG_PLURAL,
-      path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }),
+      path: configPath(),
       slim: readBrupopConfig,
     }),
     groups: new Reflector({
       ...common,
       name: NODE_GROUP_PLURAL,
-      path: crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }),
+      path: nodeGroupPath(),
       slim: readNodeGroup,
     }),
   };

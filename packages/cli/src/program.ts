@@ -90,9 +90,7 @@ function addReads(program: Command, connected: () => Context): void {
     .addOption(format(FORMATS, 'table'))
     .option('-w, --watch', 'show it again after each change, in place on a terminal', false)
     .action(async (options: Output & { watch: boolean }) => await status(connected(), options));
-  program
-    .command('explain')
-    .addArgument(nodeArgument('<node>'))
+  nodeCommand(program, 'explain')
     .description('show why a node waits, and what happened to it')
     .addOption(format(FORMATS, 'table'))
     .option('--gates', 'instead, ask each gate that the node must pass to start its update', false)
@@ -103,9 +101,7 @@ function addReads(program: Command, connected: () => Context): void {
     .addOption(format(FORMATS, 'table'))
     .option('--with <file>', 'show what an edit of the configuration would change, without applying it; - is stdin')
     .action(async (options: Output & { with?: string }) => await plan(connected(), options));
-  program
-    .command('history')
-    .addArgument(nodeArgument('[node]'))
+  nodeCommand(program, 'history', '[node]')
     .description('show the last ten updates of each node')
     .addOption(format(FORMATS, 'table'))
     .action(async (node: string | undefined, options: Output) => await history(connected(), node, options));
@@ -131,8 +127,8 @@ function objectName(text: string): string {
   throw new InvalidArgumentError('expected the name of an object, without its kind');
 }
 
-function nodeArgument(syntax: '<node>' | '[node]'): Argument {
-  return new Argument(syntax).argParser(objectName);
+function nodeCommand(program: Command, name: string, node: '<node>' | '[node]' = '<node>'): Command {
+  return program.command(name).addArgument(new Argument(node).argParser(objectName));
 }
 
 function groupOption(description: string): Option {
@@ -174,31 +170,21 @@ function addChanges(program: Command, connected: () => Context): void {
     .description('approve a version for the nodes that are no canaries')
     .addOption(groupOption('only for the nodes of this BottlerocketNodeGroup'))
     .action(async (version: string, options: { group?: string }) => await approve(connected(), version, options));
-  program
-    .command('retry')
-    .addArgument(nodeArgument('<node>'))
+  nodeCommand(program, 'retry')
     .description('retry the version that is pinned, or that the host offers')
     .action(async (node: string) => await retry(connected(), node));
-  program
-    .command('abort')
-    .addArgument(nodeArgument('<node>'))
+  nodeCommand(program, 'abort')
     .description('end the update of a node before its reboot, and uncordon the node')
     .action(async (node: string) => await abort(connected(), node));
-  program
-    .command('update-now')
-    .addArgument(nodeArgument('<node>'))
+  nodeCommand(program, 'update-now')
     .description('update a node before others, and outside of maintenance windows, once')
     .option('--version <version>', 'only to this version; by default the one that its host offers')
     .action(async (node: string, options: { version?: string }) => await updateNow(connected(), node, options));
-  program
-    .command('skip')
-    .addArgument(nodeArgument('<node>'))
+  nodeCommand(program, 'skip')
     .description('let a node start no update')
     .option('--reason <text>', 'shown on the node')
     .action(async (node: string, { reason }: { reason?: string }) => await skip(connected(), node, reason));
-  program
-    .command('unskip')
-    .addArgument(nodeArgument('<node>'))
+  nodeCommand(program, 'unskip')
     .description('let a skipped node be updated again')
     .action(async (node: string) => await unskip(connected(), node));
 }

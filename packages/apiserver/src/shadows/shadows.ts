@@ -11,20 +11,13 @@
  */
 import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import type { Condition } from '@brupop/shared/api/meta';
-import {
-  AGENT_SUPPORTED,
-  GROUP,
-  SHADOW_KIND,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-  shadowName,
-} from '@brupop/shared/api/names';
+import { AGENT_SUPPORTED, GROUP, SHADOW_KIND, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
 import type { AgentSkew } from '@brupop/shared/api/release';
 import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, isDenial } from '@brupop/shared/kube/error';
 import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
-import { crPath } from '@brupop/shared/kube/paths';
+import { shadowPath } from '@brupop/shared/kube/paths';
 import type { Reflector } from '@brupop/shared/kube/reflector';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -215,9 +208,7 @@ export class Shadows {
   }
 
   #path(node: string, subresource?: string): string {
-    const name = shadowName(node);
-    const { namespace } = this.#options;
-    return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, ...(subresource && { subresource }) });
+    return shadowPath({ namespace: this.#options.namespace, name: shadowName(node), subresource });
   }
 }
 

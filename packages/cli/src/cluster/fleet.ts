@@ -1,20 +1,11 @@
 /** Reads the configuration and the shadows. */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import {
-  CONFIG_NAME,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-  shadowName,
-} from '@brupop/shared/api/names';
+import { CONFIG_NAME, shadowName } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { readNode, skippedBy } from '@brupop/controller/cluster/node';
-import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { configPath, corePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 import { readList } from '@brupop/shared/kube/list';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import type { Client } from './client.ts';
@@ -26,20 +17,14 @@ export interface Fleet extends Place {
   readonly shadows: readonly BottlerocketShadow[];
 }
 
-export const CONFIG_PATH = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME });
-
 export function shadowsPath({ namespace }: Pick<Client, 'namespace'>): string {
-  return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, ...(namespace !== undefined && { namespace }) });
+  return shadowPath({ namespace });
 }
 
 /** Throws KubeError. */
 export async function readFleet(client: Client): Promise<Fleet> {
   // One after the other, so that the same failure gives the same message each time.
-  const configs = await readList(client, {
-    path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }),
-    slim: readBrupopConfig,
-    isNarrow: true,
-  });
+  const configs = await readList(client, { path: configPath(), slim: readBrupopConfig, isNarrow: true });
   const shadows = await readShadows(client);
   return fleetOf(client, configs.items, shadows);
 }
@@ -51,8 +36,7 @@ export async function readShadows(client: Client): Promise<readonly Bottlerocket
 
 /** Throws KubeError. */
 export async function readGroups(client: Client): Promise<readonly BottlerocketNodeGroup[]> {
-  const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
-  return (await readList(client, { path, slim: readNodeGroup })).items;
+  return (await readList(client, { path: nodeGroupPath(), slim: readNodeGroup })).items;
 }
 
 /** The group of a node, as its shadow reports it. */
@@ -97,16 +81,8 @@ export async function* followFleet(
   const end = AbortSignal.any([own.signal, signal]);
   let changed = Promise.withResolvers<void>();
   const common = { client, clock, onChange: () => changed.resolve() };
-  const configs = new Followed({
-    ...common,
-    path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }),
-    slim: readBrupopConfig,
-  });
-  const shadows = new Followed({
-    ...common,
-    path: shadowsPath(client),
-    slim: (raw) => raw as BottlerocketShadow,
-  });
+  const configs = new Followed({ ...common, path: configPath(), slim: readBrupopConfig });
+  const shadows = new Followed({ ...common, path: shadowsPath(client), slim: (raw) => raw as BottlerocketShadow });
   const running = Promise.all([configs.run(end), shadows.run(end)]).then(() => undefined);
   try {
     for (;;) {

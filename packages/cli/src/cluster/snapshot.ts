@@ -1,11 +1,11 @@
 /** What the planner of the controller decides on, made of lists instead of watches. */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import { CONFIG_NAME, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONTROLLER } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
 import { readList } from '@brupop/shared/kube/list';
-import { canBeName, corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import { canBeName, configPath, corePath, groupPath } from '@brupop/shared/kube/paths';
 import { NO_PODS_LISTED } from '@brupop/controller/cluster/all-pods';
 import { CONNECTED } from '@brupop/controller/cluster/connectivity';
 import { readPod } from '@brupop/controller/cluster/needs';
@@ -35,7 +35,7 @@ export async function readObjects(client: Client): Promise<Objects> {
   const list = async <T>(path: string, slim: (raw: unknown) => T): Promise<readonly T[]> =>
     (await readList(client, { path, slim })).items;
   const [configs, groups, nodes, shadows, budgets] = await Promise.all([
-    list(crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig),
+    list(configPath(), readBrupopConfig),
     readGroups(client),
     list(corePath('nodes'), readNode),
     list(shadowsPath(client), readShadow),

@@ -6,23 +6,20 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   ABORT_ANNOTATION,
   ABORT_VALUE,
-  NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
+  CONFIG_NAME,
   RETRY_ANNOTATION,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
   SKIP_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
 import type { KubeRequest } from '@brupop/shared/kube/client';
-import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { configPath, corePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { UsageError } from '../cluster/errors.ts';
-import { CONFIG_PATH, groupOf, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
+import { type Fleet, groupOf, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
 import { leaderText } from '../cluster/leader.ts';
-import { checkRequest, skewText } from '../cluster/skew.ts';
+import { checkRequest, type Request, skewText } from '../cluster/skew.ts';
 import { nodeRow } from '../render/node.ts';
 import { pauseText } from '../render/pause.ts';
 import { type Context, say, warnOf } from './context.ts';
@@ -64,7 +61,7 @@ interface OfGroup {
 }
 
 function pathOf({ group }: OfGroup): string {
-  return group === undefined ? CONFIG_PATH : crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name: group });
+  return group === undefined ? configPath({ name: CONFIG_NAME }) : nodeGroupPath({ name: group });
 }
 
 /** The mode and the reason of an earlier pause may be left. Those of a pause that holds are not reset. */
@@ -143,14 +140,20 @@ function nameOf({ group }: OfGroup): string {
   return group === undefined ? 'the fleet' : `the group ${group}`;
 }
 
+/** The fleet, for a request in an annotation. Throws UsageError when its operator may not follow it, and KubeError. */
+async function fleetFor(context: Context, name: Request): Promise<Fleet> {
+  const fleet = await readFleet(context.client);
+  checkRequest(fleet.config, name);
+  warnOf(context, await leaderText(context.client, fleet));
+  return fleet;
+}
+
 /**
  * Throws UsageError when there is nothing to retry, when no version is known that the node is to run, or for an operator
  * of another release.
  */
 export async function retry(context: Context, node: string): Promise<void> {
-  const fleet = await readFleet(context.client);
-  checkRequest(fleet.config, 'retry');
-  warnOf(context, await leaderText(context.client, fleet));
+  const fleet = await fleetFor(context, 'retry');
   const shadow = shadowOf(fleet, node);
   const groups = await readGroups(context.client);
   const pin = groupOf(groups, shadow)?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
@@ -182,15 +185,12 @@ async function request(
   { metadata: { name, namespace = '' } }: Pick<ShadowView, 'metadata'>,
   annotations: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name });
-  await patch(context, path, { metadata: { annotations } });
+  await patch(context, shadowPath({ namespace, name }), { metadata: { annotations } });
 }
 
 /** Throws UsageError when the node has no update that can be ended, or for an operator of another release. */
 export async function abort(context: Context, node: string): Promise<void> {
-  const fleet = await readFleet(context.client);
-  checkRequest(fleet.config, 'abort');
-  warnOf(context, await leaderText(context.client, fleet));
+  const fleet = await fleetFor(context, 'abort');
   const shadow = readShadow(shadowOf(fleet, node));
   const { version } = shadow.spec;
   if (!isUnderWay(shadow)) throw new UsageError(`node ${node}: expected an update that is under way, found none`);
@@ -215,9 +215,7 @@ export async function updateNow(
   node: string,
   { version }: { readonly version?: string | undefined },
 ): Promise<void> {
-  const fleet = await readFleet(context.client);
-  checkRequest(fleet.config, 'update-now');
-  warnOf(context, await leaderText(context.client, fleet));
+  const fleet = await fleetFor(context, 'update-now');
   const found = shadowOf(fleet, node);
   const shadow = readShadow(found);
   const { current_version: running = '', target_version: offered = '' } = shadow.status ?? {};

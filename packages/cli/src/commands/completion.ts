@@ -4,8 +4,8 @@
  * that says what the shell is to do with them (cobra "Shell completions").
  */
 import type { Command, Option } from 'commander';
-import { NODE_GROUP_PLURAL, NODE_GROUP_VERSION, shadowName } from '@brupop/shared/api/names';
-import { crPath } from '@brupop/shared/kube/paths';
+import { shadowName } from '@brupop/shared/api/names';
+import { nodeGroupPath } from '@brupop/shared/kube/paths';
 import type { Client } from '../cluster/client.ts';
 import { shadowsPath } from '../cluster/fleet.ts';
 
@@ -84,7 +84,7 @@ async function candidatesOf(place: Place, client: () => Client): Promise<string[
 }
 
 async function valuesOf({ long, argChoices }: Option, client: () => Client): Promise<string[] | undefined> {
-  if (long === '--group') return await namesOf(client, () => GROUPS_PATH);
+  if (long === '--group') return await namesOf(client, () => nodeGroupPath());
   if (argChoices !== undefined) return [...argChoices];
   return ['--with', '--kubeconfig', '--output'].includes(long ?? '') ? undefined : [];
 }
@@ -100,7 +100,6 @@ function commandIn(program: Command, words: readonly string[]): Command | undefi
   return words.map((word) => program.commands.find((one) => one.name() === word)).find((one) => one !== undefined);
 }
 
-const GROUPS_PATH = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
 const NAMES_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
 async function namesOf(connect: () => Client, pathFor: (client: Client) => string): Promise<string[]> {

@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import { CONFIG_PLURAL, CONFIG_VERSION } from '@brupop/shared/api/names';
-import { crPath } from '@brupop/shared/kube/paths';
+import { configPath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
@@ -56,7 +55,7 @@ export async function gatesOfNode({ client, clock }: Omit<Context, 'screen' | 'p
 
 /** By the clock of the API server: with one of a user that is wrong, windows, waits and deadlines would be. Throws KubeError. */
 async function timeOf(client: Client, clock: Pick<Clock, 'now'>): Promise<number> {
-  return (await client.time(crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }))) ?? clock.now();
+  return (await client.time(configPath())) ?? clock.now();
 }
 
 function answersOf(node: string, made: Plan): Gates['answers'] {

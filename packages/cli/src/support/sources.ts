@@ -1,15 +1,6 @@
 /** What is read from the API server for a support bundle: which collections, and what is kept of an object. */
-import {
-  CHECK_LABEL,
-  COMPONENT_LABEL,
-  CONFIG_PLURAL,
-  CONFIG_VERSION,
-  NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
-  SHADOW_PLURAL,
-  SHADOW_VERSION,
-} from '@brupop/shared/api/names';
-import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import { CHECK_LABEL, COMPONENT_LABEL } from '@brupop/shared/api/names';
+import { configPath, corePath, groupPath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 
 export interface Source {
   /** Of the file, without its folder and extension. */
@@ -36,16 +27,16 @@ const DEFAULT = 'default';
 /** @param namespace - of the operator */
 export function sourcesOf(namespace: string): Source[] {
   return [
-    { name: 'brupopconfigs', about: 'the configuration', path: crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }) },
+    { name: 'brupopconfigs', about: 'the configuration', path: configPath() },
     {
       name: 'bottlerocketnodegroups',
       about: 'the groups of nodes',
-      path: crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION }),
+      path: nodeGroupPath(),
     },
     {
       name: 'bottlerocketshadows',
       about: 'what is known of each node',
-      ...everywhere((place) => crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, ...place }), namespace),
+      ...everywhere(shadowPath, namespace),
     },
     {
       name: 'nodes',

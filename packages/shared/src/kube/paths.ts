@@ -1,15 +1,28 @@
-import { GROUP } from '../api/names.ts';
+import {
+  CONFIG_PLURAL,
+  CONFIG_VERSION,
+  GROUP,
+  NODE_GROUP_PLURAL,
+  NODE_GROUP_VERSION,
+  SHADOW_PLURAL,
+  SHADOW_VERSION,
+} from '../api/names.ts';
 
 interface ObjectPath {
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   readonly name?: string;
-  readonly subresource?: string;
+  readonly subresource?: string | undefined;
 }
 
 /** Path of a custom resource of the operator, or of its collection without a name. */
 export function crPath(plural: string, at: ObjectPath & { readonly version: string }): string {
   return `/apis/${GROUP}/${at.version}${tail(plural, at)}`;
 }
+
+export const shadowPath = (at: ObjectPath = {}): string => crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, ...at });
+export const configPath = (at: ObjectPath = {}): string => crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, ...at });
+export const nodeGroupPath = (at: ObjectPath = {}): string =>
+  crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, ...at });
 
 export function corePath(resource: string, at: ObjectPath = {}): string {
   return `/api/v1${tail(resource, at)}`;
