@@ -132,7 +132,11 @@ export class HttpApiserverClient implements ApiserverClient {
     });
     const open = (): ClientRequest => (sent = this.#request(call, this.#connections.own()));
     try {
-      const response = await this.#connections.try({ open, send: responseTo, isOver: () => isLate || signal.aborted });
+      const response = await this.#connections.try({
+        open,
+        send: (request) => responseOf({ request }),
+        isOver: () => isLate || signal.aborted,
+      });
       const { statusCode: status = 0 } = response;
       this.#recordAnswer(status);
       if (status !== 200) throw readError('GET shadow/stream', status, await bodyOf(response));
@@ -209,10 +213,6 @@ export class HttpApiserverClient implements ApiserverClient {
   #recordAnswer(status: number): void {
     if (status !== 401 && status !== 403) this.#answeredAt = this.#options.clock.monotonic();
   }
-}
-
-function responseTo(request: ClientRequest): Promise<IncomingMessage> {
-  return responseOf({ request });
 }
 
 function asApiError(call: string, error: unknown): ApiError {

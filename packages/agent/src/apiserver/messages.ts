@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ApiErrorCode, apiErrorBody } from '@brupop/shared/api/agent-protocol';
 import type { Infer, Schema } from '@brupop/shared/api/schema';
-import type { AgentStatus, ShadowStatus } from '@brupop/shared/api/shadow';
+import { AGENT_STATUS, type AgentStatus, type ShadowStatus } from '@brupop/shared/api/shadow';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { readJson } from '../http/exchange.ts';
 
@@ -45,10 +45,8 @@ export function sameStatus(known: ShadowStatus | undefined, next: AgentStatus): 
 }
 
 /** The fields that an agent reports; null and an empty record count as absent. */
-function reported({ settings = {}, ...status }: ShadowStatus | AgentStatus): unknown {
-  const { current_state, current_version, target_version, crash_count, lastOperation } = status;
-  const { state_transition_failure_timestamp, observedGeneration, bootID, bootTime } = status;
-  const facts = { current_state, current_version, target_version, crash_count, bootID, bootTime };
-  const fields = { ...facts, state_transition_failure_timestamp, observedGeneration, lastOperation, settings };
-  return JSON.parse(JSON.stringify(fields, (_name, value: unknown) => value ?? undefined));
+function reported({ settings = {}, ...others }: ShadowStatus | AgentStatus): unknown {
+  const status = { ...others, settings };
+  const fields = Object.keys(AGENT_STATUS).map((name) => [name, status[name as keyof AgentStatus]]);
+  return JSON.parse(JSON.stringify(Object.fromEntries(fields), (_name, value: unknown) => value ?? undefined));
 }

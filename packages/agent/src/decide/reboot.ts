@@ -94,9 +94,9 @@ function hasBooted({ shadow: { status, generation }, seen }: Context, version: s
 /** What no reboot may bring: the host boots the version that it runs. The recorded step limits how often it is tried. */
 function withoutUpdate(c: AnsweredContext): Action | undefined {
   if (c.status?.state === 'Ready') return runCommand(c, 'deactivate', 'the host is to boot the running version again');
-  const isKnown = c.settings.state !== 'unmanaged' && c.settings.plan !== undefined;
+  if (c.settings.plan !== undefined) return undefined;
   const againAt = Math.max(c.tracker.settings.notBefore, c.seen.nowMs + LIMITS.pollFirst);
-  return isKnown ? undefined : wait(c.seen, 'the settings of the host cannot be read', againAt);
+  return wait(c.seen, 'the settings of the host cannot be read', againAt);
 }
 
 /** The pods are gone, whatever the settings disrupt. */
@@ -120,7 +120,7 @@ function waitForRetry(c: AnsweredContext): Action | undefined {
 /** After what the host has taken. */
 function requireSettings(c: AnsweredContext, version: string): Action | undefined {
   const { settings, seen, tracker } = c;
-  const plan = settings.state === 'unmanaged' ? undefined : settings.plan;
+  const { plan } = settings;
   if (plan !== undefined && isAllSet(plan, tracker.settings.applied)) return undefined;
   const { tries, notBefore, isReverted, error = 'the host does not report them' } = tracker.settings;
   const againAt = Math.max(notBefore, seen.nowMs + LIMITS.pollFirst);

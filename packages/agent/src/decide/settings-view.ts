@@ -41,7 +41,7 @@ export interface Facts {
 
 export type SettingsView =
   /** Neither requested nor recorded. */
-  | { readonly state: 'unmanaged' }
+  | { readonly state: 'unmanaged'; readonly plan?: undefined }
   /** In force, and the host's offer was found with them. */
   | { readonly state: 'settled'; readonly plan: SettingsPlan }
   /** Not in force, or unknown; `givenUp`: the spec is confirmed without them. */
@@ -125,7 +125,8 @@ function hostLockOf({ shadow: { spec, status }, lock = status?.settings?.hostLoc
 function withoutSettings(facts: Facts, offered: string, plan: SettingsPlan | undefined): Claims {
   const { shadow, running } = facts;
   const target_version = isOfferTheirs(facts, plan) || !decidesOffer(shadow) ? offered : running;
-  const isDone = plan !== undefined && isSet(facts, plan);
+  // All that may be set is in force, and only a refresh with it is missing.
+  const isDone = plan?.unclassified.size === 0 && (isApplied(facts, plan) || wasInForce(facts, plan));
   const known = isDone ? { ...inForce(facts, plan), ...hostLockOf(facts) } : knownSettings(facts, plan);
   const settings = { ...known, message: notInForce(facts, isDone) };
   return { observedGeneration: shadow.generation, target_version, settings };
@@ -135,11 +136,6 @@ function withoutSettings(facts: Facts, offered: string, plan: SettingsPlan | und
 function isOfferTheirs(facts: Facts, plan: SettingsPlan | undefined): boolean {
   const { settings } = facts.tracker;
   return hasUpdaterSettings(plan) && settings.isApplied(facts.seen.nowMs) && settings.refreshed && isOfferKnown(facts);
-}
-
-/** True when all that may be set is in force, and only a refresh with it is missing. */
-function isSet(facts: Facts, plan: SettingsPlan): boolean {
-  return (isApplied(facts, plan) || wasInForce(facts, plan)) && plan.unclassified.size === 0;
 }
 
 /** While a retry of the updater's settings takes effect, the others are in force as they were. */

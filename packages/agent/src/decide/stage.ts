@@ -152,12 +152,8 @@ export function revertSettings(c: AnsweredContext): Action | undefined {
   const isCutOff = Math.min(specAgeMs, nowMs - changedAt) >= LIMITS.settingsContact;
   if (notBefore > nowMs || !(mustRevert || isCutOff)) return undefined;
   const why = mustRevert ? error : 'the apiserver was not heard from after a change of settings';
-  const changes = mustRevert ? undo : withoutConflicts(c, undo);
+  const conflicts = c.settings.plan?.conflicts ?? [];
+  const changes = mustRevert ? undo : new Map([...undo].filter(([key]) => !conflicts.includes(key)));
   if (changes.size === 0) return undefined;
   return { do: 'configure', changes, reason: `setting ${describeSettings(changes)} again: ${why}` };
-}
-
-function withoutConflicts({ settings }: AnsweredContext, changes: Leaves): Leaves {
-  const conflicts = settings.state === 'unmanaged' ? [] : (settings.plan?.conflicts ?? []);
-  return new Map([...changes].filter(([key]) => !conflicts.includes(key)));
 }

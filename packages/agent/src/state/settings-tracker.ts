@@ -21,25 +21,10 @@ import { isRebootInProgress } from '../actions.ts';
 import { LIMITS, PAUSES, Retry } from '../limits.ts';
 import type { Observation, SettingsReading } from './observe.ts';
 
-export type SettingsTrackerView = Readonly<
-  Pick<
-    SettingsTracker,
-    | 'isApplied'
-    | 'applied'
-    | 'classes'
-    | 'refreshed'
-    | 'effectiveFrom'
-    | 'changedAt'
-    | 'since'
-    | 'tries'
-    | 'error'
-    | 'notBefore'
-    | 'undo'
-    | 'mustRevert'
-    | 'isReverted'
-    | 'isOfferContradicted'
-  >
->;
+type Changing = 'observe' | 'begin' | 'classified' | 'changed' | 'revert' | 'refreshSucceeded';
+type Failing = 'classifyFailed' | 'changeFailed' | 'refreshFailed';
+
+export type SettingsTrackerView = Readonly<Omit<SettingsTracker, Changing | Failing>>;
 
 /** What follows it in a message is the error. */
 export const NOT_IN_FORCE = ': not in force: ';
