@@ -230,17 +230,11 @@ export class DrainView {
     path: string,
     fieldSelector: string,
     slim: (raw: unknown) => T,
-    kept?: StoreLimits<T>,
+    limits?: StoreLimits<T>,
   ): Reflector<T> {
     const { client, clock, log } = this.#context;
-    const query = { fieldSelector };
-    const limits = {
-      listLimitMs: LIST_LIMIT_MS,
-      maxItems: MAX_PODS_OF_NODE,
-      maxChars: MAX_CHARS_OF_DRAIN,
-      ...(kept && { limits: kept }),
-    };
-    const reflector = new Reflector({ client, path, query, slim, clock, log, name, ...limits });
+    const bounds = { listLimitMs: LIST_LIMIT_MS, maxItems: MAX_PODS_OF_NODE, maxChars: MAX_CHARS_OF_DRAIN, limits };
+    const reflector = new Reflector({ client, path, query: { fieldSelector }, slim, clock, log, name, ...bounds });
     reflector.subscribe(() => this.changes.notify());
     return reflector;
   }

@@ -72,7 +72,7 @@ async function bytesOf(request: Request): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-/** Answers with JSON. */
+/** Answers with JSON, without those parts of express that are not in the bundle. */
 export function answer(response: Response, status: number, value: unknown): void {
   const text = JSON.stringify(value);
   const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(text) };

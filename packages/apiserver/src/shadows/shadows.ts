@@ -13,7 +13,7 @@ import type { StatusReport } from '@brupop/shared/api/agent-protocol';
 import type { Condition } from '@brupop/shared/api/meta';
 import { AGENT_SUPPORTED, GROUP, SHADOW_KIND, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
 import type { AgentSkew } from '@brupop/shared/api/release';
-import type { AgentStatus, DrainStatus } from '@brupop/shared/api/shadow';
+import type { DrainStatus } from '@brupop/shared/api/shadow';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, isDenial } from '@brupop/shared/kube/error';
 import { type Events, type EventSource, shadowReference } from '@brupop/shared/kube/events';
@@ -132,7 +132,9 @@ export class Shadows {
    * there is none, `BadRequest` when the CRD's schema rejects it.
    */
   async writeStatus(identity: Identity, report: StatusReport, signal: AbortSignal): Promise<SlimShadow> {
-    const status = ownFields(report.status);
+    // An explicit null also clears a failure time that an older release has written.
+    const { state_transition_failure_timestamp: failedAt = null } = report.status;
+    const status = { ...report.status, state_transition_failure_timestamp: failedAt };
     const { node } = identity;
     const check = (shadow: SlimShadow): void => requireOwn(shadow, identity);
     const before = this.cached(node)?.status?.current_state;
@@ -232,11 +234,6 @@ function conditionsOf(skew: AgentSkew | undefined, former: Condition | undefined
   if (skew === undefined) return [];
   const lastTransitionTime = former?.lastTransitionTime ?? rfc3339(now);
   return [{ type: AGENT_SUPPORTED, status: 'False', ...skew, lastTransitionTime }];
-}
-
-/** An explicit null also clears a failure time that an older release has written. */
-function ownFields(status: AgentStatus): AgentStatus {
-  return { ...status, state_transition_failure_timestamp: status.state_transition_failure_timestamp ?? null };
 }
 
 function writeError(node: string, error: unknown): unknown {
