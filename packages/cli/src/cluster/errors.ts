@@ -42,15 +42,11 @@ function unknownField({ status, message }: KubeError): string | undefined {
 /** What to do when the API server does not know a kind of the operator, or an object of it. */
 function missingObject(error: KubeError, context: string): string {
   const { message } = error;
-  if (isOfKind(error))
+  // An API server that knows the kind names the object that is missing.
+  if (error.reason !== 'NotFound' || message.includes('could not find the requested resource'))
     return `context ${context}: the cluster does not know ${GROUP}: the operator is not installed, or has another release`;
   if (message.includes(`/${NODE_GROUP_PLURAL}/`)) return `${message}: "kubectl get brng" lists the groups`;
   return message.includes(`/${CONFIG_PLURAL}/`) ? `${message}: create it first, see docs/configuration.md` : message;
-}
-
-/** True when the API server does not know the kind. One that knows it names the object that is missing. */
-function isOfKind({ reason, message }: KubeError): boolean {
-  return reason !== 'NotFound' || message.includes('could not find the requested resource');
 }
 
 function forbidden(message: string): string {

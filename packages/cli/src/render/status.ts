@@ -54,16 +54,12 @@ export function fittingLines(fleet: Fleet, options: StatusOptions): string[] {
   const { height = Infinity } = options.screen;
   const lines = statusLines(fleet, options);
   if (lines.length < height) return lines;
-  const sorted = statusLines(fleet, options, (rows) => rows.toSorted(byUrgency));
+  const sorted = statusLines(fleet, options, (rows) => rows.toSorted((a, b) => urgencyOf(a) - urgencyOf(b)));
   const shown = sorted.slice(0, Math.max(1, height - 2));
   return [...shown, `… and ${sorted.length - shown.length} more nodes`];
 }
 
 const URGENCY: readonly string[] = ['Updating', 'Failed', 'Waiting', 'Unknown', 'UpToDate'];
-
-function byUrgency(a: NodeRow, b: NodeRow): number {
-  return urgencyOf(a) - urgencyOf(b);
-}
 
 function urgencyOf({ phase, stalled }: NodeRow): number {
   return URGENCY.indexOf(stalled && phase !== 'Updating' ? 'Failed' : phase);

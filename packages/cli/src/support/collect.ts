@@ -4,6 +4,7 @@
  * LIMIT_MS or MAX_CHARS nothing more is read.
  */
 import { COMPONENT_LABEL, AGENT, shadowName } from '@brupop/shared/api/names';
+import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
@@ -136,7 +137,7 @@ export class Collection {
     const pods: Pod[] = [];
     let chars = 0;
     const slim = (raw: unknown): true | undefined => {
-      if (ownPath !== undefined) namespaces.add(namespaceOf(raw));
+      if (ownPath !== undefined) namespaces.add((raw as KubernetesObject).metadata.namespace ?? '');
       if (name === 'pods') pods.push(podOf(raw));
       const text = json(redaction.object(keep(raw as Record<string, unknown>)));
       if (chars + text.length > MAX_PART_CHARS) return undefined;
@@ -169,11 +170,8 @@ export class Collection {
   async #logs({ name, namespace, restarts }: Pod): Promise<void> {
     const { client, redaction, lines } = this.#options;
     const read = async (previous: boolean): Promise<{ text: string; result: string }> => {
-      const query = {
-        tailLines: String(lines),
-        limitBytes: String(MAX_LOG_BYTES),
-        ...(previous && { previous: 'true' }),
-      };
+      const limits = { tailLines: String(lines), limitBytes: String(MAX_LOG_BYTES) };
+      const query = { ...limits, ...(previous && { previous: 'true' }) };
       const path = corePath('pods', { namespace, name, subresource: 'log' });
       const found = await client.text({ method: 'GET', path, query, accept: '*/*', maxBytes: 2 * MAX_LOG_BYTES });
       const text = redaction.text(found);
@@ -194,10 +192,6 @@ function podOf(raw: unknown): Pod {
   const restarts = (status?.containerStatuses ?? []).reduce((sum, { restartCount = 0 }) => sum + restartCount, 0);
   const { name, namespace, labels } = metadata;
   return { name, namespace, node: spec?.nodeName ?? '', component: labels?.[COMPONENT_LABEL] ?? '', restarts };
-}
-
-function namespaceOf(raw: unknown): string {
-  return (raw as { metadata: { namespace: string } }).metadata.namespace;
 }
 
 /** Nodes that have failed or need a user first, then those under way, then those that wait. */
