@@ -49,7 +49,8 @@ export function nullable<S extends v.GenericSchema>(schema: S, description: stri
 const PRINTABLE = '^[^\\p{Cc}\\p{Cf}\\p{Co}\\p{Zl}\\p{Zp}]*$';
 
 /** Text of at most `max` UTF-16 code units, made {@link printable} when it is read. */
-export function text(max: number, expected = `a text of at most ${max} characters`) {
+export function text(max: number) {
+  const expected = `a text of at most ${max} characters`;
   return v.pipe(
     v.string(expected),
     v.maxLength(max, expected),

@@ -20,14 +20,14 @@ const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly query?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>> | undefined;
   readonly body?: unknown;
   readonly contentType?: string;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** For the whole exchange; for a stream until the response headers. Default 10 s, for writes 15 s. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Of the response, which is not read any further; not of a stream. Default 16 MiB. */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
 }
 
 type Answer = Dispatcher.ResponseData;
@@ -64,7 +64,7 @@ export class KubeClient {
   /** Reads an object; undefined when there is none. Throws KubeError. */
   async find<T>(path: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
-      return await this.request<T>({ method: 'GET', path, ...(signal && { signal }) });
+      return await this.request<T>({ method: 'GET', path, signal });
     } catch (error) {
       if (hasStatus(error, 404)) return undefined;
       throw error;

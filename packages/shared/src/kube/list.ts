@@ -21,9 +21,9 @@ interface ListOptions<T> extends Pick<KubeRequest, 'path' | 'query' | 'signal' |
   /** Few objects are expected. By default of a list with a field selector. */
   readonly isNarrow?: boolean;
   /** A collection with more objects is rejected. */
-  readonly maxItems?: number;
+  readonly maxItems?: number | undefined;
   /** A collection of which more is kept, as JSON, is rejected. */
-  readonly maxChars?: number;
+  readonly maxChars?: number | undefined;
 }
 
 /** The reduced objects of a collection, and the resourceVersion to watch from. */
@@ -66,8 +66,11 @@ export async function readList<T>(client: Pick<KubeClient, 'request'>, options: 
       throw new KubeError(0, TOO_LARGE, `${nameOf(options)}: expected at most ${maxItems} objects, found more`);
     const kept = page.items.map((raw) => slim(raw)).filter((object) => object !== undefined);
     items.push(...kept);
-    if (maxChars !== undefined && sizes.add(kept) > maxChars)
-      throw new KubeError(0, TOO_LARGE, `${nameOf(options)}: ${tooManyChars(maxChars, sizes)}`);
+    if (maxChars !== undefined && sizes.add(kept) > maxChars) {
+      const most = `most of them in the namespace "${sizes.largest()}"`;
+      const message = `expected at most ${maxChars} characters, found more, ${most}`;
+      throw new KubeError(0, TOO_LARGE, `${nameOf(options)}: ${message}`);
+    }
     resourceVersion = page.resourceVersion;
   }
   return { items, omitted: read - items.length, resourceVersion };
@@ -106,7 +109,9 @@ export class Sizes {
   add(objects: readonly unknown[]): number {
     for (const object of objects) {
       const chars = charsOf(object);
-      const namespace = namespaceOf(object);
+      // Of an object, or of what is kept of one under the key `namespace/name`.
+      const { metadata, key = '' } = object as Partial<KubernetesObject> & { readonly key?: string };
+      const namespace = metadata?.namespace ?? key.split('/', 1)[0] ?? '';
       this.#total += chars;
       this.#byNamespace.set(namespace, (this.#byNamespace.get(namespace) ?? 0) + chars);
     }
@@ -118,16 +123,6 @@ export class Sizes {
     const [name = ''] = [...this.#byNamespace].toSorted(([, a], [, b]) => b - a)[0] ?? [];
     return name;
   }
-}
-
-/** Of an object, or of what is kept of one under the key `namespace/name`. */
-function namespaceOf(object: unknown): string {
-  const { metadata, key = '' } = object as Partial<KubernetesObject> & { readonly key?: string };
-  return metadata?.namespace ?? key.split('/', 1)[0] ?? '';
-}
-
-function tooManyChars(maxChars: number, sizes: Sizes): string {
-  return `expected at most ${maxChars} characters, found more, most of them in the namespace "${sizes.largest()}"`;
 }
 
 async function* readPages(
@@ -175,10 +170,10 @@ async function requestPage(
   const answer = await client.request({
     method: 'GET',
     path,
-    query: pageSize === undefined ? { ...query } : paged,
-    ...(signal && { signal }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(pageSize !== 1 && { maxBytes: MAX_PAGE_BYTES }),
+    query: pageSize === undefined ? query : paged,
+    signal,
+    timeoutMs,
+    maxBytes: pageSize === 1 ? undefined : MAX_PAGE_BYTES,
   });
   return readPage(answer);
 }

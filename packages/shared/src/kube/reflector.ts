@@ -62,7 +62,7 @@ interface ReflectorOptions<T extends KubernetesObject> {
   readonly maxItems?: number;
   readonly maxChars?: number;
   /** More objects are omitted; `overfull` names their namespaces. */
-  readonly limits?: StoreLimits<T>;
+  readonly limits?: StoreLimits<T> | undefined;
   /** Called when a list or watch has failed and is retried. */
   readonly onRestart?: (name: string) => void;
 }
@@ -215,8 +215,7 @@ export class Reflector<T extends KubernetesObject> {
 
   async #readList(slim: (raw: unknown) => T | undefined, signal: AbortSignal): Promise<List<T>> {
     const { client, path, query = {}, maxItems, maxChars, listLimitMs: timeoutMs = LIST_LIMIT_MS } = this.#options;
-    const limits = { ...(maxItems !== undefined && { maxItems }), ...(maxChars !== undefined && { maxChars }) };
-    return await readList(client, { path, query, slim, ...limits, timeoutMs, signal });
+    return await readList(client, { path, query, slim, maxItems, maxChars, timeoutMs, signal });
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {

@@ -43,7 +43,8 @@ export async function getJson(
   const target = `${url.replace(/\/+$/u, '')}${path}`;
   try {
     const found = await credentialsIn(credentials);
-    return await read(`${target}?${search(query)}`, found, { signal, maxBytes: options.maxBytes });
+    const search = query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+    return await read(`${target}?${search}`, found, { signal, maxBytes: options.maxBytes });
   } catch (error) {
     throw new Error(`GET ${nameOf(target)}`, { cause: error });
   } finally {
@@ -73,10 +74,6 @@ async function read(
 function nameOf(target: string): string {
   const { origin = 'null', pathname = '' } = URL.parse(target) ?? {};
   return origin === 'null' ? 'an address that is not one of HTTP' : `${origin}${pathname}`;
-}
-
-function search(query: readonly (readonly [string, string])[]): string {
-  return query.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
 }
 
 /** Without its credentials, a server may answer for others, and find no alert. */
