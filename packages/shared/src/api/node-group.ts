@@ -115,17 +115,10 @@ export const nodeGroupSchema = described(
 );
 
 type Overrides = Pick<BrupopConfigSpec, keyof typeof OVERRIDES>;
+type Own = Omit<v.InferInput<typeof ownSpec>, 'nodeSelector'>;
 
 export interface BottlerocketNodeGroup extends KubernetesObject {
-  readonly spec: Overrides & {
-    readonly nodeSelector: LabelSelector;
-    readonly precedence?: number;
-    readonly after?: readonly string[];
-    readonly soak?: string;
-    readonly nodeMetadata?: v.InferInput<typeof nodeMetadata>;
-    readonly settings?: Readonly<Record<string, unknown>>;
-    readonly settingsConflicts?: 'Respect' | 'Force';
-  };
+  readonly spec: Overrides & Own & { readonly nodeSelector: LabelSelector };
   readonly status?: NodeGroupStatus;
   /** Who has written its spec. */
   readonly edits?: readonly Edit[];
