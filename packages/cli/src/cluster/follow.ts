@@ -10,6 +10,7 @@
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import { hasStatus } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
+import { Store } from '@brupop/shared/kube/store';
 import { jsonLines, readEvent } from '@brupop/shared/kube/watch-protocol';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
@@ -40,7 +41,7 @@ export interface FollowOptions<T> {
 
 export class Followed<T extends KubernetesObject> {
   readonly #options: FollowOptions<T>;
-  readonly #objects = new Map<string, T>();
+  readonly #objects = new Store<T>();
   #resourceVersion: string | undefined;
   #stale: Stale | undefined;
   #isListed = false;
@@ -57,8 +58,8 @@ export class Followed<T extends KubernetesObject> {
     return this.#isListed;
   }
 
-  list(): T[] {
-    return [...this.#objects.values()];
+  list(): readonly T[] {
+    return this.#objects.list();
   }
 
   /** Until the signal aborts. Throws when the first list fails; later failures are retried with backoff. */
@@ -86,8 +87,7 @@ export class Followed<T extends KubernetesObject> {
   async #list(signal: AbortSignal): Promise<void> {
     const { client, path, slim } = this.#options;
     const { items, resourceVersion } = await readList(client, { path, slim, signal });
-    this.#objects.clear();
-    for (const object of items) this.#objects.set(keyOf(object), object);
+    this.#objects.replace(items);
     this.#resourceVersion = resourceVersion;
     this.#isListed = true;
     this.#stale = undefined;
@@ -108,8 +108,8 @@ export class Followed<T extends KubernetesObject> {
       const { type, object } = readEvent(line);
       this.#resourceVersion = object.metadata.resourceVersion;
       if (type === 'BOOKMARK') continue;
-      if (type === 'DELETED') this.#objects.delete(keyOf(object));
-      else this.#objects.set(keyOf(object), slim(object));
+      if (type === 'DELETED') this.#objects.remove(object);
+      else this.#objects.set(slim(object));
       onChange();
     }
   }
@@ -118,10 +118,6 @@ export class Followed<T extends KubernetesObject> {
     this.#stale = { since: this.#stale?.since ?? this.#options.clock.now(), problem };
     this.#options.onChange();
   }
-}
-
-function keyOf({ metadata: { namespace = '', name } }: KubernetesObject): string {
-  return `${namespace}/${name}`;
 }
 
 /** The older of two. */
