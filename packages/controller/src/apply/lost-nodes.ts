@@ -10,7 +10,7 @@ import type { NodeLog } from '@brupop/shared/runtime/log';
 import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
 import { type LostNode, mayTaint, type OutOfServiceChange } from '../upkeep/lost-nodes.ts';
-import { checkKept, type TaintedNode } from './nodes.ts';
+import { checkKept, type TaintedNode, taintsOf } from './nodes.ts';
 import { type NodeWrite, PRIORITY } from './queue.ts';
 import type { ApplyContext } from './writer.ts';
 
@@ -48,13 +48,12 @@ async function write(context: ApplyContext, { node, wanted, event }: OutOfServic
   const path = corePath('nodes', { name });
   const raw = await client.request<TaintedNode>({ method: 'GET', path, signal });
   if (!isStillDue(readNode(raw), node, wanted)) return;
-  const others = (raw.spec?.taints ?? []).filter((taint) => !isSameTaint(taint, TAINT));
+  const others = taintsOf(raw).filter((taint) => !isSameTaint(taint, TAINT));
   const annotations = { [OUT_OF_SERVICE_ANNOTATION]: wanted ? rfc3339(clock.now()) : null };
   const metadata = { uid, resourceVersion: raw.metadata.resourceVersion, annotations };
   const body = { metadata, spec: { taints: wanted ? [...others, TAINT] : others } };
   const answer = await client.mergePatch<TaintedNode>(path, body, { signal });
-  const taints = answer.spec?.taints ?? [];
-  checkKept(taints.some((taint) => isSameTaint(taint, TAINT)) === wanted);
+  checkKept(taintsOf(answer).some((taint) => isSameTaint(taint, TAINT)) === wanted);
   if (event === undefined) return;
   logOf(name)[wanted ? 'warn' : 'info'](wanted ? 'out-of-service taint set' : 'out-of-service taint removed');
   events.record(event);

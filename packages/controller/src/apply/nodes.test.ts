@@ -24,6 +24,7 @@ const LIVE: KubernetesObject & { readonly spec: object } = {
 
 const EVENT = {
   reason: 'Restored',
+  warning: false,
   about: { apiVersion: 'v1', kind: 'Node', name: 'node-a', uid: 'uid-node-a' },
   message: 'restored',
   key: '1',

@@ -178,6 +178,10 @@ export interface TaintedNode extends KubernetesObject {
   readonly spec?: { readonly taints?: readonly NodeTaint[] };
 }
 
+export function taintsOf({ spec }: TaintedNode): readonly NodeTaint[] {
+  return spec?.taints ?? [];
+}
+
 /** A merge patch replaces the whole list of taints, so it is made from the Node as it is now. */
 async function writeTaint(
   { client, logOf, signal }: ApplyContext,
@@ -185,16 +189,16 @@ async function writeTaint(
 ): Promise<void> {
   const { name, uid } = node.metadata;
   const path = corePath('nodes', { name });
-  const { metadata, spec } = await client.request<TaintedNode>({ method: 'GET', path, signal });
-  const { resourceVersion } = metadata;
+  const live = await client.request<TaintedNode>({ method: 'GET', path, signal });
+  const { resourceVersion } = live.metadata;
   const taints = [
-    ...(spec?.taints ?? []).filter(({ key }) => key !== WAITING_TAINT && key !== STARTUP_TAINT),
+    ...taintsOf(live).filter(({ key }) => key !== WAITING_TAINT && key !== STARTUP_TAINT),
     ...(waiting ? [{ key: WAITING_TAINT, effect: 'PreferNoSchedule' }] : []),
     ...(startup ? [{ key: STARTUP_TAINT, effect: 'NoSchedule' }] : []),
   ];
   const body = { metadata: { uid, resourceVersion }, spec: { taints } };
   const answer = await client.mergePatch<TaintedNode>(path, body, { signal });
-  const keys = (answer.spec?.taints ?? []).map(({ key }) => key);
+  const keys = taintsOf(answer).map(({ key }) => key);
   checkKept(keys.includes(WAITING_TAINT) === waiting && keys.includes(STARTUP_TAINT) === startup);
   logOf(name).info('taints written', { waiting, startup });
 }
