@@ -192,7 +192,7 @@ test('a silence that Alertmanager refuses does not keep others from being set', 
   await untilReason(leader, 'AlertmanagerNotReady');
   await clock.advance(10_000);
   await until('b');
-  expect(await leader.metrics()).toContain('silences_total{result="Created"} 1');
+  await eventually(async () => expect(await leader.metrics()).toContain('silences_total{result="Created"} 1'));
 });
 
 test('a node that leaves again while its silence is being ended is silenced', async () => {
