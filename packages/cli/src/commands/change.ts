@@ -194,7 +194,7 @@ export async function abort(context: Context, node: string): Promise<void> {
   const shadow = readShadow(shadowOf(fleet, node));
   const { version } = shadow.spec;
   if (!isUnderWay(shadow)) throw new UsageError(`node ${node}: expected an update that is under way, found none`);
-  if (mayHaveRebooted({ shadow, state: shadow.state }))
+  if (mayHaveRebooted(shadow))
     throw new UsageError(
       `node ${node}: expected an update before its reboot, but the host may have booted ${version} or be about to: the update goes on`,
     );

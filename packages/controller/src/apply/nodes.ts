@@ -16,7 +16,7 @@ import { type NodeView, readNode } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
 import type { Cleanup } from '../upkeep/cleanup.ts';
 import { orphanedAnnotations } from '../plan/facts/deadlines.ts';
-import type { TaintChange } from '../plan/taints.ts';
+import type { TaintChange } from '../plan/plan.ts';
 import { keepHistory } from './kept-history.ts';
 import { type NodeWrite, PRIORITY } from './queue.ts';
 import { deleteShadow } from './shadows.ts';

@@ -7,7 +7,7 @@ import { anApplyContext } from '../testing/apply-context.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import type { SpecChange } from '../plan/spec-change.ts';
 import { ConditionQueue } from './conditions.ts';
-import { inWriteOrder } from '../plan/order.ts';
+import { inWriteOrder } from '../plan/plan.ts';
 import { writeSpecs } from './shadows.ts';
 
 /** A controller whose writes succeed; `reconcile` returns the Events of one plan that is applied. */

@@ -14,7 +14,7 @@ import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { isManaged, skippedBy } from '../cluster/node.ts';
 import { blockOf, type ShadowView } from '../cluster/shadow.ts';
-import { hasReached, isSettled, STATES } from '../cluster/state.ts';
+import { hasReached, isSettled, isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { whyNotDrainedNow } from './admission.ts';
@@ -134,7 +134,6 @@ function inputOf(
   if (state === 'Staged' || state === 'Proving' || record.jobs !== undefined) now.holdsOnce();
   return {
     ...pair,
-    state,
     policy: policyFor(pair, now),
     rules: pair.policy,
     drain: () => {
@@ -167,10 +166,10 @@ function inputOf(
 const WAITING: Found = { phase: 'waiting' };
 
 function assessPair(input: TransitionInput): Found {
-  const { node, shadow, state } = input;
+  const { node, shadow } = input;
   const change = transition(input);
   if (!isManaged(node)) return { change: shadow.spec.state === 'Idle' ? change : idle(input, 'Released') };
-  if (STATES[state].isUnderWay) return withRejection(input, assessUnderWay(input, change));
+  if (isUnderWay(shadow)) return withRejection(input, assessUnderWay(input, change));
   return isSettled(shadow) ? withRejection(input, assessSettled(input, change)) : assessUnsettled(input, change);
 }
 
@@ -213,7 +212,10 @@ function longBlock({ shadow, now }: TransitionInput): {
 
 /** The startup taint is set while the Node is cordoned. */
 function startsUp(input: TransitionInput): boolean {
-  const { node, state } = input;
+  const {
+    node,
+    shadow: { state },
+  } = input;
   if (state === 'Draining' || state === 'Away') return node.unschedulable || node.hasStartupTaint;
   return state === 'Proving' && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
@@ -226,8 +228,8 @@ interface Checked {
 
 /** Those of a staged node that may be drained otherwise. */
 function jobsBeforeDrain(input: TransitionInput): Checked {
-  const { shadow, state, blockedBy, drain } = input;
-  if (state !== 'Staged' || blockedBy !== undefined) return {};
+  const { shadow, blockedBy, drain } = input;
+  if (shadow.state !== 'Staged' || blockedBy !== undefined) return {};
   const { blocked, jobs } = beforeDrain(input);
   const isDue = blocked === undefined && (jobs.isStarted || mayBeDrained(drain(), shadow));
   return isDue ? { problem: jobs.waitsFor, jobs } : {};
@@ -249,13 +251,9 @@ function provingCondition(shadow: ShadowView, { problem: unhealthy, jobs }: Chec
   return isForSettings ? rebooting() : monitored(version, problem);
 }
 
-function stepCondition(
-  { shadow, state, drain }: TransitionInput,
-  found: Checked,
-  lookUp: boolean,
-): ProgressingCondition {
+function stepCondition({ shadow, drain }: TransitionInput, found: Checked, lookUp: boolean): ProgressingCondition {
   const version = shadow.spec.version ?? '';
-  if (state === 'Proving') return provingCondition(shadow, found);
+  if (shadow.state === 'Proving') return provingCondition(shadow, found);
   if (found.problem !== undefined) return staged(version, found.problem);
   if (shadow.purpose === 'Rollback') return goingBack(version, shadow.rollback?.failed ?? '?');
   const podsProblem = lookUp ? drain().problem : undefined;

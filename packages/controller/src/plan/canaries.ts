@@ -14,16 +14,20 @@
  * healthy is. When enough have succeeded, the status of the BrupopConfig records it, so that nodes which
  * are deleted or join later do not begin again; one that is being removed counts as deleted. Where every node that needs the version is a canary, none
  * goes ahead, and the approval is needed first.
+ *
+ * A group that sets canaries, a soak or an approval has its own, by the same code, with its nodes, policy and status. Those of
+ * the fleet are for the other nodes.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
+import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isBeingRemoved, isDown, type NodeView, skippedBy } from '../cluster/node.ts';
-import type { NodePair, Snapshot } from '../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { type NodeGroup, objectOf } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import type { Blocked } from './gates/reasons.ts';
@@ -33,7 +37,7 @@ import { recorded } from './facts/failed-nodes.ts';
 import { problemCondition } from './facts/health.ts';
 import { isPrevious } from './facts/attempts.ts';
 import type { Moment } from '../kept/moment.ts';
-import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
+import { membersOf, ofParts, ofPartsAt, pairsIn, type Parts } from '../kept/parts.ts';
 
 export interface CompletedCanary {
   readonly version: string;
@@ -59,7 +63,61 @@ interface Phase {
   readonly healthyTimes: readonly number[];
 }
 
-export class Canaries {
+interface FleetOfLanes extends Pick<Snapshot, 'policy' | 'clockSkewMs' | 'groups'> {
+  /** What was last reported. */
+  readonly before: BrupopConfigStatus | undefined;
+  /** The same of each group, by its name. */
+  readonly groupsBefore: ReadonlyMap<string, NodeGroupStatus | undefined>;
+  readonly checks: Checks;
+}
+
+/** The canaries of the fleet, and of each group that has its own. */
+export class CanaryLanes {
+  /** By the name of the group; undefined: those of the fleet. */
+  readonly #lanes: ReadonlyMap<string | undefined, Canaries>;
+
+  /** @param selected - the nodes that the configuration selects */
+  constructor(selected: Parts<ManagedNode>, fleet: FleetOfLanes, now: number) {
+    const ofFleet = new Canaries(ofFleetIn(selected), { ...fleet, before: fleet.before?.canaries }, now);
+    const groups = fleet.groups.filter(({ lanes }) => lanes.has('canaries'));
+    const ofGroups = groups.map((group): [string, Canaries] => {
+      const own = { policy: group.policy, before: fleet.groupsBefore.get(group.name)?.canaries, group };
+      return [group.name, new Canaries(pairsIn(membersOf(group.name, selected)), { ...fleet, ...own }, now)];
+    });
+    this.#lanes = new Map([[undefined, ofFleet], ...ofGroups]);
+  }
+
+  /** For the status of the configuration, or of the group with this name. */
+  completed(group?: string): readonly CompletedCanary[] {
+    return this.#lanes.get(group)?.completed ?? [];
+  }
+
+  /** When to check again, epoch milliseconds. */
+  get times(): readonly number[] {
+    return [...this.#lanes.values()].flatMap(({ times }) => times);
+  }
+
+  /** Returns why a node must not start an update to `version`, or undefined. */
+  check(pair: NodePair, version: string): Blocked | undefined {
+    return this.#of(pair)?.check(pair.node, version);
+  }
+
+  /** Counts a node that starts. */
+  reserve(pair: NodePair, version: string): void {
+    this.#of(pair)?.reserve(pair.node, version);
+  }
+
+  #of({ group }: NodePair): Canaries | undefined {
+    return this.#lanes.get(group?.name) ?? this.#lanes.get(undefined);
+  }
+}
+
+/** The nodes that are in no group with canaries of its own. */
+const ofFleetIn = ofParts((part: readonly ManagedNode[]) =>
+  part.filter(isPair).filter(({ group }) => group?.lanes.has('canaries') !== true),
+);
+
+class Canaries {
   readonly #policy: UpdatePolicy;
   /** The name of the group whose `spec.rollout` counts; undefined: that of the configuration does. */
   readonly #group: string | undefined;

@@ -32,18 +32,28 @@ interface Count {
   unavailable: number;
 }
 
-export class Capacity {
-  readonly #concurrency: GroupConcurrency;
+/** The fleet, or a group with limits of its own. */
+interface Limited {
+  /** Its name; undefined: the fleet. */
+  readonly group: string | undefined;
+  readonly concurrency: GroupConcurrency;
   /** Percentages are of this number of nodes. */
-  readonly #managed: number;
+  readonly managed: number;
+  /** The nodes that hold a slot past a deadline. */
+  readonly stuck: readonly NodeView[];
+}
+
+class Capacity {
+  readonly #max: Readonly<Record<Exclude<keyof GroupConcurrency, 'controlPlane'>, number>>;
   readonly #stuck: readonly NodeView[];
-  readonly #fleet: Count = { updating: 0, unavailable: 0 };
+  readonly #all: Count = { updating: 0, unavailable: 0 };
   readonly #zones = new Map<string, Count>();
 
-  /** @param stuck - the nodes that hold a slot past a deadline */
-  constructor(concurrency: GroupConcurrency, managed: number, stuck: readonly NodeView[]) {
-    this.#concurrency = concurrency;
-    this.#managed = managed;
+  constructor({ concurrency, managed, stuck }: Limited) {
+    const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
+    const atOnce = (limit: typeof maxUpdating): number =>
+      limit === undefined ? Infinity : nodesAtOnce(limit, managed);
+    this.#max = { maxUpdating: atOnce(maxUpdating), maxUnavailable: atOnce(maxUnavailable), maxPerZone, maxZones };
     this.#stuck = stuck;
   }
 
@@ -62,44 +72,32 @@ export class Capacity {
    */
   check(node: NodeView): Blocked | undefined {
     const zone = this.#zone(node);
-    if (this.#free <= 0) return naming(FULL, this.#stuck);
-    if (this.#fleet.unavailable >= this.#maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
-    if (zone.unavailable >= (this.#concurrency.maxPerZone ?? Infinity)) {
+    const { maxUpdating, maxUnavailable, maxPerZone, maxZones } = this.#max;
+    if (this.#all.updating >= maxUpdating) return naming(FULL, this.#stuck);
+    if (this.#all.unavailable >= maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
+    if (zone.unavailable >= maxPerZone) {
       return naming(
         ZONE_FULL,
         this.#stuck.filter((other) => zoneOf(other) === zoneOf(node)),
       );
     }
-    const isFull = this.#zonesWith(zone) > (this.#concurrency.maxZones ?? Infinity);
-    return isFull ? naming(OTHER_ZONES, this.#stuck) : undefined;
+    return this.#zonesWith(zone) > maxZones ? naming(OTHER_ZONES, this.#stuck) : undefined;
   }
 
   /** True when a limit is exceeded, and releasing this node would help. */
   isOverLimit(node: NodeView): boolean {
-    const { maxPerZone = Infinity } = this.#concurrency;
-    return (
-      this.#free < 0 || this.#fleet.unavailable > this.#maxUnavailable || this.#zone(node).unavailable > maxPerZone
-    );
+    const { maxUpdating, maxUnavailable, maxPerZone } = this.#max;
+    const { updating, unavailable } = this.#all;
+    return updating > maxUpdating || unavailable > maxUnavailable || this.#zone(node).unavailable > maxPerZone;
   }
 
   #count(node: NodeView, by: 1 | -1, updating: boolean): void {
     const zone = this.#zone(node);
     this.#zones.set(zoneOf(node), zone);
-    for (const count of [this.#fleet, zone]) {
+    for (const count of [this.#all, zone]) {
       count.unavailable += by;
       if (updating) count.updating += by;
     }
-  }
-
-  /** Slots left under maxUpdating; negative if there are too many nodes. */
-  get #free(): number {
-    const { maxUpdating } = this.#concurrency;
-    return (maxUpdating === undefined ? Infinity : nodesAtOnce(maxUpdating, this.#managed)) - this.#fleet.updating;
-  }
-
-  get #maxUnavailable(): number {
-    const { maxUnavailable } = this.#concurrency;
-    return maxUnavailable === undefined ? Infinity : nodesAtOnce(maxUnavailable, this.#managed);
   }
 
   #zonesWith({ updating }: Count): number {
@@ -115,13 +113,11 @@ export class Capacity {
 type Member = Pick<NodePair, 'node' | 'group'>;
 
 export class Limits {
-  readonly #fleet: Capacity;
-  readonly #groups: ReadonlyMap<string, Capacity>;
+  /** By the name of the group; undefined: of the fleet. */
+  readonly #capacities: ReadonlyMap<string | undefined, Capacity>;
 
-  /** @param groups - those with limits of their own, by name */
-  constructor(fleet: Capacity, groups: ReadonlyMap<string, Capacity>) {
-    this.#fleet = fleet;
-    this.#groups = groups;
+  constructor(limited: readonly Limited[]) {
+    this.#capacities = new Map(limited.map((one) => [one.group, new Capacity(one)]));
   }
 
   reserve(member: Member, updating: boolean): void {
@@ -134,22 +130,19 @@ export class Limits {
 
   /** As {@link Capacity.check}, of the fleet first. */
   check({ node, group }: Member): Blocked | undefined {
-    const ofFleet = this.#fleet.check(node);
-    if (ofFleet !== undefined) return ofFleet;
-    const ofGroup = this.#groupOf(group)?.check(node);
-    return ofGroup && { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group?.name}": ${ofGroup.message}` };
+    const ofFleet = this.#capacities.get(undefined)?.check(node);
+    if (ofFleet !== undefined || group === undefined) return ofFleet;
+    const ofGroup = this.#capacities.get(group.name)?.check(node);
+    return ofGroup && { ...ofGroup, message: `In ${NODE_GROUP_KIND} "${group.name}": ${ofGroup.message}` };
   }
 
   isOverLimit(member: Member): boolean {
     return this.#of(member).some((capacity) => capacity.isOverLimit(member.node));
   }
 
+  /** Those that count the node. */
   #of({ group }: Member): Capacity[] {
-    return [this.#fleet, this.#groupOf(group)].filter((capacity) => capacity !== undefined);
-  }
-
-  #groupOf(group: Member['group']): Capacity | undefined {
-    return group && this.#groups.get(group.name);
+    return [...new Set([undefined, group?.name])].flatMap((name) => this.#capacities.get(name) ?? []);
   }
 }
 

@@ -10,9 +10,8 @@ import { namesOf, printable } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../cluster/node.ts';
 import { hasReached } from '../cluster/state.ts';
 import { limitMs } from './facts/deadlines.ts';
-import { monitoringOf } from './facts/health.ts';
+import { type MonitoringInput, monitoringOf } from './facts/health.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
-import type { TransitionInput } from './transition.ts';
 import { allowedAtReboot, CHANGE_LIMIT, isChanging, isComplete, type SettingsFacts } from './facts/settings.ts';
 
 export interface ProgressingCondition {
@@ -138,7 +137,7 @@ export function waiting({ reason, message, retryAt }: Blocked): ProgressingCondi
   return { ...progressing('False', reason, message), waitingFor: `${reason}${until}` };
 }
 
-export function overdue(input: TransitionInput, isCancelled: boolean): ProgressingCondition {
+export function overdue(input: MonitoringInput, isCancelled: boolean): ProgressingCondition {
   const { shadow, policy } = input;
   const { state, version } = shadow.spec;
   const said = quoted(shadow.status?.lastOperation);
@@ -155,7 +154,7 @@ export function overdue(input: TransitionInput, isCancelled: boolean): Progressi
   return progressing('False', 'DeadlineExceeded', message);
 }
 
-function notHealthyInTime(input: TransitionInput): string {
+function notHealthyInTime(input: MonitoringInput): string {
   const { shadow } = input;
   const version = shadow.spec.version ?? '';
   const { problem, isUnknown } = monitoringOf(input);

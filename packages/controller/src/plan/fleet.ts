@@ -7,14 +7,15 @@ import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources 
 import { isUnderWay, STATES } from '../cluster/state.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
-import { Capacity, ControlPlane, isUnavailable, Limits, nodesOverLimit } from './concurrency.ts';
+import { CanaryLanes } from './canaries.ts';
+import { ControlPlane, isUnavailable, Limits, nodesOverLimit } from './concurrency.ts';
 import { currentRollback, rollbackPolicy } from './facts/attempts.ts';
 import { type Estimate, estimateOf } from './facts/estimates.ts';
 import { stateSince } from './facts/deadlines.ts';
 import { type Drainable, Drains } from './facts/drainability.ts';
 import { Checks } from './facts/query-checks.ts';
 import { type FailedNode, failedNodes } from './facts/failed-nodes.ts';
-import { type FrozenVersion, frozenVersions } from './facts/freezes.ts';
+import { type FrozenVersion, frozenVersions, type GroupFreeze, groupFreezes } from './facts/freezes.ts';
 import { monitoringOf } from './facts/health.ts';
 import { Quorums } from './facts/quorums.ts';
 import {
@@ -30,7 +31,6 @@ import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Candidate, FleetInput, GateInput } from './gates/reasons.ts';
 import { GroupOrder } from './group-order.ts';
-import { CanaryLanes, type GroupFreeze, groupFreezes } from './lanes.ts';
 import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
 import { Moment } from '../kept/moment.ts';
@@ -103,7 +103,8 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
   const isHealthUnknown = (pair: NodePair): boolean => isUnknown(pair, asked, moment);
   const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status]));
   const reported = { before: config?.status, groups: snapshot.groups, groupsBefore };
-  const failed = failedNodes(snapshot, { parts, selected, versions, isHealthUnknown, now: moment });
+  const known = { parts, selected, versions, now: moment };
+  const failed = failedNodes(snapshot, { ...known, isHealthUnknown });
   return {
     policy,
     facts,
@@ -122,13 +123,13 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     orphaned: orphanedIn(facts).flat(),
     failed,
     observation: new Observation(snapshot, parts, asked, now),
-    frozen: frozenVersions(failed, { parts, policy, before: config?.status?.frozenVersions, versions, selected, now }),
-    groupFreezes: groupFreezes(failed, reported, selected, now),
+    frozen: frozenVersions(failed, { ...known, policy, before: config?.status?.frozenVersions }),
+    groupFreezes: groupFreezes(failed, snapshot.groups, groupsBefore, selected, moment),
     ...reported,
     nodesOverLimit: nodesOverLimit(mayWait(holders), limitsOf(unavailable)),
     controlPlane: new ControlPlane(controlPlaneIn(kept.nodes.split(snapshot.nodes)).flat(), slots.keys()),
     capacity: limitsOf(slots),
-    groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now }),
+    groupOrder: new GroupOrder({ groups: snapshot.groups, selected, failed, offeredSince, now: moment }),
     canaries: new CanaryLanes(selected, { ...snapshot, ...reported, ...asked }, now),
     now,
     moment,
@@ -287,16 +288,13 @@ function limitsBy(
     .filter(({ concurrency }) => Object.keys(concurrency).length > 0)
     .map(({ name, concurrency }) => {
       const members = membersOf(name, selected);
-      const stuckOnes = stuck.filter((node) => members.some((part) => part.some((one) => one.node === node)));
-      return { name, concurrency, managed: countOf(members), stuckOnes };
+      const own = stuck.filter((node) => members.some((part) => part.some((one) => one.node === node)));
+      return { group: name, concurrency, managed: countOf(members), stuck: own };
     });
+  const ofFleet = { group: undefined, concurrency: policy.concurrency, managed: countOf(selected), stuck };
   const unavailable = unavailableIn(selected, now).flat();
   return (slots) => {
-    const own = ofGroups.map(({ name, concurrency, managed, stuckOnes }): [string, Capacity] => [
-      name,
-      new Capacity(concurrency, managed, stuckOnes),
-    ]);
-    const limits = new Limits(new Capacity(policy.concurrency, countOf(selected), stuck), new Map(own));
+    const limits = new Limits([ofFleet, ...ofGroups]);
     for (const one of [...slots.keys()].filter(hasNode)) limits.reserve(one, true);
     for (const one of unavailable) if (!slots.has(one)) limits.reserve(one, false);
     return limits;

@@ -19,7 +19,7 @@ import type { NodeGroup } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted } from '../policy/policy.ts';
 import { isAccepted } from './facts/deadlines.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
-import { Moment } from '../kept/moment.ts';
+import type { Moment } from '../kept/moment.ts';
 import { membersOf, type Parts } from '../kept/parts.ts';
 import type { Blocked } from './gates/reasons.ts';
 
@@ -31,7 +31,7 @@ interface GroupOrderInput {
   readonly failed: readonly FailedNode[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
-  readonly now: number;
+  readonly now: Moment;
 }
 
 /** A group that others wait for. */
@@ -89,7 +89,7 @@ export class GroupOrder {
       return { reason: 'WaitingForNodeGroup', message };
     }
     const retryAt = Math.max(0, ...earlier.map((name) => this.#progress(name, version).since)) + group.soakMs;
-    if (earlier.length === 0 || retryAt <= this.#input.now) return undefined;
+    if (earlier.length === 0 || this.#input.now.reached(retryAt)) return undefined;
     const message = `The groups that go first (${own}) have updated; spec.soak of the group ends at ${rfc3339(retryAt)}`;
     return { reason: 'Soaking', message, retryAt };
   }
@@ -127,7 +127,7 @@ export class GroupOrder {
     if (!isPair(member) || isUnderWay(member.shadow) || isDown(member.node)) return false;
     const running = member.shadow.status?.current_version ?? '';
     const { failed, now } = this.#input;
-    const isCounted = ({ since }: FailedNode): boolean => !isAccepted(since, member.policy, new Moment(now));
+    const isCounted = ({ since }: FailedNode): boolean => !isAccepted(since, member.policy, now);
     const hasFailed = failed.some(
       // An earlier Node of this name was another machine.
       (one) => one.name === member.name && one.deleted !== true && sameVersion(one.version, running) && isCounted(one),
@@ -138,7 +138,7 @@ export class GroupOrder {
   /** A time in the future is of a clock that was wrong. */
   #doneSince(members: readonly ManagedNode[], version: string): number {
     const known = (at: number | undefined): number[] =>
-      at === undefined || at > this.#input.now + CLOCK_TOLERANCE_MS ? [] : [at];
+      at === undefined || at > this.#input.now.ms + CLOCK_TOLERANCE_MS ? [] : [at];
     const successes = members.flatMap(({ shadow, policy }) => {
       const last = shadow?.updated;
       return last !== undefined && isAtOrBeyond(last.version, version, policy.versions) ? known(last.at) : [];

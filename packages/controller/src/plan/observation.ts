@@ -29,8 +29,8 @@ import type { Drains } from './facts/drainability.ts';
 import { type HeldVersion, holdsOf } from './facts/freezes.ts';
 import { Moment } from '../kept/moment.ts';
 import { ofKey, ofParts, ofPartsAt, pairsIn, type Parts } from '../kept/parts.ts';
-import { byPrecedence } from './facts/precedence.ts';
 import {
+  byPrecedence,
   controllerOf,
   isObserved,
   isTrusted,

@@ -5,17 +5,23 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
+import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isPair, type Snapshot } from '../cluster/snapshot.ts';
 import { admit } from './admission.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { decideAll, type Grants, KeptDecisions } from './decide.ts';
 import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
 import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet.ts';
-import type { Blocked, Candidate } from './gates/reasons.ts';
-import { inWriteOrder } from './order.ts';
+import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
 import { type RecordChange, recordChanges } from './record-changes.ts';
 import { type SpecChange, specChange } from './spec-change.ts';
-import { type TaintChange, taintChanges } from './taints.ts';
+
+/** Which of the taints a Node is to have: while it waits for its update or is updating, and once it has booted the new version. */
+export interface TaintChange {
+  readonly node: NodeView;
+  readonly waiting: boolean;
+  readonly startup: boolean;
+}
 
 export interface Plan {
   readonly specs: readonly SpecChange[];
@@ -70,3 +76,39 @@ const specChangesIn = ofParts((part: readonly Decision[]) =>
 );
 
 const taintChangesIn = ofParts((part: readonly Decision[]) => part.flatMap(taintChanges));
+
+function taintChanges(decision: Decision): TaintChange[] {
+  const { managedNode, isStarting = false } = decision;
+  const { node } = managedNode;
+  const { drain } = managedNode.policy;
+  if (node === undefined) return [];
+  const waiting = drain.taintWaitingNodes && isManaged(node) && isWaiting(decision);
+  const startup = drain.startupTaint && isManaged(node) && isStarting;
+  const isSame = node.hasWaitingTaint === waiting && node.hasStartupTaint === startup;
+  return isSame ? [] : [{ node, waiting, startup }];
+}
+
+/** True for nodes that wait or are updating; not for failed ones, nor for new ones without a report. */
+function isWaiting({ phase, candidate, blocked }: Decision): boolean {
+  const isTainted = blocked === undefined || traitsOf(blocked.reason).withoutTaint !== true;
+  return phase === 'updating' || (phase === 'waiting' && candidate !== undefined && isTainted);
+}
+
+/** Kinds of changes that are written after all others, in this order. */
+const LATER: readonly SpecChange['outcome'][] = ['Started', 'Configured'];
+
+/** Smaller numbers are written first: next steps and ends, then starts, then other settings. */
+export function writeGroupOf({ outcome }: Pick<SpecChange, 'outcome'>): number {
+  return LATER.indexOf(outcome);
+}
+
+/**
+ * The order in which specs are written, since the time for it may be too short: of next steps those that have waited longest
+ * first, of starts those that the gates have admitted first.
+ */
+export function inWriteOrder(changes: readonly SpecChange[], admitted: readonly Candidate[]): SpecChange[] {
+  const places = new Map(admitted.map(({ name }, place) => [name, place]));
+  const placeOf = ({ outcome, node, shadow }: SpecChange): number =>
+    outcome === 'Started' ? (places.get(node.metadata.name) ?? 0) : (shadow.times.stateSince ?? 0);
+  return changes.toSorted((a, b) => writeGroupOf(a) - writeGroupOf(b) || placeOf(a) - placeOf(b));
+}

@@ -4,18 +4,19 @@
  */
 import { ERROR_CODES, isErrorCode } from '@brupop/shared/api/error-codes';
 import type { NodeRecord } from '@brupop/shared/api/record';
+import { INT32 } from '@brupop/shared/api/schema';
 import { hashOf } from '@brupop/shared/api/settings';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { latestUpdate, type ShadowView } from '../cluster/shadow.ts';
-import { hasStarted, isSettled, isUnderWay } from '../cluster/state.ts';
+import { hasStarted, isSettled } from '../cluster/state.ts';
 import type { NodeView } from '../cluster/node.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
-import { attempts, unsuccessful, withdrawn } from './facts/attempts.ts';
-import { historyAfter } from './history.ts';
-import { isTrying, oneMoreBlockedDrain } from './facts/drainability.ts';
+import { attempts } from './facts/attempts.ts';
+import { isTrying } from './facts/drainability.ts';
 import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
+import type { BeforeDrain } from './facts/health.ts';
 import {
   hashOfSettings,
   isGranted,
@@ -26,12 +27,13 @@ import {
   requestedOf,
 } from './facts/settings.ts';
 import { type Reason, traitsOf } from './gates/reasons.ts';
-import type { Transition } from './transition.ts';
+import { isEnd, type Transition } from './transition.ts';
 
 /** Fields with undefined are removed. */
 type Changes = Partial<NodeRecord>;
 
 export function recordAfter(transition: Transition, { shadow, node }: Pick<NodePair, 'shadow' | 'node'>): NodeRecord {
+  const { jobs, members } = transition;
   return {
     ...shadow.record,
     isUnreadable: undefined,
@@ -40,8 +42,8 @@ export function recordAfter(transition: Transition, { shadow, node }: Pick<NodeP
     ...reboot(transition, shadow),
     ...bootBefore(transition, shadow, node),
     ...beforeDrain(transition, shadow),
-    ...jobs(transition),
-    ...members(transition),
+    ...(jobs !== undefined && { jobs: jobs ?? undefined }),
+    ...(members !== undefined && { members: firstOf(members) }),
     ...otherReport(transition, shadow),
     ...historyAfter(transition, shadow),
     ...BY_OUTCOME[transition.outcome]?.(transition, shadow, node),
@@ -51,8 +53,9 @@ export function recordAfter(transition: Transition, { shadow, node }: Pick<NodeP
 const timeOf = ({ state_transition_timestamp: time }: ShadowSpec): string => time ?? '';
 
 /** Recorded at the start, or at the end of an update that another actor started by writing the spec. */
-function started({ outcome, spec, group, isRequested }: Transition, shadow: ShadowView): Changes {
-  const isUnknown = isUnderWay(shadow) && spec.state === 'Idle' && !hasStarted(shadow);
+function started(transition: Transition, shadow: ShadowView): Changes {
+  const { outcome, spec, group, isRequested } = transition;
+  const isUnknown = isEnd(transition, shadow) && !hasStarted(shadow);
   if (outcome !== 'Started' && !isUnknown) return {};
   return {
     startedAt: timeOf(spec),
@@ -77,10 +80,10 @@ function hiddenFailure({ record: { failed } }: ShadowView): Changes {
 }
 
 /** A user has written the spec of an attempt with the version since it failed: the agent reports that one. */
-function otherReport({ spec }: Transition, shadow: ShadowView): Changes {
+function otherReport(transition: Transition, shadow: ShadowView): Changes {
   const { failed } = shadow.record;
-  const isEnd = isUnderWay(shadow) && spec.state === 'Idle';
-  if (!isEnd || failed === undefined || !sameVersion(failed.version, shadow.spec.version)) return {};
+  if (!isEnd(transition, shadow) || failed === undefined || !sameVersion(failed.version, shadow.spec.version))
+    return {};
   const isRetry = (shadow.times.startedAt ?? 0) > (parseTime(failed.at) ?? Infinity);
   return isRetry ? {} : hiddenFailure(shadow);
 }
@@ -127,44 +130,30 @@ function bootBefore({ spec }: Transition, shadow: ShadowView, { bootID }: NodeVi
 const MAX_NAMES = 50;
 
 /** What was not Ready before does not count after the update, and the workloads of the evicted pods do. */
-function beforeDrain(transition: Transition, { purpose }: ShadowView): Changes {
-  const { unreadyBefore, evictedWorkloads, readyBefore, needsBefore, spec } = transition;
+function beforeDrain({ beforeDrain: found, spec }: Transition, { purpose }: ShadowView): Changes {
+  if (found === undefined) return {};
   return {
-    ...(unreadyBefore !== undefined && { unreadyBefore: firstOf(unreadyBefore) }),
-    ...(evictedWorkloads !== undefined && { evictedWorkloads: firstOf(evictedWorkloads) }),
-    ...(readyBefore !== undefined && purpose === 'Update' && { readyBefore: readyAt(readyBefore, needsBefore, spec) }),
+    unreadyBefore: firstOf(found.unreadyBefore),
+    evictedWorkloads: firstOf(found.evictedWorkloads),
+    ...(purpose === 'Update' && { readyBefore: readyAt(found, spec) }),
   };
 }
 
-function readyAt(
-  ready: ReadonlyMap<string, number>,
-  needsBefore: ReadonlyMap<string, readonly string[]> = new Map(),
-  spec: ShadowSpec,
-): NodeRecord['readyBefore'] {
-  const workloads = firstOf([...ready]);
-  const needs = (workloads ?? []).flatMap(([name]) => {
-    const found = needsBefore.get(name) ?? [];
-    return found.length === 0 ? [] : [[name, found] as const];
-  });
-  return (
-    workloads && {
-      at: timeOf(spec),
-      workloads: Object.fromEntries(workloads),
-      ...(needs.length > 0 && { needs: Object.fromEntries(needs) }),
-    }
-  );
+function readyAt({ readyBefore, needsBefore }: BeforeDrain, spec: ShadowSpec): NodeRecord['readyBefore'] {
+  const workloads = firstOf([...readyBefore]);
+  if (workloads === undefined) return undefined;
+  const needs = workloads
+    .map(([name]) => [name, needsBefore.get(name) ?? []] as const)
+    .filter(([, found]) => found.length > 0);
+  return {
+    at: timeOf(spec),
+    workloads: Object.fromEntries(workloads),
+    ...(needs.length > 0 && { needs: Object.fromEntries(needs) }),
+  };
 }
 
 function firstOf<T>(found: readonly T[]): readonly T[] | undefined {
   return found.length === 0 ? undefined : found.slice(0, MAX_NAMES);
-}
-
-function jobs({ jobs: value }: Transition): Changes {
-  return value === undefined ? {} : { jobs: value ?? undefined };
-}
-
-function members({ members: value }: Transition): Changes {
-  return value === undefined ? {} : { members: firstOf(value) };
 }
 
 type Recorder = (transition: Transition, shadow: ShadowView, node: NodeView) => Changes;
@@ -188,7 +177,8 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   }),
   Configured: (transition, shadow) => ({
     ...endedRollback(transition, shadow),
-    ...bootAtGrant(transition, shadow),
+    // A host that reboots while it changes settings has failed.
+    settingsBoot: isGranted(transition) ? shadow.status?.bootID : undefined,
     ...(transition.proves === true ? { settingsProved: provedNow(shadow) } : lostSettings(transition, shadow)),
   }),
   SettingsFailed: (transition, shadow) =>
@@ -202,7 +192,12 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
     unsuccessful: undefined,
     ...oneMoreAttempt(shadow),
     ...failedVersion(transition, shadow, node),
-    ...startRollback(transition, shadow),
+    rollback: {
+      failed: shadow.spec.version ?? '',
+      previous: transition.previous ?? '',
+      since: timeOf(transition.spec),
+      isDone: false,
+    },
   }),
   Reverted: (transition, shadow) => ({
     ...UNTIL_REVERTED,
@@ -211,7 +206,7 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   }),
   /** No failure: neither counted, nor delayed. */
   Aborted: ({ spec }, shadow) => ({ aborted: { version: shadow.spec.version ?? '', at: timeOf(spec) } }),
-  Withdrawn: (_, shadow) => ({ withdrawn: withdrawn(shadow) + 1 }),
+  Withdrawn: (_, { record }) => ({ withdrawn: (record.withdrawn ?? 0) + 1 }),
   Deferred: (transition, shadow) => ({
     ...deferredAfter(transition, shadow),
     ...failedJob(transition, shadow),
@@ -266,10 +261,6 @@ function succeededWith({ spec }: Transition, shadow: ShadowView): Changes {
   return { succeeded: { version: shadow.spec.version ?? '', at: timeOf(spec), ...(isReboot && { isReboot }) } };
 }
 
-function startRollback({ spec, previous = '' }: Transition, shadow: ShadowView): Changes {
-  return { rollback: { failed: shadow.spec.version ?? '', previous, since: timeOf(spec), isDone: false } };
-}
-
 /** Any other update than the one to the previous version. */
 function endRollback({ spec }: Transition, { record: { rollback } }: ShadowView): Changes {
   const isToPrevious = rollback?.isDone === false && sameVersion(rollback.previous, spec.version);
@@ -278,11 +269,6 @@ function endRollback({ spec }: Transition, { record: { rollback } }: ShadowView)
 
 function doneRollback({ record: { rollback } }: ShadowView): Changes {
   return { rollback: rollback && { ...rollback, isDone: true } };
-}
-
-/** A host that reboots while it changes settings has failed. */
-function bootAtGrant({ spec }: Transition, shadow: ShadowView): Changes {
-  return { settingsBoot: isGranted({ spec }) ? shadow.status?.bootID : undefined };
 }
 
 /** A user has ended it before the node was drained; or its update had no success, and the node runs the previous version. */
@@ -304,11 +290,11 @@ function heldPods({ because, spec }: Transition, shadow: ShadowView): Changes {
 }
 
 function blockedDrain(shadow: ShadowView, spec: ShadowSpec): Changes {
-  return { blockedDrains: oneMoreBlockedDrain(shadow, timeOf(spec)) };
+  return { blockedDrains: { count: (shadow.record.blockedDrains?.count ?? 0) + 1, at: timeOf(spec) } };
 }
 
-function oneMore(shadow: ShadowView): Changes {
-  return { unsuccessful: unsuccessful(shadow) + 1 };
+function oneMore({ record }: ShadowView): Changes {
+  return { unsuccessful: (record.unsuccessful ?? 0) + 1 };
 }
 
 function oneMoreAttempt(shadow: ShadowView): Changes {
@@ -364,4 +350,27 @@ function secondsSoFar(shadow: ShadowView, spec: ShadowSpec): number | undefined 
   const start = shadow.times.startedAt;
   const end = parseTime(spec.state_transition_timestamp);
   return start === undefined || end === undefined || end < start ? undefined : Math.ceil((end - start) / 1000);
+}
+
+/** Counts the updates that have ended, and how long the current one was in each state; see shared/api/history.ts. */
+function historyAfter(transition: Transition, shadow: ShadowView): Changes {
+  const { count = 0 } = shadow.record.history ?? {};
+  if (transition.outcome === 'Started') return count === 0 ? {} : { history: { count, seconds: {} } };
+  if (isEnd(transition, shadow)) return { history: { count: (count + 1) % INT32, seconds: {} } };
+  if (transition.outcome !== 'Advanced') return {};
+  return { history: { count, seconds: secondsAfter(transition.spec, shadow) } };
+}
+
+/** How long the current update was in each state, with the one that ends. Times may be in the future when the clock was set. */
+export function secondsAfter(
+  { state_transition_timestamp: time }: ShadowSpec,
+  shadow: ShadowView,
+): Record<string, number> {
+  const { stateSince } = shadow.times;
+  const end = parseTime(time);
+  const known = shadow.record.history?.seconds ?? {};
+  if (stateSince === undefined || end === undefined || end < stateSince) return { ...known };
+  const { state } = shadow.spec;
+  const seconds = (known[state] ?? 0) + Math.floor((end - stateSince) / 1000);
+  return { ...known, [state]: Math.min(seconds, INT32) };
 }

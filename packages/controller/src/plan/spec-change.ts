@@ -14,15 +14,17 @@ import { isVersion, releaseOf, sameVersion } from '@brupop/shared/api/version';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { PendingSetting, Setting, ShadowState } from '@brupop/shared/api/shadow';
 import { isErrorCode } from '@brupop/shared/api/error-codes';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { historyKey, type PastUpdate } from '@brupop/shared/api/history';
+import { INT32 } from '@brupop/shared/api/schema';
+import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { hasStarted, isUnderWay, type Purpose } from '../cluster/state.ts';
-import { type Past, pastOf } from './history.ts';
-import { recordAfter } from './record-after.ts';
+import { recordAfter, secondsAfter } from './record-after.ts';
+import { attempts } from './facts/attempts.ts';
 import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
-import type { Outcome, Transition } from './transition.ts';
+import { isEnd, type Outcome, type Transition } from './transition.ts';
 import { failureAtEnd } from './facts/failed-nodes.ts';
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
@@ -85,6 +87,13 @@ export function eventOn(
   return { ...event, warning: WARNINGS.has(event.reason), about, related: shadow && shadowReference(shadow) };
 }
 
+/** An update that ends, as it is kept for `kubectl brupop history`; see shared/api/history.ts. */
+interface Past {
+  /** Of the annotation. */
+  readonly key: string;
+  readonly update: PastUpdate;
+}
+
 export interface SpecChange extends Transition {
   readonly shadow: ShadowView;
   readonly node: NodeView;
@@ -99,8 +108,7 @@ export function specChange(transition: Transition, { node, shadow }: Pick<NodePa
   const { uid, generation = 0 } = shadow.metadata;
   const text = EVENTS[transition.outcome](transition, shadow);
   const event = eventOn(node, shadow, { ...text, key: `${uid}/${generation}` });
-  const { from, to, code } = transitionOf({ ...transition, shadow, node });
-  const past = pastOf(transition, shadow, { from, to, code });
+  const past = isEnd(transition, shadow) ? pastOf({ ...transition, shadow, node }) : undefined;
   return { ...transition, shadow, node, record: recordAfter(transition, { shadow, node }), event, past };
 }
 
@@ -299,4 +307,24 @@ export function stepSeconds({ shadow, spec, outcome }: Change): number | undefin
   const since = shadow.times.stateSince;
   const end = parseTime(spec.state_transition_timestamp);
   return since === undefined || end === undefined || end < since ? undefined : (end - since) / 1000;
+}
+
+function pastOf(change: Change): Past {
+  const { spec, outcome, shadow } = change;
+  const { from, to, code } = transitionOf(change);
+  const { record, times } = shadow;
+  const end = parseTime(spec.state_transition_timestamp) ?? 0;
+  const start = times.startedAt ?? times.stateSince ?? end;
+  const update = {
+    start: rfc3339(start),
+    end: rfc3339(end),
+    from,
+    to,
+    outcome,
+    ...(code !== '' && { code }),
+    attempt: Math.min(attempts(shadow, shadow.spec.version ?? '') + 1, INT32),
+    ...(record.group !== undefined && { group: record.group }),
+    seconds: secondsAfter(spec, shadow),
+  };
+  return { key: historyKey(record.history?.count ?? 0), update };
 }

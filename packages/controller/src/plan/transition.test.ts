@@ -19,7 +19,6 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { stateOf } from '../cluster/state.ts';
 import type { Drainable } from './facts/drainability.ts';
 import { Checks } from './facts/query-checks.ts';
 import { Quorums } from './facts/quorums.ts';
@@ -40,7 +39,6 @@ const next = (
     missingSince: NOW,
     ownNamespace: 'brupop',
     shadow: aShadow(shadow),
-    state: stateOf(aShadow(shadow)),
     node: aNode(node),
     group: undefined,
     policy: { ...POLICY, ...more },

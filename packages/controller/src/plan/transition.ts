@@ -23,6 +23,7 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
@@ -86,10 +87,11 @@ export type Outcome =
   /** The node is no longer managed. */
   | 'Released';
 
-/** What is recorded of the node is given at the start of its drain. */
-export interface Transition extends Partial<BeforeDrain> {
+export interface Transition {
   readonly spec: ShadowSpec;
   readonly outcome: Outcome;
+  /** At the start of a drain: what is recorded of the node. */
+  readonly beforeDrain?: BeforeDrain;
   /** Why the update is cancelled or interrupted; or deferred, unless the pods on the node are the reason. */
   readonly because?: Pick<Blocked, 'reason' | 'message'>;
   /** At a start: pods on the node are unhealthy, and it has waited for them for long enough. */
@@ -119,7 +121,6 @@ export interface Transition extends Partial<BeforeDrain> {
 }
 
 export interface TransitionInput extends NodePair, MonitoringInput {
-  readonly state: NodeState;
   /** What users ask for: in `policy`, the pin of a node that goes back is its previous version. */
   readonly rules: UpdatePolicy;
   readonly ownNamespace: string;
@@ -168,19 +169,25 @@ const STEPS: Readonly<Record<NodeState, readonly Step[]>> = {
 };
 
 export function transition(input: TransitionInput): Transition | undefined {
-  const next = repair(input) ?? firstOf(STEPS[input.state], input);
-  const isEnd = next?.spec.state === 'Idle' && isUnderWay(input.shadow);
-  return isEnd ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) } : next;
+  const next = repair(input) ?? firstOf(STEPS[input.shadow.state], input);
+  return next !== undefined && isEnd(next, input.shadow)
+    ? { ...next, jobs: recordsAtEnd(input), restores: isRestored(input) }
+    : next;
+}
+
+/** True for each end of an update or of a reboot for settings, however it ends. */
+export function isEnd({ spec }: Pick<Transition, 'spec'>, shadow: ShadowView): boolean {
+  return isUnderWay(shadow) && spec.state === 'Idle';
 }
 
 function abort(input: TransitionInput): Transition | undefined {
   const isAsked = input.shadow.metadata.annotations?.[ABORT_ANNOTATION] === ABORT_VALUE;
-  return isAsked && !mayHaveRebooted(input) ? idle(input, 'Aborted') : undefined;
+  return isAsked && !mayHaveRebooted(input.shadow) ? idle(input, 'Aborted') : undefined;
 }
 
 function interrupt(input: TransitionInput): Transition | undefined {
-  const { policy, group } = input;
-  if (!policy.interrupt || mayHaveRebooted(input)) return undefined;
+  const { shadow, policy, group } = input;
+  if (!policy.interrupt || mayHaveRebooted(shadow)) return undefined;
   return { ...idle(input, 'Interrupted'), because: { reason: 'Paused', message: describePause(policy, group) } };
 }
 
@@ -258,12 +265,11 @@ export function grant({ policy, now }: Pick<TransitionInput, 'policy' | 'now'>, 
 }
 
 /** True once the host may have been asked to reboot: the update is not ended by a user or a pause any more. */
-export function mayHaveRebooted({ state, shadow }: Pick<TransitionInput, 'state' | 'shadow'>): boolean {
-  const { spec, status } = shadow;
+export function mayHaveRebooted({ spec, state, status, purpose }: ShadowView): boolean {
   if (state === 'Staging' || state === 'Staged') return false;
   const { operation } = status?.lastOperation ?? {};
   if (operation === 'Reboot' || operation === 'Restore') return true;
-  const isOldVersion = state === 'Draining' && shadow.purpose === 'Settings';
+  const isOldVersion = state === 'Draining' && purpose === 'Settings';
   return !isOldVersion && sameVersion(status?.current_version, spec.version);
 }
 
@@ -287,12 +293,17 @@ function fail(input: TransitionInput): Transition | undefined {
 }
 
 function startDrain(input: TransitionInput): Transition | undefined {
-  const { shadow, policy, now } = input;
-  const waits = whyStaged(input);
-  if (waits !== undefined) return waits === 'waits' ? undefined : waits;
+  const { shadow, policy, blockedBy, drain, now } = input;
+  if (blockedBy !== undefined) return defer(input);
+  const { blocked, jobs } = beforeDrain(input);
+  if (blocked !== undefined)
+    return blocked.isUnknown === true ? undefined : { ...idle(input, 'Deferred'), because: blocked };
+  const runs = jobs.isStarted && !jobs.isDone;
+  if (!runs && !mayBeDrained(drain(), shadow)) return defer(input);
+  if (!jobs.isDone) return undefined;
   const spec = stepSpec(shadow.spec, 'RebootedIntoUpdate', policy, now);
   // What is unhealthy on the version that failed must not excuse the previous one.
-  return { spec, outcome: 'Advanced', ...(shadow.purpose !== 'Rollback' && beforeDrainOf(input)) };
+  return { spec, outcome: 'Advanced', ...(shadow.purpose !== 'Rollback' && { beforeDrain: beforeDrainOf(input) }) };
 }
 
 function prove({ shadow, policy, now }: TransitionInput): Transition | undefined {
@@ -309,22 +320,7 @@ function succeed(input: TransitionInput): Transition | undefined {
     );
   }
   const { healthyAt = Infinity } = monitoringOf(input);
-  return input.now.reached(healthyAt) ? succeeded(input) : undefined;
-}
-
-/** Undefined: the node is drained. */
-function whyStaged(input: TransitionInput): Transition | 'waits' | undefined {
-  const { blockedBy, drain } = input;
-  if (blockedBy !== undefined) return defer(input) ?? 'waits';
-  const { blocked, jobs } = beforeDrain(input);
-  if (blocked !== undefined)
-    return blocked.isUnknown === true ? 'waits' : { ...idle(input, 'Deferred'), because: blocked };
-  const runs = jobs.isStarted && !jobs.isDone;
-  if (!runs && !mayBeDrained(drain(), input.shadow)) return defer(input) ?? 'waits';
-  return jobs.isDone ? undefined : 'waits';
-}
-
-function succeeded(input: TransitionInput): Transition {
+  if (!input.now.reached(healthyAt)) return undefined;
   if (input.shadow.purpose === 'Rollback') return idle(input, 'Reverted');
   return { ...idle(input, 'Succeeded'), ...suspension(input) };
 }
@@ -389,9 +385,9 @@ function cancelHopeless(input: TransitionInput): Transition | undefined {
 
 /** True when only the list of pods is missing, before the drain or after the update. */
 export function needsPods(input: TransitionInput): boolean {
-  const { shadow, state, drain, blockedBy } = input;
+  const { shadow, drain, blockedBy } = input;
   if (monitoringOf(input).lookUp === true) return true;
-  if (state !== 'Staged' || blockedBy !== undefined || mayBeDrained(drain(), shadow)) return false;
+  if (shadow.state !== 'Staged' || blockedBy !== undefined || mayBeDrained(drain(), shadow)) return false;
   const { blocked, jobs } = beforeDrain(input);
   return blocked === undefined && (jobs.isDone || !jobs.isStarted);
 }

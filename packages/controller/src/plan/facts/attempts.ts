@@ -29,20 +29,10 @@ import { isAccepted } from './deadlines.ts';
 import { ownSettings } from './settings.ts';
 import type { Moment } from '../../kept/moment.ts';
 
-/** How many attempts failed or were cancelled since the latest success, as counted by controllers. */
-export function unsuccessful(shadow: Pick<ShadowView, 'record'>): number {
-  return shadow.record.unsuccessful ?? 0;
-}
-
-/** How many attempts ended since the latest success because their version was no longer offered. */
-export function withdrawn(shadow: ShadowView): number {
-  return shadow.record.withdrawn ?? 0;
-}
-
 /** Returns the number of consecutive attempts without a success. */
 export function failures(shadow: Pick<ShadowView, 'record' | 'status'>): number {
   const { crash_count = 0 } = shadow.status ?? {};
-  return Math.max(unsuccessful(shadow), crash_count - (isOutdated(shadow) ? 1 : 0));
+  return Math.max(shadow.record.unsuccessful ?? 0, crash_count - (isOutdated(shadow) ? 1 : 0));
 }
 
 /** True when the latest attempt failed only because the host now offers another version, or none. */
@@ -54,7 +44,7 @@ function isOutdated({ status }: Pick<ShadowView, 'status'>): boolean {
 
 /** Only the first one since the latest success is no failure, because an agent may report it each time. */
 export function isWithdrawal(shadow: ShadowView): boolean {
-  return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && withdrawn(shadow) === 0;
+  return shadow.spec.state === 'StagedAndPerformedUpdate' && isOutdated(shadow) && (shadow.record.withdrawn ?? 0) === 0;
 }
 
 /** How many attempts with `version` failed or were cancelled since the latest success. */

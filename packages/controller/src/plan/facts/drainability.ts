@@ -15,7 +15,6 @@ import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-in
 import { type DrainPod, isTerminating, podsToEvict } from '@brupop/shared/drain/pods';
 import { preflight, type PreflightFacts } from '@brupop/shared/drain/preflight';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
-import type { NodeRecord } from '@brupop/shared/api/record';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
@@ -191,8 +190,14 @@ function healthOf(
     unready: inOrder(unready),
     readySince: Math.max(0, ...times),
     failing: inOrder(failing.map(({ controller }) => controller)),
-    restarts: latest(others.map(({ controller, restartedAt }) => [controller, restartedAt])),
-    notReadySince: earliest(unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged])),
+    restarts: byName(
+      others.map(({ controller, restartedAt }) => [controller, restartedAt]),
+      Math.max,
+    ),
+    notReadySince: byName(
+      unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged]),
+      Math.min,
+    ),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
     ready: readyIn(compared),
     needs: needsIn(compared),
@@ -200,7 +205,10 @@ function healthOf(
 }
 
 function readyIn(compared: readonly DrainPod[]): Map<string, number> {
-  const ready = latest(compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]));
+  const ready = byName(
+    compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]),
+    Math.max,
+  );
   for (const pod of compared) if (!pod.ready) ready.delete(comparedAs(pod));
   return ready;
 }
@@ -243,14 +251,6 @@ function unreadyOf(pods: readonly DrainPod[]): DrainPod[] {
 }
 
 type Dated = readonly (readonly [name: string, time: number | undefined])[];
-
-function latest(dated: Dated): Map<string, number> {
-  return byName(dated, Math.max);
-}
-
-function earliest(dated: Dated): Map<string, number> {
-  return byName(dated, Math.min);
-}
 
 /** Without those whose time is not known. */
 function byName(dated: Dated, chosen: (a: number, b: number) => number): Map<string, number> {
@@ -334,11 +334,6 @@ export function describeBlocks(blocks: readonly DrainBlock[]): string {
 
 /** Between two attempts on a blocked node. */
 const WAITS = { baseMs: 60 * 60_000, capMs: 24 * 60 * 60_000 };
-
-/** The record with one more attempt, which started at `at`. */
-export function oneMoreBlockedDrain({ record }: ShadowView, at: string): NonNullable<NodeRecord['blockedDrains']> {
-  return { count: (record.blockedDrains?.count ?? 0) + 1, at };
-}
 
 /** When the node may be cordoned again, epoch milliseconds; 0: it was not yet. */
 export function nextTryAt({ record }: ShadowView, now: number): number {

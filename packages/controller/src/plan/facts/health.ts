@@ -28,9 +28,8 @@ import { isOverdue, stateSince } from './deadlines.ts';
 import type { Drainable, PodHealth } from './drainability.ts';
 import { type Checks, probesOf, problemIn } from './query-checks.ts';
 import { type JobProgress, jobsAfter, progressOf } from './jobs.ts';
-import { byPrecedence } from './precedence.ts';
 import type { Quorums } from './quorums.ts';
-import { isObserved, isTrusted } from './suspects.ts';
+import { byPrecedence, isObserved, isTrusted } from './suspects.ts';
 import type { Workloads } from './workloads.ts';
 import type { Moment } from '../../kept/moment.ts';
 

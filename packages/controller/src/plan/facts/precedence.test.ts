@@ -1,4 +1,4 @@
-import { byPrecedence } from './precedence.ts';
+import { byPrecedence } from './suspects.ts';
 
 const orderOf = (names: readonly string[], rankOf: (name: string) => number = () => 0): string[] =>
   byPrecedence(names, (name) => name, rankOf);
