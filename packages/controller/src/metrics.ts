@@ -11,7 +11,8 @@ import { blockOf } from './cluster/shadow.ts';
 import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
-import { budgetLeft } from './plan/facts/freezes.ts';
+import type { FrozenVersion } from './plan/facts/freezes.ts';
+import { nodesAtOnce, type UpdatePolicy } from './policy/policy.ts';
 import type { WholePlan } from './report/report.ts';
 import type { Rollout } from './report/rollout.ts';
 import { type SpecChange, stepSeconds, transitionOf } from './plan/spec-change.ts';
@@ -259,4 +260,19 @@ export function countFailure(
 export function showLeader(metrics: Metrics, isLeader: boolean): void {
   metrics.leader.set(isLeader ? 1 : 0);
   if (!isLeader) resetFleet(metrics);
+}
+
+/** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
+function budgetLeft(
+  failed: readonly FailedNode[],
+  frozen: readonly FrozenVersion[],
+  { rollout }: Pick<UpdatePolicy, 'rollout'>,
+  managed: number,
+): ReadonlyMap<string, number> {
+  const budget = nodesAtOnce(rollout.failureBudget, managed);
+  const byRelease = Map.groupBy(failed, ({ version }) => releaseOf(version));
+  const left = new Map([...byRelease].map(([release, nodes]) => [release, Math.max(0, budget - nodes.length)]));
+  // Its nodes may have recovered since.
+  for (const { version } of frozen) left.set(releaseOf(version), 0);
+  return left;
 }

@@ -13,7 +13,7 @@ import type { Condition } from '@brupop/shared/api/meta';
 import { isShown } from '../cluster/assume-cache.ts';
 import { healthCondition, nodeOf, PROGRESSING, type ShadowView, SUSPECT } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
-import { transitionTime } from '../plan/condition.ts';
+import { transitionTime } from '../report/config-status.ts';
 import { ofKey, ofParts, type Parts } from '../kept/parts.ts';
 import { afterOther, type NodeCondition } from '../report/node-conditions.ts';
 import { WriteQueue, type Wish } from './queue.ts';

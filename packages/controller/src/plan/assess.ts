@@ -18,29 +18,7 @@ import { hasReached, isSettled, isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { whyNotDrainedNow } from './admission.ts';
-import {
-  agentNotConnected,
-  agentNotResponding,
-  blockedDrain,
-  CHANGING,
-  checked,
-  checkFailed,
-  goingBack,
-  hostLocked,
-  monitored,
-  notConfigured,
-  notDrained,
-  overdue,
-  type ProgressingCondition,
-  rebooting,
-  runsHooks,
-  staged,
-  unchecked,
-  updating,
-  upToDate,
-  waiting,
-  whyNotInForce,
-} from './condition.ts';
+import * as condition from './condition.ts';
 import { failures, pendingRollback } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';
 import { failedCheckAt } from './facts/failed-nodes.ts';
@@ -50,7 +28,7 @@ import { mayBeDrained } from './facts/drainability.ts';
 import { type FleetState, type NodeFacts, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/applications.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './gates/reasons.ts';
-import { isUpdateRequested } from './requests.ts';
+import { isUpdateRequested } from './gates/requests.ts';
 import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
 import {
   waitsForRestore,
@@ -77,7 +55,7 @@ export interface Assessment {
   /** The configuration has not taken full effect on the host yet. */
   readonly pending?: boolean;
   readonly change?: Transition | undefined;
-  readonly progressing?: ProgressingCondition | undefined;
+  readonly progressing?: condition.ProgressingCondition | undefined;
   readonly phase?: NodePhase;
   readonly lookUp?: boolean;
   /** Pods must not be scheduled to it until its DaemonSets are Ready. */
@@ -176,7 +154,7 @@ function assessPair(input: TransitionInput): Found {
 /** A change that the API server rejects takes precedence in the condition. */
 function withRejection({ writeRejection }: TransitionInput, found: Found): Found {
   if (found.change === undefined || writeRejection === undefined) return found;
-  return { ...found, progressing: waiting(specRejected(writeRejection)) };
+  return { ...found, progressing: condition.waiting(specRejected(writeRejection)) };
 }
 
 function assessUnderWay(input: TransitionInput, change: Transition | undefined): Found {
@@ -187,12 +165,12 @@ function assessUnderWay(input: TransitionInput, change: Transition | undefined):
   const isCancelled = change?.outcome === 'Cancelled';
   const isStarting = startsUp(input);
   if (isOverdue(shadow, policy, now) && (change === undefined || isCancelled)) {
-    const progressing = overdue(input, isCancelled);
+    const progressing = condition.overdue(input, isCancelled);
     const cancelled = change && { ...change, because: progressing };
     return { change: cancelled, progressing, phase: 'failed', lookUp, jobs, times, isStarting };
   }
   const { blockedAt, block } = longBlock(input);
-  const progressing = blockedDrain(updatingCondition(input, { problem, jobs }, lookUp), block, node);
+  const progressing = condition.blockedDrain(updatingCondition(input, { problem, jobs }, lookUp), block, node);
   const pending = !sameSettings(requestedOf(shadow), policy.settings) || !isComplete(input.settings);
   return { change, progressing, phase: 'updating', pending, lookUp, jobs, times: [...times, blockedAt], isStarting };
 }
@@ -212,12 +190,9 @@ function longBlock({ shadow, now }: TransitionInput): {
 
 /** The startup taint is set while the Node is cordoned. */
 function startsUp(input: TransitionInput): boolean {
-  const {
-    node,
-    shadow: { state },
-  } = input;
-  if (state === 'Draining' || state === 'Away') return node.unschedulable || node.hasStartupTaint;
-  return state === 'Proving' && node.hasStartupTaint && !areDaemonSetsReady(input);
+  const { node, shadow } = input;
+  if (shadow.state === 'Draining' || shadow.state === 'Away') return node.unschedulable || node.hasStartupTaint;
+  return shadow.state === 'Proving' && node.hasStartupTaint && !areDaemonSetsReady(input);
 }
 
 /** Of a node under way: what it waits for, and its Jobs. */
@@ -235,29 +210,26 @@ function jobsBeforeDrain(input: TransitionInput): Checked {
   return isDue ? { problem: jobs.waitsFor, jobs } : {};
 }
 
-function updatingCondition(input: TransitionInput, found: Checked, lookUp: boolean): ProgressingCondition {
-  const { blockedBy } = input;
-  const isBlocked = blockedBy !== undefined && blockedBy.isUnknown !== true;
-  return isBlocked ? notDrained(blockedBy) : stepCondition(input, found, lookUp);
-}
-
 /** A node that was rebooted for settings runs the same version. */
-function provingCondition(shadow: ShadowView, { problem: unhealthy, jobs }: Checked): ProgressingCondition {
+function provingCondition(shadow: ShadowView, { problem: unhealthy, jobs }: Checked): condition.ProgressingCondition {
   const problem = hasReached(shadow) ? unhealthy : undefined;
   const version = shadow.spec.version ?? '';
   // The Jobs run while the node is healthy otherwise.
-  if (problem !== undefined && problem === jobs?.waitsFor) return checked(version, problem);
+  if (problem !== undefined && problem === jobs?.waitsFor) return condition.checked(version, problem);
   const isForSettings = problem === undefined && shadow.purpose === 'Settings';
-  return isForSettings ? rebooting() : monitored(version, problem);
+  return isForSettings ? condition.rebooting() : condition.monitored(version, problem);
 }
 
-function stepCondition({ shadow, drain }: TransitionInput, found: Checked, lookUp: boolean): ProgressingCondition {
+function updatingCondition(input: TransitionInput, found: Checked, lookUp: boolean): condition.ProgressingCondition {
+  const { shadow, blockedBy, drain } = input;
+  const { state, purpose, rollback } = shadow;
   const version = shadow.spec.version ?? '';
-  if (shadow.state === 'Proving') return provingCondition(shadow, found);
-  if (found.problem !== undefined) return staged(version, found.problem);
-  if (shadow.purpose === 'Rollback') return goingBack(version, shadow.rollback?.failed ?? '?');
+  if (blockedBy !== undefined && blockedBy.isUnknown !== true) return condition.notDrained(blockedBy);
+  if (state === 'Proving') return provingCondition(shadow, found);
+  if (found.problem !== undefined) return condition.staged(version, found.problem);
+  if (purpose === 'Rollback') return condition.goingBack(version, rollback?.failed);
   const podsProblem = lookUp ? drain().problem : undefined;
-  return shadow.purpose === 'Settings' ? rebooting(podsProblem) : updating(version, podsProblem);
+  return purpose === 'Settings' ? condition.rebooting(podsProblem) : condition.updating(version, podsProblem);
 }
 
 function assessSettled(input: TransitionInput, change: Transition | undefined): Found {
@@ -270,9 +242,10 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
   const found = { change, next: version, ...settingsOf(input, change) };
   if (hasHooksLeft(input)) return { ...found, ...runningHooks(progressOf(hooksAfter(input), input), policy) };
   if (problem !== undefined && sameVersion(running, offered)) {
-    return { ...found, progressing: notConfigured(problem), phase: 'waiting' };
+    return { ...found, progressing: condition.notConfigured(problem), phase: 'waiting' };
   }
-  if (failedCheckAt(input) !== undefined) return { ...found, progressing: checkFailed(running), phase: 'failed' };
+  if (failedCheckAt(input) !== undefined)
+    return { ...found, progressing: condition.checkFailed(running), phase: 'failed' };
   if (sameVersion(running, version) && !needsReboot(input.settings)) {
     return { ...found, ...restingOf(input, status) };
   }
@@ -302,14 +275,14 @@ function failedCheckOf({ lastOperation: last }: ShadowStatus): LastOperation | u
 function restingOf({ node, settings, policy: { versions } }: TransitionInput, status: ShadowStatus): Found {
   const { current_version: running, settings: { hostLock, cannotUnset } = {} } = status;
   const isFree = versions.pin === undefined && skippedBy(node) === undefined;
-  if (hostLock !== undefined && isFree) return { progressing: hostLocked(hostLock), phase: 'waiting' };
-  const unset = whyNotInForce(settings);
+  if (hostLock !== undefined && isFree) return { progressing: condition.hostLocked(hostLock), phase: 'waiting' };
+  const unset = condition.whyNotInForce(settings);
   const failed = isFree ? failedCheckOf(status) : undefined;
   // A change of settings passes, and may be the repair.
   if (failed !== undefined && unset?.reason !== 'ChangingSettings')
-    return { progressing: unchecked(running, failed), phase: 'waiting' };
-  if (unset !== undefined) return { progressing: waiting(unset), phase: 'upToDate' };
-  return { progressing: upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
+    return { progressing: condition.unchecked(running, failed), phase: 'waiting' };
+  if (unset !== undefined) return { progressing: condition.waiting(unset), phase: 'upToDate' };
+  return { progressing: condition.upToDate(running, versions.pin !== undefined, cannotUnset), phase: 'upToDate' };
 }
 
 function startOf(
@@ -317,7 +290,7 @@ function startOf(
   { change, status, version }: Pick<Assessment, 'change'> & Pick<Candidate, 'status' | 'version'>,
 ): Found {
   const { shadow, policy, settings, now } = input;
-  if (isChanging(settings)) return { progressing: waiting(CHANGING) };
+  if (isChanging(settings)) return { progressing: condition.waiting(condition.CHANGING) };
   if (change !== undefined) return {};
   const isReboot = sameVersion(version, status.current_version);
   const isRollback = pendingRollback(shadow, policy, now) !== undefined || (isReboot && waitsForRestore(settings));
@@ -331,7 +304,7 @@ function settingsOf({ settings }: TransitionInput, change: Transition | undefine
 }
 
 function runningHooks(jobs: JobProgress, { isSuspended = false }: UpdatePolicy): Found {
-  const progressing = runsHooks(jobs.waitsFor ?? 'all hooks have ended');
+  const progressing = condition.runsHooks(jobs.waitsFor ?? 'all hooks have ended');
   return { progressing, phase: 'updating', ...(!isSuspended && { jobs, times: jobs.times }) };
 }
 
@@ -341,9 +314,18 @@ function assessUnsettled({ shadow, settings, ownNamespace, now }: TransitionInpu
   const isLate = now.reached(at);
   const waiting = { change, phase: 'waiting', times: [at] } as const;
   if (shadow.status === undefined)
-    return { ...waiting, progressing: agentNotConnected(ownNamespace), pending: !isLate, neverConnected: isLate };
+    return {
+      ...waiting,
+      progressing: condition.agentNotConnected(ownNamespace),
+      pending: !isLate,
+      neverConnected: isLate,
+    };
   if (!isLate) return { change, phase: phaseBefore(shadow), pending: true, times: [at] };
-  return { ...waiting, progressing: agentNotResponding(shadow.status.lastOperation), pending: !isComplete(settings) };
+  return {
+    ...waiting,
+    progressing: condition.agentNotResponding(shadow.status.lastOperation),
+    pending: !isComplete(settings),
+  };
 }
 
 /** With these, a node may have the version that it is offered. */

@@ -4,7 +4,6 @@
  * stays the same as long as what it says holds, since each other one is a write.
  */
 import { type LastOperation, RESTORE_ERROR } from '@brupop/shared/api/shadow';
-import type { Condition } from '@brupop/shared/api/meta';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf, printable } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../cluster/node.ts';
@@ -82,7 +81,7 @@ export function notDrained({ reason, message }: Blocked): ProgressingCondition {
   return stopped(`The node is staged, and not drained yet: ${message}`, reason);
 }
 
-export function goingBack(previous: string, failed: string): ProgressingCondition {
+export function goingBack(previous: string, failed = '?'): ProgressingCondition {
   return progressing('True', 'Updating', `Going back to ${previous}: the node was not healthy on ${failed}`);
 }
 
@@ -201,14 +200,6 @@ function progressing(status: ProgressingCondition['status'], reason: Reason, mes
     message: printable(message),
     waitingFor: reason === 'UpToDate' || reason === 'Updating' ? '' : reason,
   };
-}
-
-export function transitionTime(
-  before: Pick<Condition, 'status' | 'lastTransitionTime'> | undefined,
-  status: Condition['status'],
-  now: number,
-): string {
-  return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }
 
 export const CHANGING: Blocked = {

@@ -21,14 +21,14 @@ import type { Assessment, Decision } from './assess.ts';
 import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
 import { problemBefore } from './facts/health.ts';
 import { recordsAtStart } from './facts/jobs.ts';
-import { ofGroup, ofParts, type Parts } from '../kept/parts.ts';
+import { ofParts, type Parts } from '../kept/parts.ts';
 import { allowedAtReboot, type SettingsFacts } from './facts/settings.ts';
 import { type FleetState, policyFor } from './fleet.ts';
 import { quorumKeptOtherwise } from './gates/applications.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped, writable } from './gates/node.ts';
 import { type Blocked, type Candidate, firstOf, specRejected } from './gates/reasons.ts';
-import { withRequest } from './requests.ts';
+import { withRequest } from './gates/requests.ts';
 import { grant, startSpec } from './transition.ts';
 
 /** The latest decisions about nodes that wait. */
@@ -95,8 +95,6 @@ export function decideAll(
   const decisions = ofEach(decided, (one) => withFailure(withGrant(one, grants, fleetState)));
   return { decisions: decisions.map((part, i) => kept.part(assessments[i] ?? part, part)), grants };
 }
-
-export const decisionsOf = ofGroup(({ managedNode: { group } }: Decision) => group);
 
 /** Most nodes that wait do so for the same reason. */
 const conditions = new WeakMap<Blocked, ProgressingCondition>();

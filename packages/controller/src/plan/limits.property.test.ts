@@ -1,11 +1,10 @@
-import { lockOf } from './facts/settings.ts';
 import type { NodeLimit } from '@brupop/shared/api/config-values';
 import fc from 'fast-check';
 import { ABORT_ANNOTATION, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { POOLS, type Reconcile, tell } from '../testing/fleet-simulation.ts';
+import { lockOf, POOLS, type Reconcile, tell } from '../testing/fleet-simulation.ts';
 import { badRelease, freeze, type Happening, NODES, story } from '../testing/stories.ts';
 import { brokenIn, type Invariants } from '../testing/invariants.ts';
 import { aGroup, aSnapshot } from '../testing/objects.ts';

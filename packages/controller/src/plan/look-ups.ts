@@ -27,7 +27,7 @@ import {
   written,
   type WrittenJobs,
 } from './facts/jobs.ts';
-import { requestEndOf } from './requests.ts';
+import { requestEndOf } from './gates/requests.ts';
 import { eventOn } from './spec-change.ts';
 
 interface Decided {

@@ -5,22 +5,41 @@
  * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
  * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
  */
+import type { NodeRecord } from '@brupop/shared/api/record';
+import type { EventSource } from '@brupop/shared/kube/events';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isManaged, type NodeView } from '../cluster/node.ts';
-import { isPair, type Snapshot } from '../cluster/snapshot.ts';
+import type { ShadowView } from '../cluster/shadow.ts';
+import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { admit } from './admission.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { decideAll, type Grants, KeptDecisions } from './decide.ts';
+import { describeSuspects } from './facts/suspects.ts';
 import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
 import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet.ts';
 import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
-import { type RecordChange, recordChanges } from './record-changes.ts';
-import { type SpecChange, specChange } from './spec-change.ts';
+import type { SuspectsChange } from './observation.ts';
+import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './gates/requests.ts';
+import { eventOn, type SpecChange, specChange } from './spec-change.ts';
 
 /** Which of the taints a Node is to have: while it waits for its update or is updating, and once it has booted the new version. */
 export interface TaintChange {
   readonly node: NodeView;
   readonly waiting: boolean;
   readonly startup: boolean;
+}
+
+/**
+ * What is written to the annotations of a node whose spec stays: the workloads that fail on it, since when it waits for
+ * unhealthy pods and a request of a user waits for it, and a request that is refused.
+ */
+export interface RecordChange {
+  readonly shadow: ShadowView;
+  readonly node: NodeView;
+  readonly record: NodeRecord;
+  /** The annotation of a request, which is removed. */
+  readonly refused?: string;
+  readonly event: EventSource | undefined;
 }
 
 export interface Plan {
@@ -111,4 +130,71 @@ export function inWriteOrder(changes: readonly SpecChange[], admitted: readonly 
   const placeOf = ({ outcome, node, shadow }: SpecChange): number =>
     outcome === 'Started' ? (places.get(node.metadata.name) ?? 0) : (shadow.times.stateSince ?? 0);
   return changes.toSorted((a, b) => writeGroupOf(a) - writeGroupOf(b) || placeOf(a) - placeOf(b));
+}
+
+/** The write of a spec comes first, and has a record of its own. */
+function recordChanges(decisions: Parts<Decision>, { observation, now }: FleetState): RecordChange[] {
+  const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
+  const isSuspect = ({ managedNode: { name } }: Decision): boolean => suspects.has(name);
+  const others = suspects.size === 0 ? [] : decisions.flat().filter(isSuspect);
+  return [...new Set([...concernedIn(decisions).flat(), ...others])].flatMap((decision) => {
+    const { managedNode, change, jobs, next } = decision;
+    if (change !== undefined || !isPair(managedNode)) return [];
+    const refused = refusedRequest(managedNode.shadow, { next, because: waitsFor(decision, managedNode), now });
+    if (refused !== undefined) return [withRefusal(managedNode, refused)];
+    if (jobs !== undefined) return [];
+    // A user is needed, and must see what could not be read.
+    if (managedNode.shadow.record.isUnreadable === true) return [];
+    return noted(managedNode, decision, suspects.get(managedNode.name), now);
+  });
+}
+
+/** Of the others only suspects may change. */
+const concernedIn = ofParts((part: readonly Decision[]) =>
+  part.filter(
+    ({ managedNode: { shadow }, blocked }) =>
+      shadow !== undefined && (hasRequest(shadow) || blocked?.startsWaiting === true),
+  ),
+);
+
+/** Without what a condition says of the request itself, if that is known. */
+function waitsFor(
+  { blocked, progressing }: Decision,
+  { shadow }: NodePair,
+): Pick<Blocked, 'reason' | 'message'> | undefined {
+  return blocked ?? progressing ?? (shadow.progressing as Pick<Blocked, 'reason' | 'message'> | undefined);
+}
+
+/** Since when a request waits is written with what is written anyway, or alone. */
+function noted(
+  { shadow, node }: NodePair,
+  { blocked }: Decision,
+  suspects: SuspectsChange | undefined,
+  now: number,
+): RecordChange[] {
+  const record = withRequestTime(shadow, now);
+  if (suspects !== undefined) return [withSuspects(suspects, record)];
+  if (blocked?.startsWaiting === true)
+    return [{ shadow, node, record: { ...record, podsWaitSince: rfc3339(now) }, event: undefined }];
+  return record === shadow.record ? [] : [{ shadow, node, record, event: undefined }];
+}
+
+/** One Event for each request: a refusal is written once, with the resourceVersion that it was found with. */
+function withRefusal({ shadow, node }: NodePair, refusal: Refusal): RecordChange {
+  const { annotation, reason, message } = refusal;
+  const { uid, resourceVersion } = shadow.metadata;
+  const event = eventOn(node, shadow, { reason, message, key: `${uid}/${annotation}/${resourceVersion}` });
+  return { shadow, node, record: withoutRequest(shadow, refusal), refused: annotation, event };
+}
+
+function withSuspects({ pair: { shadow, node }, suspects }: SuspectsChange, before: NodeRecord): RecordChange {
+  const record = { ...before, suspects: suspects.length === 0 ? undefined : suspects };
+  const since = suspects[0]?.at ?? shadow.record.suspects?.[0]?.at ?? '';
+  const version = shadow.updated?.version ?? '?';
+  const event =
+    suspects.length > 0
+      ? { reason: 'Suspect' as const, message: `Since its update to ${version}, ${describeSuspects(suspects)}` }
+      : { reason: 'SuspectEnded' as const, message: 'No workload fails on the node any more' };
+  const key = `${shadow.metadata.uid}/${since}/${suspects.map(({ workload }) => workload).join(' ')}`;
+  return { shadow, node, record, event: eventOn(node, shadow, { ...event, key }) };
 }

@@ -16,8 +16,8 @@ import { describeLost } from '../upkeep/lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
-import { byFrequency, countsByReason, MAX_MESSAGE, type Reason } from '../plan/gates/reasons.ts';
-import type { GroupRollout, Rollout } from './rollout.ts';
+import { MAX_MESSAGE, type Reason } from '../plan/gates/reasons.ts';
+import { byFrequency, countsByReason, type GroupRollout, type Rollout } from './rollout.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */
 export const CONFIG_REASONS = [

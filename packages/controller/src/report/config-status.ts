@@ -23,7 +23,6 @@ import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { printable } from '@brupop/shared/runtime/errors';
 import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
-import { transitionTime } from '../plan/condition.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
 import { CONDITIONS } from './config-conditions.ts';
@@ -203,6 +202,14 @@ export function conditionsOf(
     const lastTransitionTime = transitionTime(lastOf(before, type), status, now);
     return { type, status, reason, message: printable(message), lastTransitionTime, observedGeneration: generation };
   });
+}
+
+export function transitionTime(
+  before: Pick<Condition, 'status' | 'lastTransitionTime'> | undefined,
+  status: Condition['status'],
+  now: number,
+): string {
+  return before?.status === status ? before.lastTransitionTime : rfc3339(now);
 }
 
 type Reported = { readonly conditions?: readonly Condition[] } | undefined;

@@ -20,9 +20,8 @@ import type { CalendarState } from '../policy/calendar.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
-import { decisionsOf } from '../plan/decide.ts';
 import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
-import { countOf, ofParts, type Parts } from '../kept/parts.ts';
+import { countOf, ofGroup, ofParts, type Parts } from '../kept/parts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
@@ -122,6 +121,9 @@ export function forecastOf(
     measuredMs: fleetState.estimate.measuredMs,
   };
 }
+
+/** Those of a group. */
+export const decisionsOf = ofGroup(({ managedNode: { group } }: Decision) => group);
 
 /** @param group - undefined: the fleet */
 function scopeOf(group: NodeGroup | undefined, members: Parts<Decision>, fleetState: FleetState): Scope {

@@ -14,8 +14,8 @@ import type { ConditionReport } from '@brupop/shared/api/meta';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { evaluateSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';
-import { countsByReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
-import type { GroupRollout, Rollout } from './rollout.ts';
+import { type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import { countsByReason, type GroupRollout, type Rollout } from './rollout.ts';
 
 type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', ConditionReport>>;
 

@@ -2,9 +2,9 @@
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
-import { decisionsOf, type Grants } from '../plan/decide.ts';
+import type { Grants } from '../plan/decide.ts';
 import type { FleetState } from '../plan/fleet.ts';
-import type { FleetForecast, Forecast } from './forecast.ts';
+import { decisionsOf, type FleetForecast, type Forecast } from './forecast.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
 import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
@@ -103,6 +103,15 @@ function paceWith(reason: Reason | undefined): 'moves' | 'waits' | 'stuck' {
   const { passes, needsAttention } = traitsOf(reason);
   if (passes === 'capacity' || MOVING.has(reason)) return 'moves';
   return needsAttention === true ? 'stuck' : 'waits';
+}
+
+/** The most frequent one first. */
+export function byFrequency(reasons: ReadonlyMap<Reason, number>): (readonly [Reason, number])[] {
+  return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
+}
+
+export function countsByReason(reasons: ReadonlyMap<Reason, number>): string[] {
+  return byFrequency(reasons).map(([reason, count]) => `${count} ${reason}`);
 }
 
 const NO_NODES = { managed: 0, upToDate: 0, updating: 0, waiting: 0, failed: 0 };

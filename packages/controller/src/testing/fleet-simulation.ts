@@ -1,5 +1,6 @@
 /** A fleet for property tests: what becomes of it by what happens, and by plans. */
-import { lockOf } from '../plan/facts/settings.ts';
+import { VERSION_LOCK } from '@brupop/shared/api/settings';
+import { requestedOf } from '../plan/facts/settings.ts';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { CORDONED_ANNOTATION, ZONE_LABEL } from '@brupop/shared/api/names';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
@@ -315,4 +316,10 @@ export function tell(events: readonly Happening[], groups: readonly Bottlerocket
     carryOut(world, made);
     return { before, made, after: { ...world } };
   });
+}
+
+/** The version that the host is locked to by its spec. */
+export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
+  const value = requestedOf(shadow).find(({ key }) => key === VERSION_LOCK)?.value;
+  return value === undefined ? undefined : String(JSON.parse(value));
 }

@@ -1,11 +1,19 @@
+import {
+  AUTOSCALER_HOLDS_ANNOTATION,
+  CORDONED_ANNOTATION,
+  EXCLUDED_ANNOTATION,
+  EXCLUSION_LABEL,
+  RECORDONED_ANNOTATION,
+} from '@brupop/shared/api/names';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { EventSource } from '@brupop/shared/kube/events';
-import { ownedByUs } from '@brupop/shared/node/ownership';
-import { isManaged } from '../cluster/node.ts';
+import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
+import { isManaged, type NodeView } from '../cluster/node.ts';
 import { isOwnedBy } from '../cluster/shadow.ts';
 import { isSettled } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { orphanedAnnotations, ownedSince, rebootUntil, notRespondingAt, stateSince } from '../plan/facts/deadlines.ts';
+import { latestTime, notRespondingAt, rebootUntil, stateSince } from '../plan/facts/deadlines.ts';
 import { eventOn } from '../plan/spec-change.ts';
 import type { Moment } from '../kept/moment.ts';
 
@@ -93,4 +101,30 @@ function keptEvent({ node, shadow }: ManagedNode): EventSource | undefined {
     `The label was removed, and the host keeps settings that the operator wrote, since no agent restored them: ` +
     `${namesOf(keys)}. ${unsure}Set them on the host, such as with apiclient set updates.version-lock=latest`;
   return eventOn(node, shadow, { reason: 'HostSettingsKept', message, key: shadow.metadata.uid });
+}
+
+const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
+
+/** Returns when the operator last set something on the Node; undefined if not recorded. */
+function ownedSince({ metadata: { annotations = {} } }: NodeView, now: Moment): number | undefined {
+  return latestTime(
+    TIMES.map((name) => parseTime(annotations[name])),
+    now,
+  );
+}
+
+/**
+ * Returns the annotations whose cordon or label is gone. The operator writes both at once, so another
+ * actor has removed it, and owns what it sets there later.
+ */
+export function orphanedAnnotations(node: NodeView): string[] {
+  if (!ownedByUs(node)) return [];
+  const { labels = {}, annotations = {} } = node.metadata;
+  const there: Readonly<Record<string, boolean>> = {
+    [CORDONED_ANNOTATION]: node.unschedulable,
+    [RECORDONED_ANNOTATION]: node.unschedulable,
+    [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== undefined,
+    [AUTOSCALER_HOLDS_ANNOTATION]: ownedHolds(node).length > 0,
+  };
+  return OWNERSHIP_ANNOTATIONS.filter((name) => annotations[name] !== undefined && there[name] !== true);
 }

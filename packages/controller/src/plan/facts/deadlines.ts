@@ -10,16 +10,8 @@ import {
   stageDeadlineMs,
   STEP_LIMITS_MS,
 } from '@brupop/shared/api/deadlines';
-import {
-  CORDONED_ANNOTATION,
-  EXCLUDED_ANNOTATION,
-  EXCLUSION_LABEL,
-  AUTOSCALER_HOLDS_ANNOTATION,
-  RECORDONED_ANNOTATION,
-} from '@brupop/shared/api/names';
 import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
-import { ownedByUs, ownedHolds, OWNERSHIP_ANNOTATIONS } from '@brupop/shared/node/ownership';
-import { parseTime } from '@brupop/shared/runtime/clock';
+import { ownedByUs } from '@brupop/shared/node/ownership';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
@@ -107,31 +99,6 @@ export function idleSince(shadow: ShadowView, now: Moment): number {
 /** Returns when an unconfirmed Idle counts as AgentNotResponding. */
 export function notRespondingAt(shadow: ShadowView, now: Moment): number {
   return idleSince(shadow, now) + IDLE_DEADLINE_MS;
-}
-
-const TIMES = [CORDONED_ANNOTATION, RECORDONED_ANNOTATION, EXCLUDED_ANNOTATION];
-/** Returns when the operator last set something on the Node; undefined if not recorded. */
-export function ownedSince({ metadata: { annotations = {} } }: NodeView, now: Moment): number | undefined {
-  return latestTime(
-    TIMES.map((name) => parseTime(annotations[name])),
-    now,
-  );
-}
-
-/**
- * Returns the annotations whose cordon or label is gone. The operator writes both at once, so another
- * actor has removed it, and owns what it sets there later.
- */
-export function orphanedAnnotations(node: NodeView): string[] {
-  if (!ownedByUs(node)) return [];
-  const { labels = {}, annotations = {} } = node.metadata;
-  const there: Readonly<Record<string, boolean>> = {
-    [CORDONED_ANNOTATION]: node.unschedulable,
-    [RECORDONED_ANNOTATION]: node.unschedulable,
-    [EXCLUDED_ANNOTATION]: labels[EXCLUSION_LABEL] !== undefined,
-    [AUTOSCALER_HOLDS_ANNOTATION]: ownedHolds(node).length > 0,
-  };
-  return OWNERSHIP_ANNOTATIONS.filter((name) => annotations[name] !== undefined && there[name] !== true);
 }
 
 /**

@@ -152,24 +152,16 @@ export function failedNodes(
     const group = known.find((other) => isSame(other, failure))?.group ?? laneOf(one, groups);
     return group === undefined ? failure : { ...failure, group };
   });
-  const isDeleted = (one: FailedNode): boolean =>
-    wasReplaced(one, nodeOf(one.name, parts)?.node) || nodeOf(one.name, parts) === undefined;
   const everywhere = versionsIn(known).filter((version) => runsEverywhere(version, selected));
-  const kept = known.filter((one) => {
-    const isCounted = current.some((other) => isSame(one, other));
-    if (isCounted || hasRecovered(one, nodeOf(one.name, parts))) return false;
-    return !isLeftBehind(one, versions, selected) && !(everywhere.includes(one.version) && isDeleted(one));
-  });
-  const before = kept.map((one) => {
+  const before = known.flatMap((one): FailedNode[] => {
     const { name, version, code, since, group } = one;
-    return {
-      name,
-      version,
-      code,
-      since,
-      ...(isDeleted(one) && { deleted: true }),
-      ...(group !== undefined && { group }),
-    };
+    const found = nodeOf(name, parts);
+    const isCounted = current.some((other) => isSame(one, other));
+    if (isCounted || hasRecovered(one, found) || isLeftBehind(one, versions, selected)) return [];
+    const isDeleted = found === undefined || wasReplaced(one, found.node);
+    if (isDeleted && everywhere.includes(version)) return [];
+    const ofGroup = group !== undefined && { group };
+    return [{ name, version, code, since, ...(isDeleted && { deleted: true }), ...ofGroup }];
   });
   return [...current, ...before]
     .filter(({ since }) => !isAccepted(since, policy, now))

@@ -19,7 +19,7 @@ import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import type { ManagedNode, NodePair, Snapshot } from '../../cluster/snapshot.ts';
-import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import { nodesAtOnce } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { type FailedNode, isLeftBehind, recorded, type SelectedNodes } from './failed-nodes.ts';
 import type { Moment } from '../../kept/moment.ts';
@@ -102,21 +102,6 @@ export function groupFreezes(
     return [[name, { failed: own, frozen: frozen.map((one) => ({ ...one, group: name })) }]];
   });
   return new Map(freezes);
-}
-
-/** How many more nodes may fail with each version that nodes failed with until it is frozen; 0 if it is. */
-export function budgetLeft(
-  failed: readonly FailedNode[],
-  frozen: readonly FrozenVersion[],
-  { rollout }: Pick<UpdatePolicy, 'rollout'>,
-  managed: number,
-): ReadonlyMap<string, number> {
-  const budget = nodesAtOnce(rollout.failureBudget, managed);
-  const byRelease = Map.groupBy(failed, ({ version }) => releaseOf(version));
-  const left = new Map([...byRelease].map(([release, nodes]) => [release, Math.max(0, budget - nodes.length)]));
-  // Its nodes may have recovered since.
-  for (const { version } of frozen) left.set(releaseOf(version), 0);
-  return left;
 }
 
 /** For how long a version is held. */

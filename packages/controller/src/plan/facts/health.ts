@@ -111,17 +111,18 @@ export function problemBefore(
   policy: Pick<UpdatePolicy, 'health'>,
   now: Moment,
 ): string | undefined {
-  const { podGracePeriodMs } = policy.health;
   const { failing, unready } = unhealthyPods(health, policy, now);
+  const grace = formatDuration(policy.health.podGracePeriodMs);
   const found = [
-    ...(failing.length > 0 ? [`pods of these controllers on the node cannot start: ${firstFew(failing)}`] : []),
-    ...(unready.length > 0
-      ? [
-          `pods of these controllers on the node have not been Ready for ${formatDuration(podGracePeriodMs)}: ${firstFew(unready)}`,
-        ]
-      : []),
+    ...named('pods of these controllers on the node cannot start', failing),
+    ...named(`pods of these controllers on the node have not been Ready for ${grace}`, unready),
   ];
   return found.length === 0 ? undefined : found.join('; ');
+}
+
+/** Nothing without a name. */
+function named(what: string, names: readonly string[]): string[] {
+  return names.length === 0 ? [] : [`${what}: ${firstFew(names)}`];
 }
 
 /** Of `Type` or `Type=Status`. */
@@ -279,9 +280,9 @@ function problemOfPods(
   const restarted = health.pods !== 'Required' ? [] : [...restarts].filter(([, at]) => isRecentlyRestarted(at));
   const crashing = restarted.map(([name]) => name).filter((name) => isNew(name) && !controllers.includes(name));
   const found = [
-    ...(daemonSets.length > 0 ? [`the pods of these DaemonSets are not Ready: ${firstFew(daemonSets)}`] : []),
-    ...(controllers.length > 0 ? [`pods of these controllers cannot start: ${firstFew(controllers)}`] : []),
-    ...(crashing.length > 0 ? [`pods of these controllers were restarted just now: ${firstFew(crashing)}`] : []),
+    ...named('the pods of these DaemonSets are not Ready', daemonSets),
+    ...named('pods of these controllers cannot start', controllers),
+    ...named('pods of these controllers were restarted just now', crashing),
   ];
   return found.length === 0 ? undefined : `on it, ${found.join('; ')}`;
 }

@@ -25,13 +25,7 @@
  *                             group
  */
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
-import {
-  hashOf,
-  SETTING_CLASSES,
-  type SettingClass,
-  UPDATER_SETTINGS,
-  VERSION_LOCK,
-} from '@brupop/shared/api/settings';
+import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsSpec } from '@brupop/shared/api/shadow';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import { parseTime } from '@brupop/shared/runtime/clock';
@@ -76,27 +70,24 @@ export interface SettingsFacts {
 
 type Input = Pick<NodePair, 'node' | 'shadow' | 'policy' | 'settingsSince'> & { readonly now: Moment };
 
-/** Only former values are requested of a node on which the settings failed. */
-function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
-  return recordedAt(shadow.record.settingsRebooted, hash, policy, now) !== undefined;
-}
-
 /** @param input - with the policy before {@link withoutFailed} */
 export function settingsFacts(input: Input): SettingsFacts {
   const { shadow, policy, now } = input;
   const hash = hashOfSettings(policy.settings);
   const isWanted = ownSettings(policy.settings).length > 0;
-  const failed = isWanted ? failedAt(shadow, hash, policy, now) : undefined;
-  const isRebooted = wasRebooted(
-    input,
-    failed === undefined ? hash : hashOfSettings(restored(policy, shadow).settings),
-  );
-  const found = { hash, isRebooted, ...reportedOf(shadow) };
+  const failed = isWanted ? recordedAt(shadow.record.settingsFailed, hash, policy, now) : undefined;
+  // Only former values are requested of a node on which the settings failed.
+  const requested = failed === undefined ? hash : hashOfSettings(restored(policy, shadow).settings);
+  const found = { hash, isRebooted: wasRebooted(input, requested), ...reportedOf(shadow) };
   if (failed !== undefined) return { ...found, ...afterFailure(input, hash, failed) };
   if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
   if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
   const isChange = isGranted(shadow) && !needsMore(shadow);
   return isChange ? { ...found, ...changeOf(input, isWanted) } : { ...found, state: restingState(shadow) };
+}
+
+function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
+  return recordedAt(shadow.record.settingsRebooted, hash, policy, now) !== undefined;
 }
 
 /** The grant with which the former values are set again ends when they are proved. */
@@ -296,17 +287,6 @@ export function specOf(settings: readonly Setting[], allow: Allowed): SettingsSp
   return settings.length === 0 && allow === 'None' ? null : { leaves: settings, allow };
 }
 
-/** The version that the host is locked to by its spec. */
-export function lockOf(shadow: Pick<ShadowView, 'spec'>): string | undefined {
-  const value = requestedOf(shadow).find(({ key }) => key === VERSION_LOCK)?.value;
-  return value === undefined ? undefined : String(JSON.parse(value));
-}
-
-/** Returns when settings with this hash failed on the node; undefined: they did not, or a user has accepted it. */
-function failedAt({ record }: ShadowView, hash: string, policy: UpdatePolicy, now: Moment): number | undefined {
-  return recordedAt(record.settingsFailed, hash, policy, now);
-}
-
 /** Returns the time of a record of these settings; undefined also when a user has accepted it. */
 function recordedAt(
   record: NodeRecord['settingsFailed'],
@@ -323,7 +303,7 @@ function recordedAt(
 export function withoutFailed(policy: UpdatePolicy, shadow: ShadowView, now: Moment): UpdatePolicy {
   const { settings } = policy;
   if (ownSettings(settings).length === 0) return policy;
-  const isFailed = failedAt(shadow, hashOfSettings(settings), policy, now) !== undefined;
+  const isFailed = recordedAt(shadow.record.settingsFailed, hashOfSettings(settings), policy, now) !== undefined;
   return isFailed ? restored(policy, shadow) : policy;
 }
 

@@ -6,45 +6,11 @@
  * A rollback holds its slot, and what it goes back to was good: only what makes any disruption unsafe or impossible stops
  * it, at its start as before its drain.
  */
-import {
-  checksPass,
-  firstNodesObserved,
-  notHeld,
-  quorumKept,
-  quorumKeptByDrain,
-  workloadsReady,
-} from './applications.ts';
-import {
-  capacity,
-  clockRight,
-  connected,
-  controlPlaneFree,
-  inTurn,
-  notFrozen,
-  paused,
-  validConfig,
-  validGroup,
-  watchFresh,
-  windowOpen,
-} from './fleet.ts';
-import {
-  agentCurrent,
-  allowedVersion,
-  drainNotBlocked,
-  nodeHealthy,
-  nodeReady,
-  notCordonedExternally,
-  notSkipped,
-  offeredVersion,
-  podsHealthy,
-  podsListed,
-  restored,
-  selected,
-  validVersion,
-  writable,
-} from './node.ts';
+import * as applications from './applications.ts';
+import * as fleet from './fleet.ts';
+import * as node from './node.ts';
 import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
-import { backoff, notAborted, notRolledBack } from './retry.ts';
+import * as retry from './retry.ts';
 
 type Point = 'Start' | 'Drain' | 'StartOfRollback' | 'DrainOfRollback';
 
@@ -57,43 +23,43 @@ const DRAINS: readonly Point[] = ['Drain', 'DrainOfRollback'];
 
 /** In the order in which they are asked, and where each is. */
 const GATES: readonly (readonly [gate: Gate, at: readonly Point[]])[] = [
-  [watchFresh, ALWAYS],
-  [clockRight, ALWAYS],
-  [connected, ALWAYS],
-  [validGroup, ['Drain']],
+  [fleet.watchFresh, ALWAYS],
+  [fleet.clockRight, ALWAYS],
+  [fleet.connected, ALWAYS],
+  [fleet.validGroup, ['Drain']],
   // Before its drain, a version that has been frozen meanwhile comes first.
-  [notFrozen, ['Drain']],
-  [notHeld, ['Drain']],
-  [paused, STARTS],
-  [validConfig, STARTS],
-  [selected, ALWAYS],
-  [notSkipped, ALWAYS],
-  [validVersion, ['Start']],
-  [allowedVersion, UPDATES],
-  [offeredVersion, STARTS],
-  [agentCurrent, ROLLBACKS],
-  [nodeReady, UPDATES],
-  [nodeHealthy, UPDATES],
-  [notCordonedExternally, ALWAYS],
-  [restored, STARTS],
-  [backoff, STARTS],
-  [notRolledBack, ['Start']],
-  [notAborted, STARTS],
-  [writable, STARTS],
-  [notFrozen, ['Start']],
-  [notHeld, ['Start']],
-  [inTurn, ['Start']],
-  [windowOpen, UPDATES],
-  [drainNotBlocked, STARTS],
-  [podsHealthy, ['Start']],
-  [controlPlaneFree, ALWAYS],
-  [capacity, ['Start']],
-  [firstNodesObserved, ['Start']],
-  [checksPass, ['Start']],
-  [workloadsReady, UPDATES],
-  [quorumKept, STARTS],
-  [quorumKeptByDrain, DRAINS],
-  [podsListed, STARTS],
+  [fleet.notFrozen, ['Drain']],
+  [applications.notHeld, ['Drain']],
+  [fleet.paused, STARTS],
+  [fleet.validConfig, STARTS],
+  [node.selected, ALWAYS],
+  [node.notSkipped, ALWAYS],
+  [node.validVersion, ['Start']],
+  [node.allowedVersion, UPDATES],
+  [node.offeredVersion, STARTS],
+  [node.agentCurrent, ROLLBACKS],
+  [node.nodeReady, UPDATES],
+  [node.nodeHealthy, UPDATES],
+  [node.notCordonedExternally, ALWAYS],
+  [node.restored, STARTS],
+  [retry.backoff, STARTS],
+  [retry.notRolledBack, ['Start']],
+  [retry.notAborted, STARTS],
+  [node.writable, STARTS],
+  [fleet.notFrozen, ['Start']],
+  [applications.notHeld, ['Start']],
+  [fleet.inTurn, ['Start']],
+  [fleet.windowOpen, UPDATES],
+  [node.drainNotBlocked, STARTS],
+  [node.podsHealthy, ['Start']],
+  [fleet.controlPlaneFree, ALWAYS],
+  [fleet.capacity, ['Start']],
+  [applications.firstNodesObserved, ['Start']],
+  [applications.checksPass, ['Start']],
+  [applications.workloadsReady, UPDATES],
+  [applications.quorumKept, STARTS],
+  [applications.quorumKeptByDrain, DRAINS],
+  [node.podsListed, STARTS],
 ];
 
 const gatesAt = (point: Point): readonly Gate[] => GATES.flatMap(([gate, at]) => (at.includes(point) ? [gate] : []));

@@ -96,15 +96,6 @@ export function isReason(text: string | undefined): text is Reason {
   return text !== undefined && Object.hasOwn(REASONS, text);
 }
 
-/** The most frequent one first. */
-export function byFrequency(reasons: ReadonlyMap<Reason, number>): (readonly [Reason, number])[] {
-  return [...reasons].toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
-}
-
-export function countsByReason(reasons: ReadonlyMap<Reason, number>): string[] {
-  return byFrequency(reasons).map(([reason, count]) => `${count} ${reason}`);
-}
-
 export interface Blocked {
   readonly reason: Reason;
   readonly message: string;

@@ -1,5 +1,5 @@
 /**
- * The requests of users in annotations of a shadow, beside `retry` (`gates/retry.ts`). One that can be followed is used
+ * The requests of users in annotations of a shadow, beside `retry` (`retry.ts`). One that can be followed is used
  * up by the write of the spec that follows it; one that cannot be is refused: the annotation is removed, with one Event
  * that says what was expected and found.
  *
@@ -22,10 +22,10 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { shorten, truncated } from '@brupop/shared/runtime/errors';
-import type { ShadowView } from '../cluster/shadow.ts';
-import { isUnderWay } from '../cluster/state.ts';
-import type { Moment } from '../kept/moment.ts';
-import { type Blocked, type Candidate, MAX_MESSAGE } from './gates/reasons.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import { isUnderWay } from '../../cluster/state.ts';
+import type { Moment } from '../../kept/moment.ts';
+import { type Blocked, type Candidate, MAX_MESSAGE } from './reasons.ts';
 
 /** How long `update-now` waits after the controller has seen it, milliseconds. */
 const REQUEST_MS = 24 * 60 * 60_000;
