@@ -12,7 +12,7 @@ import { CONDITION_EVENT_REASONS, CONFIG_EVENT_REASONS } from '../../packages/co
 import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controller/src/certificates/issuer.ts';
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/report/config-conditions.ts';
-import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/gates/reasons.ts';
+import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/facts/reasons.ts';
 import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
 import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/report/wait-events.ts';
 import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';

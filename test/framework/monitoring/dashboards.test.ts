@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { METRICS as APISERVER_METRICS } from '../../../packages/apiserver/src/metrics.ts';
 import { METRICS as CONTROLLER_METRICS } from '../../../packages/controller/src/metrics-table.ts';
-import { isReason, REASONS, traitsOf } from '../../../packages/controller/src/plan/gates/reasons.ts';
+import { isReason, REASONS, traitsOf } from '../../../packages/controller/src/plan/facts/reasons.ts';
 import { PROCESS_METRICS } from '../../../packages/shared/src/runtime/metrics.ts';
 import { anchorsOf, codeOf, fencesOf, tablesOf } from '../markdown.ts';
 import { readDashboards } from './dashboards.ts';

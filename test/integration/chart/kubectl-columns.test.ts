@@ -13,7 +13,7 @@ import {
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import { installCrds } from '../../framework/crds.ts';
 import { waiting } from '../../../packages/controller/src/plan/condition.ts';
-import { type Reason, REASONS } from '../../../packages/controller/src/plan/gates/reasons.ts';
+import { type Reason, REASONS } from '../../../packages/controller/src/plan/facts/reasons.ts';
 import { fullShadow } from '../../framework/example-shadow.ts';
 import { fullGroup } from '../../framework/example-group.ts';
 import { fullConfig } from '../../framework/examples.ts';

@@ -1,6 +1,6 @@
 /** What the shadow of a node says, for tables. */
 import { failures } from '@brupop/controller/plan/facts/attempts';
-import type { Reason } from '@brupop/controller/plan/gates/reasons';
+import type { Reason } from '@brupop/controller/plan/facts/reasons';
 import type { Condition } from '@brupop/shared/api/meta';
 import { ABORT_ANNOTATION, GROUP, RETRY_ANNOTATION, shadowName, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { type NodeRecord, readRecord } from '@brupop/shared/api/record';

@@ -17,7 +17,8 @@ import { problemCondition } from './facts/health.ts';
 import { type FleetState, gateInput } from './fleet.ts';
 import { goesBeforeLast } from './gates/applications.ts';
 import { answersAtStart, whyNot, whyNotDrained } from './gates/index.ts';
-import type { Blocked, Candidate, GateInput } from './gates/reasons.ts';
+import type { Blocked, Candidate } from './facts/reasons.ts';
+import type { GateInput } from './gates/gate.ts';
 
 /** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
 export function admit(

@@ -30,7 +30,7 @@ import { isBeingRemoved, isDown, type NodeView, skippedBy } from '../cluster/nod
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import { type NodeGroup, objectOf } from '../policy/node-groups.ts';
 import { isAtOrBeyond, isWanted, nodesAtOnce, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
-import type { Blocked } from './gates/reasons.ts';
+import type { Blocked } from './facts/reasons.ts';
 import { isOverdue } from './facts/deadlines.ts';
 import { type Checks, probesOf, problemIn } from './facts/query-checks.ts';
 import { recorded } from './facts/failed-nodes.ts';
@@ -78,13 +78,13 @@ export class CanaryLanes {
 
   /** @param selected - the nodes that the configuration selects */
   constructor(selected: Parts<ManagedNode>, fleet: FleetOfLanes, now: number) {
-    const ofFleet = new Canaries(ofFleetIn(selected), { ...fleet, before: fleet.before?.canaries }, now);
-    const groups = fleet.groups.filter(({ lanes }) => lanes.has('canaries'));
-    const ofGroups = groups.map((group): [string, Canaries] => {
-      const own = { policy: group.policy, before: fleet.groupsBefore.get(group.name)?.canaries, group };
-      return [group.name, new Canaries(pairsIn(membersOf(group.name, selected)), { ...fleet, ...own }, now)];
-    });
-    this.#lanes = new Map([[undefined, ofFleet], ...ofGroups]);
+    const ofGroups = fleet.groups
+      .filter(({ lanes }) => lanes.has('canaries'))
+      .map((group): [string, Canaries] => {
+        const members = pairsIn(membersOf(group.name, selected));
+        return [group.name, new Canaries(members, fleet, now, group)];
+      });
+    this.#lanes = new Map([[undefined, new Canaries(ofFleetIn(selected), fleet, now)], ...ofGroups]);
   }
 
   /** For the status of the configuration, or of the group with this name. */
@@ -125,16 +125,21 @@ class Canaries {
   /** By release. */
   readonly #phases: ReadonlyMap<string, Phase>;
 
-  /** @param selected - the nodes that the configuration selects: of the group, or of the fleet */
-  constructor(selected: Parts<NodePair>, input: CanaryInput, now: number) {
-    const { policy, before, checks, group } = input;
+  /**
+   * @param selected - the nodes that the configuration selects: of the group, or of the fleet
+   * @param group - undefined: the fleet
+   */
+  constructor(selected: Parts<NodePair>, fleet: FleetOfLanes, now: number, group?: NodeGroup) {
+    const { policy } = group ?? fleet;
+    const before = group === undefined ? fleet.before : fleet.groupsBefore.get(group.name);
+    const { checks, clockSkewMs } = fleet;
     this.#policy = policy;
     this.#group = group?.name;
     this.#now = now;
-    const isClockRight = !isClockWrong(input.clockSkewMs);
+    const isClockRight = !isClockWrong(clockSkewMs);
     // A time in the future is of a clock that was wrong.
     const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
-    const known = recorded(before).filter(isPast);
+    const known = recorded(before?.canaries).filter(isPast);
     const nodes = isOff(policy) ? [] : countedIn(selected);
     const ofPhase = { nodes: nodes.flat(), policy, checks, isClockRight, known, now };
     const byRelease = [...Map.groupBy(rolesIn(nodes, now).flat(), ({ version }) => releaseOf(version))];
@@ -187,14 +192,6 @@ class Canaries {
     const { nodeSelector } = this.#policy.rollout.canary;
     return describe(phase, nodeSelector && `spec.rollout.canary.nodeSelector of ${objectOf(this.#group)}`);
   }
-}
-
-interface CanaryInput extends Pick<Snapshot, 'policy' | 'clockSkewMs'> {
-  /** What was last reported. */
-  readonly before: BrupopConfigStatus['canaries'] | undefined;
-  readonly checks: Checks;
-  /** Undefined: the fleet. */
-  readonly group?: NodeGroup;
 }
 
 function isOff({ rollout: { canary, approval } }: UpdatePolicy): boolean {

@@ -24,7 +24,7 @@ import { hasReached, isStaging, STATES } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import type { GroupConcurrency } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
-import type { Blocked } from './gates/reasons.ts';
+import type { Blocked } from './facts/reasons.ts';
 
 interface Count {
   updating: number;

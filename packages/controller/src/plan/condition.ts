@@ -10,7 +10,7 @@ import type { NodeView } from '../cluster/node.ts';
 import { hasReached } from '../cluster/state.ts';
 import { limitMs } from './facts/deadlines.ts';
 import { type MonitoringInput, monitoringOf } from './facts/health.ts';
-import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './gates/reasons.ts';
+import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './facts/reasons.ts';
 import { allowedAtReboot, CHANGE_LIMIT, isChanging, isComplete, type SettingsFacts } from './facts/settings.ts';
 
 export interface ProgressingCondition {

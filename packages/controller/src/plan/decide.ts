@@ -27,7 +27,7 @@ import { type FleetState, policyFor } from './fleet.ts';
 import { quorumKeptOtherwise } from './gates/applications.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped, writable } from './gates/node.ts';
-import { type Blocked, type Candidate, firstOf, specRejected } from './gates/reasons.ts';
+import { type Blocked, type Candidate, firstOf, specRejected } from './facts/reasons.ts';
 import { withRequest } from './gates/requests.ts';
 import { grant, startSpec } from './transition.ts';
 

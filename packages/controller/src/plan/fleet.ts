@@ -29,7 +29,8 @@ import {
 import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
 import { Workloads } from './facts/workloads.ts';
-import type { Candidate, FleetInput, GateInput } from './gates/reasons.ts';
+import type { Candidate } from './facts/reasons.ts';
+import type { FleetInput, GateInput } from './gates/gate.ts';
 import { GroupOrder } from './group-order.ts';
 import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';

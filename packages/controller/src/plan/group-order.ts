@@ -21,7 +21,7 @@ import { isAccepted } from './facts/deadlines.ts';
 import type { FailedNode } from './facts/failed-nodes.ts';
 import type { Moment } from '../kept/moment.ts';
 import { membersOf, type Parts } from '../kept/parts.ts';
-import type { Blocked } from './gates/reasons.ts';
+import type { Blocked } from './facts/reasons.ts';
 
 interface GroupOrderInput {
   readonly groups: readonly NodeGroup[];

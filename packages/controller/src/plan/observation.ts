@@ -45,7 +45,7 @@ import {
 import { type Successes, successesOf } from './facts/versions.ts';
 import type { Workloads } from './facts/workloads.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import type { Blocked, Candidate } from './gates/reasons.ts';
+import type { Blocked, Candidate } from './facts/reasons.ts';
 
 /** Nodes of a version whose pods are listed before others start. */
 const FIRST_NODES = 10;

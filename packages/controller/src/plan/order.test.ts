@@ -2,7 +2,7 @@ import type { Order } from '@brupop/shared/api/config-spec';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aNode, aShadow, aSnapshot, MINUTE, NEW, NOW, POLICY } from '../testing/objects.ts';
-import type { Candidate } from './gates/reasons.ts';
+import type { Candidate } from './facts/reasons.ts';
 import { inOrder } from './admission.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 

@@ -17,7 +17,7 @@ import { decideAll, type Grants, KeptDecisions } from './decide.ts';
 import { describeSuspects } from './facts/suspects.ts';
 import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
 import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet.ts';
-import { type Blocked, type Candidate, traitsOf } from './gates/reasons.ts';
+import { type Blocked, type Candidate, traitsOf } from './facts/reasons.ts';
 import type { SuspectsChange } from './observation.ts';
 import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './gates/requests.ts';
 import { eventOn, type SpecChange, specChange } from './spec-change.ts';
@@ -174,9 +174,8 @@ function noted(
 ): RecordChange[] {
   const record = withRequestTime(shadow, now);
   if (suspects !== undefined) return [withSuspects(suspects, record)];
-  if (blocked?.startsWaiting === true)
-    return [{ shadow, node, record: { ...record, podsWaitSince: rfc3339(now) }, event: undefined }];
-  return record === shadow.record ? [] : [{ shadow, node, record, event: undefined }];
+  const next = blocked?.startsWaiting === true ? { ...record, podsWaitSince: rfc3339(now) } : record;
+  return next === shadow.record ? [] : [{ shadow, node, record: next, event: undefined }];
 }
 
 /** One Event for each request: a refusal is written once, with the resourceVersion that it was found with. */

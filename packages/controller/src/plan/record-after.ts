@@ -26,7 +26,7 @@ import {
   provedNow,
   requestedOf,
 } from './facts/settings.ts';
-import { type Reason, traitsOf } from './gates/reasons.ts';
+import { type Reason, traitsOf } from './facts/reasons.ts';
 import { isEnd, type Transition } from './transition.ts';
 
 /** Fields with undefined are removed. */

@@ -8,7 +8,7 @@
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import { isSettled, isUnderWay } from '../cluster/state.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
-import type { Blocked } from './gates/reasons.ts';
+import type { Blocked } from './facts/reasons.ts';
 import { deadlineOf, isAccepted } from './facts/deadlines.ts';
 import {
   allowedAtReboot,

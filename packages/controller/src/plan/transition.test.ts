@@ -23,7 +23,7 @@ import type { Drainable } from './facts/drainability.ts';
 import { Checks } from './facts/query-checks.ts';
 import { Quorums } from './facts/quorums.ts';
 import { Workloads } from './facts/workloads.ts';
-import type { Blocked } from './gates/reasons.ts';
+import type { Blocked } from './facts/reasons.ts';
 import { type Transition, transition } from './transition.ts';
 import { Moment } from '../kept/moment.ts';
 

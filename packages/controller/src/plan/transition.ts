@@ -28,7 +28,7 @@ import type { NodePair } from '../cluster/snapshot.ts';
 import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
-import { type Blocked, firstOf, type Reason } from './gates/reasons.ts';
+import { type Blocked, firstOf, type Reason } from './facts/reasons.ts';
 import { hasRollbackEnded, isRollbackWanted, isWithdrawal, previousVersion, rollbackPolicy } from './facts/attempts.ts';
 import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
 import { isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';

@@ -16,7 +16,7 @@ import { describeLost } from '../upkeep/lost-nodes.ts';
 import { describeMetadata, METADATA_REASONS, metadataApplied } from './metadata-condition.ts';
 import type { WholePlan } from './report.ts';
 import type { Progress } from './progress.ts';
-import { MAX_MESSAGE, type Reason } from '../plan/gates/reasons.ts';
+import { MAX_MESSAGE, type Reason } from '../plan/facts/reasons.ts';
 import { byFrequency, countsByReason, type GroupRollout, type Rollout } from './rollout.ts';
 
 /** Reasons besides those for which nodes wait. `docs/runbook.md` explains each. */

@@ -24,7 +24,7 @@ import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
 import { countOf, ofGroup, ofParts, type Parts } from '../kept/parts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet.ts';
-import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/facts/reasons.ts';
 
 /** Of the fleet, or of a group. */
 export interface Forecast {

@@ -7,7 +7,7 @@ import type { SettingClass } from '@brupop/shared/api/settings';
 import type { Decision } from '../plan/assess.ts';
 import { allowedAtReboot, type SettingsFacts } from '../plan/facts/settings.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
-import type { Blocked } from '../plan/gates/reasons.ts';
+import type { Blocked } from '../plan/facts/reasons.ts';
 import type { Grants } from '../plan/decide.ts';
 
 export interface GroupSettings {

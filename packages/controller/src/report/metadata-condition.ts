@@ -2,7 +2,7 @@
 import type { ConditionReport } from '@brupop/shared/api/meta';
 import { namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { isEmpty } from '../policy/rendered.ts';
-import { MAX_MESSAGE } from '../plan/gates/reasons.ts';
+import { MAX_MESSAGE } from '../plan/facts/reasons.ts';
 import type { GroupMetadata } from '../upkeep/node-metadata.ts';
 import type { GroupRollout } from './rollout.ts';
 

@@ -16,7 +16,7 @@ import type { FleetState } from '../plan/fleet.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import { isPrevious } from '../plan/facts/attempts.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
-import { isReason, type ReasonTraits, traitsOf } from '../plan/gates/reasons.ts';
+import { isReason, type ReasonTraits, traitsOf } from '../plan/facts/reasons.ts';
 
 /** Times are epoch milliseconds. */
 export interface Progress {

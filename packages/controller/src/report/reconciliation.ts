@@ -14,7 +14,7 @@ import type { ConditionReport } from '@brupop/shared/api/meta';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import { evaluateSettings } from './group-settings.ts';
 import { metadataApplied } from './metadata-condition.ts';
-import { type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import { type Reason, traitsOf } from '../plan/facts/reasons.ts';
 import { countsByReason, type GroupRollout, type Rollout } from './rollout.ts';
 
 type Reconciliation = Partial<Record<'Reconciling' | 'Stalled', ConditionReport>>;

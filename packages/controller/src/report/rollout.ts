@@ -6,7 +6,7 @@ import type { Grants } from '../plan/decide.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { decisionsOf, type FleetForecast, type Forecast } from './forecast.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
-import { type Blocked, type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import { type Blocked, type Reason, traitsOf } from '../plan/facts/reasons.ts';
 import type { CompletedCanary } from '../plan/canaries.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import type { FrozenVersion, GroupFreeze } from '../plan/facts/freezes.ts';
@@ -55,17 +55,16 @@ export function unconfirmedOf(
   { waiting }: Grants,
 ): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'stuck'> {
   const pending = pendingIn(decisions).flat();
-  const paces = new Set(pending.map((decision) => paceOf(decision, waiting)));
   const stuck = new Map<Reason, number>();
+  let isMoving = false;
   for (const decision of pending) {
-    const reason = reasonOf(decision, waiting);
-    if (reason !== undefined && paceOf(decision, waiting) === 'stuck') stuck.set(reason, (stuck.get(reason) ?? 0) + 1);
+    const block = blockOf(decision, waiting);
+    const reason = block?.reason ?? decision.progressing?.reason;
+    if (moves(decision, block, reason)) isMoving = true;
+    else if (reason !== undefined && traitsOf(reason).needsAttention === true)
+      stuck.set(reason, (stuck.get(reason) ?? 0) + 1);
   }
-  return {
-    unconfirmed: pending.map(({ managedNode: { name } }) => name),
-    isMoving: paces.has('moves'),
-    stuck,
-  };
+  return { unconfirmed: pending.map(({ managedNode: { name } }) => name), isMoving, stuck };
 }
 
 const pendingIn = ofParts((part: readonly Decision[]) => part.filter(({ pending }) => pending === true));
@@ -82,27 +81,14 @@ const MOVING: ReadonlySet<Reason> = new Set([
   'ConnectivityLost',
 ]);
 
-function paceOf(decision: Decision, waiting: Grants['waiting']): 'moves' | 'waits' | 'stuck' {
-  const { change, phase } = decision;
-  const isUnknown = blockOf(decision, waiting)?.isUnknown === true;
-  if (change !== undefined || phase === 'updating' || isUnknown) return 'moves';
-  return paceWith(reasonOf(decision, waiting));
-}
-
-function reasonOf(decision: Decision, waiting: Grants['waiting']): Reason | undefined {
-  return blockOf(decision, waiting)?.reason ?? decision.progressing?.reason;
+function moves({ change, phase }: Decision, block: Blocked | undefined, reason: Reason | undefined): boolean {
+  if (change !== undefined || phase === 'updating' || block?.isUnknown === true || reason === undefined) return true;
+  return traitsOf(reason).passes === 'capacity' || MOVING.has(reason);
 }
 
 /** What keeps the settings of a node from being changed. */
 function blockOf({ managedNode, grant, blocked }: Decision, waiting: Grants['waiting']): Blocked | undefined {
   return waiting.get(managedNode.name) ?? (grant === undefined ? blocked : undefined);
-}
-
-function paceWith(reason: Reason | undefined): 'moves' | 'waits' | 'stuck' {
-  if (reason === undefined) return 'moves';
-  const { passes, needsAttention } = traitsOf(reason);
-  if (passes === 'capacity' || MOVING.has(reason)) return 'moves';
-  return needsAttention === true ? 'stuck' : 'waits';
 }
 
 /** The most frequent one first. */

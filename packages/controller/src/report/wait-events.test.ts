@@ -1,7 +1,7 @@
 import { waiting } from '../plan/condition.ts';
 import { Moment } from '../kept/moment.ts';
 import { waitEvent } from './wait-events.ts';
-import type { Reason } from '../plan/gates/reasons.ts';
+import type { Reason } from '../plan/facts/reasons.ts';
 import { isPair } from '../cluster/snapshot.ts';
 import { aManagedNode, NOW } from '../testing/objects.ts';
 

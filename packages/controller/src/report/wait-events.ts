@@ -7,7 +7,7 @@ import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
 import type { NodePair } from '../cluster/snapshot.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import type { Moment } from '../kept/moment.ts';
-import { isReason, type Reason, traitsOf } from '../plan/gates/reasons.ts';
+import { isReason, type Reason, traitsOf } from '../plan/facts/reasons.ts';
 
 /** `docs/runbook.md` explains each. */
 export const SHADOW_EVENT_REASONS = ['Waiting', 'WaitingEnded', 'SettingsKept'] as const;

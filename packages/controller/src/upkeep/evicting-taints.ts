@@ -24,7 +24,7 @@ import type { FleetState } from '../plan/fleet.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';
 import { notSkipped } from '../plan/gates/node.ts';
 import { quorumKeptOtherwise } from '../plan/gates/applications.ts';
-import { type Blocked, firstOf } from '../plan/gates/reasons.ts';
+import { type Blocked, firstOf } from '../plan/facts/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
 /** A node that is not Ready holds up the others for this long after it got the taints: then the cause is another one. */

@@ -26,6 +26,7 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import { isDown, type NodeView } from '../../cluster/node.ts';
 import { type MemberPods, type MemberPodsView, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
+import type { Blocked } from './reasons.ts';
 
 /** A node of which a gate asks whether its members may go. */
 export interface AskedNode {
@@ -176,16 +177,6 @@ export interface CountWithout {
 const MAX_NAMED = 3;
 const MAX_TEXT = 500;
 
-/** Why a node with a member waits; what a gate says. */
-export interface MemberWait {
-  readonly reason: 'QuorumAtRisk' | 'PodListFailed';
-  readonly message: string;
-  /** Epoch milliseconds. */
-  readonly retryAt?: number;
-  /** Known in a moment. */
-  readonly isUnknown?: boolean;
-}
-
 /** Names the members on a node. */
 export function whoIs(node: string, own: readonly Member[]): string {
   return own.length === 0 ? `the missing member of ${node}` : `${own.map(({ pod }) => pod).join(', ')} on ${node}`;
@@ -203,7 +194,7 @@ export function notListed({ name }: Quorum, problem: string): string {
   return shorten(`The members of the quorum ${name} cannot be listed: ${problem}`, MAX_TEXT);
 }
 
-export function whyTooFew(quorum: Quorum, count: CountWithout): MemberWait | undefined {
+export function whyTooFew(quorum: Quorum, count: CountWithout): Blocked | undefined {
   const { name, tolerate, downtime } = quorum;
   const { node, n, own, away, missing, isOwnMissing } = count;
   if (own.length === 0 && !isOwnMissing) return undefined;
@@ -226,7 +217,7 @@ export function whyTooFew(quorum: Quorum, count: CountWithout): MemberWait | und
  * A static pod of a set that does not say on which nodes they count: it is no member, because a kubelet may have forged it, and
  * its node waits, because it may be one.
  */
-export function whyUncountable(quorum: Quorum, pods: readonly DrainPod[]): MemberWait | undefined {
+export function whyUncountable(quorum: Quorum, pods: readonly DrainPod[]): Blocked | undefined {
   if (quorum.nodeSelector !== undefined) return undefined;
   const found = pods.find((pod) => pod.mirror && isSelectedBy(quorum, pod));
   if (found === undefined) return undefined;
@@ -236,7 +227,7 @@ export function whyUncountable(quorum: Quorum, pods: readonly DrainPod[]): Membe
   );
 }
 
-export function atRisk(message: string): MemberWait {
+export function atRisk(message: string): Blocked {
   return { reason: 'QuorumAtRisk', message: shorten(message, MAX_TEXT) };
 }
 
@@ -270,7 +261,7 @@ export class QuorumRecords {
   }
 
   /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
-  whyUnrecorded(shadow: ShadowView, { node, pods }: AskedNode): MemberWait | undefined {
+  whyUnrecorded(shadow: ShadowView, { node, pods }: AskedNode): Blocked | undefined {
     const recorded = new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
     for (const quorum of this.#quorums) {
       const [found] = recorded.has(quorum.name) ? [] : this.#membersOn(quorum, node, pods);

@@ -33,7 +33,6 @@ import {
   describe,
   isSelectedBy,
   type Member,
-  type MemberWait,
   type NodesByName,
   notListed,
   QuorumLists,
@@ -43,6 +42,7 @@ import {
   whyTooFew,
   whyUncountable,
 } from './quorum-members.ts';
+import type { Blocked } from './reasons.ts';
 
 /** A check that has to pass before a node with a member goes. */
 interface QuorumCheck {
@@ -127,17 +127,17 @@ export class Quorums {
   }
 
   /** Returns why this node must not start its update, or restart its services. */
-  whyNotStarted(asked: AskedNode): MemberWait | undefined {
+  whyNotStarted(asked: AskedNode): Blocked | undefined {
     return this.#check(asked, this.#updating);
   }
 
   /** Returns why this node, which is staged, must not be drained. */
-  whyNotDrained(asked: AskedNode): MemberWait | undefined {
+  whyNotDrained(asked: AskedNode): Blocked | undefined {
     return this.#check(asked, this.#drained);
   }
 
   /** Returns why a node with a member that goes after the others must not start yet. */
-  whyNotLast({ node: { metadata } }: AskedNode): MemberWait | undefined {
+  whyNotLast({ node: { metadata } }: AskedNode): Blocked | undefined {
     for (const quorum of this.#quorums.filter(({ last }) => last !== undefined)) {
       const members = this.#lists.membersOf(quorum);
       const own = members.find((one) => one.node === metadata.name && one.isLast);
@@ -228,7 +228,7 @@ export class Quorums {
     return { name: quorum.name, members: n, ready: members.length - away.length, message };
   }
 
-  #check(asked: AskedNode, busy: ReadonlySet<string>): MemberWait | undefined {
+  #check(asked: AskedNode, busy: ReadonlySet<string>): Blocked | undefined {
     for (const quorum of this.#quorums) {
       const blocked = this.#mayHave(quorum, asked) ? this.#checkQuorum(quorum, asked, busy) : undefined;
       if (blocked !== undefined) return blocked;
@@ -243,7 +243,7 @@ export class Quorums {
     return pods.some((pod) => isSelectedBy(quorum, pod) && (!pod.mirror || quorum.nodeSelector === undefined));
   }
 
-  #checkQuorum(quorum: Quorum, asked: AskedNode, busy: ReadonlySet<string>): MemberWait | undefined {
+  #checkQuorum(quorum: Quorum, asked: AskedNode, busy: ReadonlySet<string>): Blocked | undefined {
     const unusable = whyUncountable(quorum, asked.pods);
     if (unusable !== undefined) return unusable;
     const list = this.#lists.request(quorum);

@@ -26,7 +26,8 @@ import { type AskedNode, atRisk, recordedMembers } from '../facts/quorum-members
 import type { Moment } from '../../kept/moment.ts';
 import type { Drains } from '../facts/drainability.ts';
 import type { Quorums } from '../facts/quorums.ts';
-import { type Blocked, failureReason, type Gate, type GateInput, traitsOf } from './reasons.ts';
+import { type Blocked, failureReason, traitsOf } from '../facts/reasons.ts';
+import type { Gate, GateInput } from './gate.ts';
 import { podsUnknown } from './node.ts';
 
 export const notHeld: Gate = ({ held }) => held;

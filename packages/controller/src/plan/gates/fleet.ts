@@ -10,7 +10,8 @@ import type { CalendarState } from '../../policy/calendar.ts';
 import { type NodeGroup, objectOf } from '../../policy/node-groups.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
-import type { Blocked, Gate, GateInput, Reason } from './reasons.ts';
+import type { Blocked, Reason } from '../facts/reasons.ts';
+import type { Gate, GateInput } from './gate.ts';
 
 export const paused = ({ policy, group }: Pick<GateInput, 'policy' | 'group'>): Blocked | undefined => {
   return policy.paused ? { reason: 'Paused', message: describePause(policy, group) } : undefined;

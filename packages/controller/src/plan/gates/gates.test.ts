@@ -22,7 +22,8 @@ import { Checks } from '../facts/query-checks.ts';
 import type { Drainable } from '../facts/drainability.ts';
 import { Quorums } from '../facts/quorums.ts';
 import { Workloads } from '../facts/workloads.ts';
-import type { Blocked, GateInput } from './reasons.ts';
+import type { Blocked } from '../facts/reasons.ts';
+import type { GateInput } from './gate.ts';
 import { whyNot } from './index.ts';
 import { Moment } from '../../kept/moment.ts';
 

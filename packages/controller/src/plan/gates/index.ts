@@ -9,7 +9,8 @@
 import * as applications from './applications.ts';
 import * as fleet from './fleet.ts';
 import * as node from './node.ts';
-import { type Blocked, firstOf, type Gate, type GateInput } from './reasons.ts';
+import { type Blocked, firstOf } from '../facts/reasons.ts';
+import type { Gate, GateInput } from './gate.ts';
 import * as retry from './retry.ts';
 
 type Point = 'Start' | 'Drain' | 'StartOfRollback' | 'DrainOfRollback';

@@ -25,7 +25,7 @@ import { shorten, truncated } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
 import type { Moment } from '../../kept/moment.ts';
-import { type Blocked, type Candidate, MAX_MESSAGE } from './reasons.ts';
+import { type Blocked, type Candidate, MAX_MESSAGE } from '../facts/reasons.ts';
 
 /** How long `update-now` waits after the controller has seen it, milliseconds. */
 const REQUEST_MS = 24 * 60 * 60_000;

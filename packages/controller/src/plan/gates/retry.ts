@@ -10,7 +10,8 @@ import { attempts, failures } from '../facts/attempts.ts';
 import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
-import { type Blocked, type Candidate, failureReason, type Gate, type GateInput, MAX_MESSAGE } from './reasons.ts';
+import { type Blocked, type Candidate, failureReason, MAX_MESSAGE } from '../facts/reasons.ts';
+import type { Gate, GateInput } from './gate.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
 const SOON = { part: 1 / 5, longestMs: 30 * 60_000 };

@@ -1,19 +1,11 @@
 /**
- * What a gate is: what it evaluates, and the reasons that it can give. The table says what follows from
+ * What starts, and why it does not: the candidates, and the reasons for which nodes wait. The table says what follows from
  * each reason elsewhere: in the forecast, in the `waitingFor` column, in the taint of waiting nodes
  * and in the fleet's Degraded condition. A new reason needs a row here, and an entry in
  * `docs/runbook.md`.
  */
 import type { ShadowStatus } from '@brupop/shared/api/shadow';
-import type { Connectivity } from '../../cluster/connectivity.ts';
 import type { NodePair } from '../../cluster/snapshot.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
-import type { Drainable } from '../facts/drainability.ts';
-import type { Checks } from '../facts/query-checks.ts';
-import type { FrozenVersion } from '../facts/freezes.ts';
-import type { Quorums } from '../facts/quorums.ts';
-import type { Workloads } from '../facts/workloads.ts';
-import type { Moment } from '../../kept/moment.ts';
 
 /** Characters of another program's message that a message of this operator quotes. */
 export const MAX_MESSAGE = 500;
@@ -129,46 +121,6 @@ export interface Candidate extends NodePair {
   /** A user asks for it with the annotation `update-now`: it goes before others, and waits for no window. */
   readonly isRequested?: boolean;
 }
-
-/** What is the same for all nodes. */
-export interface FleetInput {
-  /** Resources whose watch is stale. */
-  readonly stale: readonly string[];
-  readonly connectivity: Connectivity;
-  readonly clockSkewMs: number | undefined;
-  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
-  readonly offeredSince: (version: string) => number | undefined;
-  readonly checks: Checks;
-  readonly workloads: Workloads;
-  readonly quorums: Quorums;
-  readonly ownNamespace: string;
-  /** Epoch milliseconds. */
-  readonly now: number;
-  /** The same, for questions about one node. */
-  readonly moment: Moment;
-}
-
-export interface GateInput extends Candidate, FleetInput {
-  readonly capacity: Blocked | undefined;
-  /** Other nodes prove the version or the settings first, or a user has not approved the version. */
-  readonly othersFirst: Blocked | undefined;
-  /** Another node of the control plane is updating or not Ready. */
-  readonly controlPlane: Blocked | undefined;
-  /** The versions that too many nodes failed with. */
-  readonly frozen: readonly FrozenVersion[];
-  /** How long a window must still be open, milliseconds. */
-  readonly needMs: number;
-  readonly drain: () => Drainable;
-  /** Workloads fail on nodes that run the version. */
-  readonly held: Blocked | undefined;
-  /** Why that is not known yet of the first nodes that run it. */
-  readonly unobserved: () => Blocked | undefined;
-  /** That of the fleet, whatever the node's group overrides. */
-  readonly fleet: UpdatePolicy;
-}
-
-/** Returns why a node waits; undefined: it passes. */
-export type Gate = (input: GateInput) => Blocked | undefined;
 
 /** Returns the first answer, such as that of the first gate that does not pass; those after it are not asked. */
 export function firstOf<I, A>(asked: readonly ((input: I) => A | undefined)[], input: I): A | undefined {
