@@ -181,12 +181,13 @@ function provesAt({ node, shadow, settingsSince = 0, now }: ProofInput): number 
 
 export const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;
 
-function failureOf({ node, shadow, now }: Input, grantedAt: number): string | undefined {
+function failureOf({ node, shadow, settingsSince = 0, now }: Input, grantedAt: number): string | undefined {
   const message = rejectionOf(shadow);
   if (message !== undefined) return message;
   if (hasRebooted(shadow)) return 'the host has rebooted since they were set';
   if (!now.reached(grantedAt + CHANGE_LIMIT_MS)) return undefined;
-  if (downSince(node) <= grantedAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
+  const setAt = Math.max(grantedAt, settingsSince);
+  if (downSince(node) <= setAt + PROVING_MS) return `the Node is not Ready ${CHANGE_LIMIT} after they were set`;
   return isOpen(shadow) ? `the agent has not confirmed them within ${CHANGE_LIMIT}` : undefined;
 }
 
