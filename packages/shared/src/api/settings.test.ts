@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { NODE_GROUP_KIND } from './names.ts';
 import * as s from './schema.ts';
 import {
   canonical,
@@ -14,6 +15,7 @@ import {
   settingValue,
   VERSION_LOCK,
 } from './settings.ts';
+import { record, setting } from './shadow.ts';
 
 /** Names of the host's data model, and names that objects of JavaScript have already. */
 const name = fc.oneof(
@@ -185,3 +187,10 @@ it.each(['aws.region', 'container-registry.mirrors', 'host-containers.admin.enab
     expect(isSecret(`settings.${key}`)).toBe(false);
   },
 );
+
+it('a group with the longest name may own settings', () => {
+  const one = (owner: string): object => ({ key: 'settings.motd', value: '"hello"', owner });
+  const owner = `${NODE_GROUP_KIND}/${'a'.repeat(63)}`;
+  expect([s.is(setting, one(owner)), s.is(record, one(owner))]).toEqual([true, true]);
+  expect(s.is(setting, one(`${owner}a`))).toBe(false);
+});

@@ -3,6 +3,7 @@
  * The rest is not in their bundle.
  */
 import { ERROR_CODES, type ErrorCode, type Recovery } from './error-codes.ts';
+import { NODE_GROUP_KIND } from './names.ts';
 import * as s from './schema.ts';
 import { MAX_LEAVES, SETTING_CLASSES, settingKey, settingValue } from './settings.ts';
 import { version, versionLock } from './version.ts';
@@ -43,7 +44,9 @@ const bootID = s.textThat(
 
 /** Written as a whole, so that their order stays. */
 const ATOMIC = { 'x-kubernetes-list-type': 'atomic' } as const;
-const setBy = s.described(s.text(80), 'Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.');
+/** The kind, a slash, and the name of a group, of at most 63 characters. */
+const MAX_OWNER = NODE_GROUP_KIND.length + 1 + 63;
+const setBy = s.described(s.text(MAX_OWNER), 'Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.');
 
 export const SETTING = {
   key: s.described(settingKey, 'Its key, such as settings.motd; parts with dots are in double quotes.'),
