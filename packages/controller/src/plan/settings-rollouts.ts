@@ -107,8 +107,8 @@ function rolloutOf(nodes: readonly Member[], { rollout }: UpdatePolicy, now: Mom
   const waiting = new Set(nodes.flatMap(({ facts }) => facts.pending.map(({ key }) => key)));
   // A node on which nothing is left to restore has proved what was before. The value of a user proves nothing for others.
   const inForce = nodes.filter(
-    ({ facts: { state, conflicts } }) =>
-      (state === 'inForce' || state === 'none') && !conflicts.some((key) => waiting.has(key)),
+    ({ facts: { state, conflicts, isUnproved = false } }) =>
+      (state === 'none' || (state === 'inForce' && !isUnproved)) && !conflicts.some((key) => waiting.has(key)),
   );
   const isBooted = inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None');
   const failed = nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name);

@@ -26,7 +26,7 @@
  */
 import { HOST_SETTINGS_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { hashOf, SETTING_CLASSES, type SettingClass, UPDATER_SETTINGS } from '@brupop/shared/api/settings';
-import type { Allowed, PendingSetting, Setting, SettingsSpec } from '@brupop/shared/api/shadow';
+import type { Allowed, PendingSetting, Setting, SettingRecord, SettingsSpec } from '@brupop/shared/api/shadow';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../../cluster/shadow.ts';
@@ -60,6 +60,8 @@ export interface SettingsFacts {
   readonly failure?: string;
   /** The change is past its time limit. It continues, but no longer holds a slot or delays updates of the node. */
   readonly isLate?: true;
+  /** All is in force, and its Node was not Ready with it for long enough yet. */
+  readonly isUnproved?: true;
   /** When they failed with the reboot for them, epoch milliseconds. */
   readonly rebootFailedAt?: number;
   /** The node was rebooted for what it is to have now. */
@@ -83,7 +85,7 @@ export function settingsFacts(input: Input): SettingsFacts {
   if (!isWanted && !isAnyLeft(shadow)) return { ...found, state: 'none' };
   if (!sameSettings(requestedOf(shadow), policy.settings)) return { ...found, state: 'requested' };
   const isChange = isGranted(shadow) && !needsMore(shadow);
-  return isChange ? { ...found, ...changeOf(input, isWanted) } : { ...found, state: restingState(shadow) };
+  return isChange ? { ...found, ...changeOf(input, isWanted) } : { ...found, ...restingOf(input) };
 }
 
 function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
@@ -114,9 +116,21 @@ function reportedOf({ status }: ShadowView): Pick<SettingsFacts, 'pending' | 'co
   return { pending, conflicts, cannotUnset, message };
 }
 
-function restingState(shadow: ShadowView): SettingsState {
+/** A grant may have ended before its change was proved: with another edit of the group, or of `spec.versions`. */
+function restingOf(input: Input): Pick<SettingsFacts, 'state' | 'isUnproved' | 'changesAt'> {
+  const { node, shadow, now } = input;
   const { pending = [] } = shadow.status?.settings ?? {};
-  return isOpen(shadow) || pending.some((one) => one.class !== 'NeedsReboot') ? 'classified' : 'inForce';
+  if (isOpen(shadow) || pending.some((one) => one.class !== 'NeedsReboot')) return { state: 'classified' };
+  const at = readySince(input) + PROVING_MS;
+  if (unprovedIn(shadow).length === 0 || (node.ready && now.reached(at))) return { state: 'inForce' };
+  return { state: 'inForce', isUnproved: true, ...(node.ready && { changesAt: at }) };
+}
+
+/** What the host has of a group, by its agent, and has not proved by the record. */
+function unprovedIn({ status, record }: ShadowView): readonly SettingRecord[] {
+  const proved = new Map(record.settingsProved ?? []);
+  const { records = [] } = status?.settings ?? {};
+  return records.filter(({ key, value }) => !UPDATER_SETTINGS.includes(key) && proved.get(key) !== value);
 }
 
 export function isGranted({ spec }: Pick<ShadowView, 'spec'>): boolean {
@@ -175,8 +189,13 @@ export function isProved(input: ProofInput): boolean {
 type ProofInput = Pick<Input, 'node' | 'shadow' | 'settingsSince' | 'now'>;
 
 /** An agent may take minutes from the grant until the settings are in force, and the node may be Ready since then only. */
-function provesAt({ node, shadow, settingsSince = 0, now }: ProofInput): number {
-  return Math.max(idleSince(shadow, now), settingsSince, node.readySince ?? 0) + PROVING_MS;
+function provesAt(input: ProofInput): number {
+  return Math.max(idleSince(input.shadow, input.now), readySince(input)) + PROVING_MS;
+}
+
+/** Since when the Node is Ready with what its host has now. */
+function readySince({ node, settingsSince = 0 }: Pick<Input, 'node' | 'settingsSince'>): number {
+  return Math.max(settingsSince, node.readySince ?? 0);
 }
 
 export const CHANGE_LIMIT = `${CHANGE_LIMIT_MS / 60_000} min`;

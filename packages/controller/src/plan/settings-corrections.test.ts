@@ -1,0 +1,76 @@
+/** A group that is edited while a change of settings is under way on one of its nodes. */
+import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
+import type { Allowed, Setting, SettingsStatus } from '@brupop/shared/api/shadow';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import type { ManagedNode } from '../cluster/snapshot.ts';
+import {
+  aGroup,
+  ago,
+  aManagedNode,
+  aSnapshot,
+  MINUTE,
+  type NodeParts,
+  NOW,
+  OLD,
+  withGroups,
+} from '../testing/objects.ts';
+import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
+
+const KEY = 'settings.kubernetes.max-pods';
+const owner = 'BottlerocketNodeGroup/gpu';
+const SETTINGS = { kubernetes: { 'max-pods': 110 } };
+const requested = (settings: object): Setting[] =>
+  [...leavesOf(settings)].map(([key, value]) => ({ key, value, owner }));
+
+interface Parts {
+  readonly allow?: Allowed;
+  readonly leaves?: readonly Setting[];
+  readonly agoMs?: number;
+  readonly settings?: SettingsStatus;
+  readonly record?: NodeRecord;
+  readonly node?: NodeParts;
+  readonly settingsSince?: number;
+}
+
+function member(name: string, parts: Parts): ManagedNode {
+  const {
+    allow = 'None',
+    leaves = requested(SETTINGS),
+    agoMs = MINUTE,
+    settings = {},
+    record = {},
+    node,
+    ...seen
+  } = parts;
+  const spec = { settings: { leaves, allow }, state_transition_timestamp: ago(agoMs) };
+  const status = { target_version: OLD, settings };
+  return { ...aManagedNode(name, { labels: { pool: 'gpu' }, ...node }, { spec, status, record }), ...seen };
+}
+const pending = (found: SettingClass): SettingsStatus['pending'] => [{ key: KEY, class: found, reason: 'because' }];
+const planOf = (nodes: readonly ManagedNode[], config: object = {}, group: object = {}): Plan =>
+  plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings: SETTINGS, ...group })]), NOW);
+const granted = ({ specs }: Plan): string[] =>
+  specs.flatMap(({ node, spec: { settings } }) =>
+    settings == null || settings.allow === 'None' ? [] : [`${node.metadata.name} ${settings.allow}`],
+  );
+
+describe('settings whose grant has ended before they were proved', () => {
+  const others = ['b', 'c', 'd'].map((name) => member(name, { settings: { pending: pending('Live') } }));
+  const settings = { records: requested(SETTINGS) };
+
+  it('are not proved for the other nodes until their node was Ready for a minute with them', () => {
+    const made = (seconds: number, node: NodeParts = {}): Plan =>
+      planOf([member('a', { settings, settingsSince: NOW - seconds * 1_000, node }), ...others]);
+    expect(granted(made(59))).toEqual(['b Live']);
+    expect(granted(made(60))).toEqual(['b Live', 'c Live', 'd Live']);
+    expect(granted(made(90, { ready: false, readySince: ago(30_000) }))).toEqual(['b Live']);
+    expect(granted(made(90, { readySince: ago(30_000) }))).toEqual(['b Live']);
+    expect(made(10).wakeAt).toBeLessThanOrEqual(NOW + 50_000);
+  });
+
+  it('are proved if the record of the node says so, as after a change of the leader', () => {
+    const record: NodeRecord = { settingsProved: [[KEY, '110']] };
+    const proved = member('a', { settings, record, settingsSince: NOW });
+    expect(granted(planOf([proved, ...others]))).toHaveLength(3);
+  });
+});
