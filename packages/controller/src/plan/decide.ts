@@ -22,7 +22,7 @@ import { type ProgressingCondition, rebooting, updating, waiting } from './condi
 import { problemBefore } from './facts/health.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
-import { allowedAtReboot, type SettingsFacts } from './facts/settings.ts';
+import { allowedAtReboot, replacesUnproved, type SettingsFacts } from './facts/settings.ts';
 import { type FleetState, policyFor } from './fleet.ts';
 import { quorumKeptOtherwise } from './gates/applications.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
@@ -184,7 +184,8 @@ function grantsOf(decisions: readonly Decision[], fleetState: FleetState): Grant
   const due = decisions.flatMap(({ managedNode, grant, change }) =>
     grant !== undefined && change === undefined && isPair(managedNode) ? [{ ...managedNode, grant }] : [],
   );
-  for (const one of due.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+  const inOrder = due.toSorted((a, b) => Number(b.node.ready) - Number(a.node.ready) || (a.name < b.name ? -1 : 1));
+  for (const one of inOrder) {
     const blocked = whyNotGranted(one, fleetState);
     if (blocked !== undefined) waiting.set(one.name, blocked);
     else if (granted.size < MAX_GRANTS) {
@@ -210,7 +211,8 @@ function whyNotGranted(
   return (
     windowOpen(input) ??
     fleetState.controlPlane.whyNotStarted(one) ??
-    fleetState.capacity.check(one) ??
+    // The limits count one that is not Ready already.
+    (one.node.ready ? fleetState.capacity.check(one) : undefined) ??
     quorumKeptOtherwise(fleetState, one.node, one.policy)
   );
 }
@@ -218,8 +220,10 @@ function whyNotGranted(
 /** What speaks against any disruption. */
 const GRANT_GATES = [watchFresh, clockRight, connected, paused, validConfig, ready, writable];
 
-function ready({ node }: Pick<NodePair, 'node'>): Blocked | undefined {
-  return node.ready ? undefined : { reason: 'NodeNotReady', message: 'The Node is not Ready' };
+/** A Node that is not Ready may be so because of what its host has, and only other settings can repair that. */
+function ready({ node, shadow }: Pick<NodePair, 'node' | 'shadow'>): Blocked | undefined {
+  if (node.ready || replacesUnproved(shadow)) return undefined;
+  return { reason: 'NodeNotReady', message: 'The Node is not Ready' };
 }
 
 function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fleetState: FleetState): Decision {

@@ -54,6 +54,36 @@ const granted = ({ specs }: Plan): string[] =>
     settings == null || settings.allow === 'None' ? [] : [`${node.metadata.name} ${settings.allow}`],
   );
 
+describe('a Node that is not Ready with settings that it has not proved', () => {
+  const down = { ready: false, readySince: ago(2 * MINUTE) };
+  const has = (value: string): SettingsStatus => ({ records: [{ key: KEY, value, before: '90', owner }] });
+  const broken = (leaves: readonly Setting[], record: NodeRecord = {}, found: SettingClass = 'RestartsService') =>
+    member('a', { leaves, record, node: down, settings: { ...has('1'), pending: pending(found) } });
+
+  it.each(['Live', 'RestartsService'] as const)('gets the former ones when the group drops them: %s', (found) => {
+    expect(granted(planOf([broken([], {}, found)], {}, { settings: undefined }))).toEqual([`a ${found}`]);
+    const limits = { concurrency: { maxUpdating: 1, maxUnavailable: 1 } };
+    expect(granted(planOf([broken([], {}, found)], limits, { settings: undefined }))).toEqual([`a ${found}`]);
+  });
+
+  it('gets those that correct them, after the nodes that are Ready', () => {
+    const leaves = requested(SETTINGS);
+    expect(granted(planOf([broken(leaves)]))).toEqual(['a RestartsService']);
+    const ready = member('b', { settings: { pending: pending('RestartsService') } });
+    expect(granted(planOf([broken(leaves), ready]))).toEqual(['b RestartsService']);
+  });
+
+  it('gets none if it has proved what they replace, or they replace nothing', () => {
+    const leaves = requested(SETTINGS);
+    expect(granted(planOf([broken(leaves, { settingsProved: [[KEY, '1']] })]))).toEqual([]);
+    const motd = { records: [{ key: 'settings.motd', value: '"hello"', owner }] };
+    for (const settings of [{}, motd]) {
+      const other = member('a', { node: down, settings: { ...settings, pending: pending('RestartsService') } });
+      expect(granted(planOf([other]))).toEqual([]);
+    }
+  });
+});
+
 describe('settings whose grant has ended before they were proved', () => {
   const others = ['b', 'c', 'd'].map((name) => member(name, { settings: { pending: pending('Live') } }));
   const settings = { records: requested(SETTINGS) };

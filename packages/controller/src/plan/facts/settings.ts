@@ -126,6 +126,12 @@ function restingOf(input: Input): Pick<SettingsFacts, 'state' | 'isUnproved' | '
   return { state: 'inForce', isUnproved: true, ...(node.ready && { changesAt: at }) };
 }
 
+/** True when what waits for a grant would replace a value that the host has not proved. */
+export function replacesUnproved(shadow: ShadowView): boolean {
+  const { pending = [] } = shadow.status?.settings ?? {};
+  return unprovedIn(shadow).some(({ key }) => pending.some((one) => one.key === key));
+}
+
 /** What the host has of a group, by its agent, and has not proved by the record. */
 function unprovedIn({ status, record }: ShadowView): readonly SettingRecord[] {
   const proved = new Map(record.settingsProved ?? []);
