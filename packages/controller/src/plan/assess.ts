@@ -36,6 +36,7 @@ import {
   isChanging,
   isComplete,
   needsReboot,
+  repairs,
   requestedOf,
   restoresSettings,
   sameSettings,
@@ -126,6 +127,7 @@ function inputOf(
               status,
               version: spec.version ?? '',
               isReboot: purpose === 'Settings',
+              isRepair: purpose === 'Settings' && repairs(pair.shadow, settings),
               isRequested: record.updateNow === true,
               isRollback: purpose === 'Rollback' || restoresSettings(pair.shadow, settings),
             },
@@ -295,7 +297,8 @@ function startOf(
   const isReboot = sameVersion(version, status.current_version);
   const isRollback = pendingRollback(shadow, policy, now) !== undefined || (isReboot && waitsForRestore(settings));
   const isRequested = !isReboot && !isRollback && isUpdateRequested(shadow, version, now);
-  return { start: { status, version, isReboot, isRollback, isRequested } };
+  const isRepair = isReboot && repairs(shadow, settings);
+  return { start: { status, version, isReboot, isRepair, isRollback, isRequested } };
 }
 
 function settingsOf({ settings }: TransitionInput, change: Transition | undefined) {

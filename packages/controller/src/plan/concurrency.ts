@@ -48,6 +48,8 @@ class Capacity {
   readonly #stuck: readonly NodeView[];
   readonly #all: Count = { updating: 0, unavailable: 0 };
   readonly #zones = new Map<string, Count>();
+  /** Those that are counted as unavailable. */
+  readonly #counted = new Set<NodeView>();
 
   constructor({ concurrency, managed, stuck }: Limited) {
     const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
@@ -58,24 +60,28 @@ class Capacity {
   }
 
   reserve(node: NodeView, updating: boolean): void {
-    this.#count(node, 1, updating);
+    this.#count(node, { unavailable: this.#counted.has(node) ? 0 : 1, updating: updating ? 1 : 0 });
+    this.#counted.add(node);
   }
 
   /** No longer counts an updating node, which remains available. */
   release(node: NodeView): void {
-    this.#count(node, -1, true);
+    this.#count(node, { unavailable: -1, updating: -1 });
+    this.#counted.delete(node);
   }
 
   /**
    * Returns why this node must not start, or undefined. The messages contain no counts, so that a
-   * step of one node does not rewrite the conditions of all that wait; nodes that are stuck are named.
+   * step of one node does not rewrite the conditions of all that wait; nodes that are stuck are named. One that is
+   * unavailable already makes no other one unavailable.
    */
   check(node: NodeView): Blocked | undefined {
     const zone = this.#zone(node);
     const { maxUpdating, maxUnavailable, maxPerZone, maxZones } = this.#max;
+    const own = this.#counted.has(node) ? 1 : 0;
     if (this.#all.updating >= maxUpdating) return naming(FULL, this.#stuck);
-    if (this.#all.unavailable >= maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
-    if (zone.unavailable >= maxPerZone) {
+    if (this.#all.unavailable - own >= maxUnavailable) return naming(UNAVAILABLE, this.#stuck);
+    if (zone.unavailable - own >= maxPerZone) {
       return naming(
         ZONE_FULL,
         this.#stuck.filter((other) => zoneOf(other) === zoneOf(node)),
@@ -91,12 +97,12 @@ class Capacity {
     return updating > maxUpdating || unavailable > maxUnavailable || this.#zone(node).unavailable > maxPerZone;
   }
 
-  #count(node: NodeView, by: 1 | -1, updating: boolean): void {
+  #count(node: NodeView, { updating, unavailable }: Count): void {
     const zone = this.#zone(node);
     this.#zones.set(zoneOf(node), zone);
     for (const count of [this.#all, zone]) {
-      count.unavailable += by;
-      if (updating) count.updating += by;
+      count.unavailable += unavailable;
+      count.updating += updating;
     }
   }
 

@@ -211,8 +211,7 @@ function whyNotGranted(
   return (
     windowOpen(input) ??
     fleetState.controlPlane.whyNotStarted(one) ??
-    // The limits count one that is not Ready already.
-    (one.node.ready ? fleetState.capacity.check(one) : undefined) ??
+    fleetState.capacity.check(one) ??
     quorumKeptOtherwise(fleetState, one.node, one.policy)
   );
 }

@@ -84,6 +84,25 @@ describe('a Node that is not Ready with settings that it has not proved', () => 
   });
 });
 
+describe('a Node that is not Ready since it was rebooted for settings', () => {
+  const down = { ready: false, readySince: ago(2 * MINUTE) };
+  const found = { records: [{ key: KEY, value: '1', before: '90', owner }], pending: pending('NeedsReboot') };
+  const broken = (leaves: readonly Setting[], record: NodeRecord = {}) =>
+    member('a', { leaves, record, node: down, settings: found });
+  const started = (made: Plan): string[] => made.specs.map(({ node, outcome }) => `${node.metadata.name} ${outcome}`);
+
+  it('is rebooted for those that correct them, or for the former ones when the group drops them', () => {
+    const limits = { concurrency: { maxUpdating: 1, maxUnavailable: 1 } };
+    expect(started(planOf([broken(requested(SETTINGS))], limits))).toEqual(['a Started']);
+    expect(started(planOf([broken([])], limits, { settings: undefined }))).toEqual(['a Started']);
+  });
+
+  it('is not rebooted if it has proved what its host has', () => {
+    const record: NodeRecord = { settingsProved: [[KEY, '1']] };
+    expect(started(planOf([broken(requested(SETTINGS), record)]))).toEqual([]);
+  });
+});
+
 describe('settings whose grant has ended before they were proved', () => {
   const others = ['b', 'c', 'd'].map((name) => member(name, { settings: { pending: pending('Live') } }));
   const settings = { records: requested(SETTINGS) };

@@ -118,6 +118,8 @@ export interface Candidate extends NodePair {
   readonly isRollback: boolean;
   /** It runs the version, and is rebooted for its settings. */
   readonly isReboot: boolean;
+  /** That reboot replaces settings which the host has not proved, such as those with which its Node is not Ready. */
+  readonly isRepair?: boolean;
   /** A user asks for it with the annotation `update-now`: it goes before others, and waits for no window. */
   readonly isRequested?: boolean;
 }

@@ -132,6 +132,11 @@ export function replacesUnproved(shadow: ShadowView): boolean {
   return unprovedIn(shadow).some(({ key }) => pending.some((one) => one.key === key));
 }
 
+/** The same of a reboot, but for one that restores what was in force before settings that failed without a reboot. */
+export function repairs(shadow: ShadowView, facts: SettingsFacts | undefined): boolean {
+  return facts?.state !== 'failed' && replacesUnproved(shadow);
+}
+
 /** What the host has of a group, by its agent, and has not proved by the record. */
 function unprovedIn({ status, record }: ShadowView): readonly SettingRecord[] {
   const proved = new Map(record.settingsProved ?? []);

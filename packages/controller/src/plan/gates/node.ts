@@ -96,8 +96,8 @@ export const validVersion: Gate = ({ status, version }) => {
 };
 
 export const nodeReady: Gate = (input) => {
-  const { node } = input;
-  return agentCurrent(input) ?? (node.ready ? undefined : notReady('The Node is not Ready'));
+  const { node, isRepair = false } = input;
+  return agentCurrent(input) ?? (node.ready || isRepair ? undefined : notReady('The Node is not Ready'));
 };
 
 export const agentCurrent: Gate = ({ node, status }) => {
