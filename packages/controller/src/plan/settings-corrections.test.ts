@@ -1,6 +1,6 @@
-/** A group that is edited while a change of settings is under way on one of its nodes. */
+/** Changes of settings that take long on a node, or that end otherwise than they began, as when their group is edited. */
 import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
-import type { Allowed, Setting, SettingsStatus } from '@brupop/shared/api/shadow';
+import type { Allowed, PendingSetting, Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -46,7 +46,7 @@ function member(name: string, parts: Parts): ManagedNode {
   const status = { target_version: OLD, settings };
   return { ...aManagedNode(name, { labels: { pool: 'gpu' }, ...node }, { spec, status, record }), ...seen };
 }
-const pending = (found: SettingClass): SettingsStatus['pending'] => [{ key: KEY, class: found, reason: 'because' }];
+const pending = (found: SettingClass): PendingSetting[] => [{ key: KEY, class: found, reason: 'because' }];
 const planOf = (nodes: readonly ManagedNode[], config: object = {}, group: object = {}): Plan =>
   plan(withGroups(aSnapshot(nodes, config), [aGroup('gpu', { settings: SETTINGS, ...group })]), NOW);
 const granted = ({ specs }: Plan): string[] =>
@@ -101,6 +101,17 @@ describe('a Node that is not Ready since it was rebooted for settings', () => {
     const record: NodeRecord = { settingsProved: [[KEY, '1']] };
     expect(started(planOf([broken(requested(SETTINGS), record)]))).toEqual([]);
   });
+});
+
+it('a change fails when the Node goes down soon after an agent has made it late, and not when it goes down for another reason', () => {
+  const settings = { records: requested(SETTINGS) };
+  const late = (downMs: number): unknown[] => {
+    const node = { ready: false, readySince: ago(downMs) };
+    const granted: Parts = { allow: 'RestartsService', agoMs: 5 * MINUTE, settingsSince: NOW - 3 * MINUTE };
+    return planOf([member('a', { ...granted, settings, node })]).specs.map(({ outcome }) => outcome);
+  };
+  expect(late(2.5 * MINUTE)).toEqual(['SettingsFailed']);
+  expect(late(MINUTE)).toEqual([]);
 });
 
 describe('settings whose grant has ended before they were proved', () => {

@@ -338,15 +338,6 @@ it.each([
   ]);
 });
 
-it('fails when the Node goes down soon after an agent has set it late, and not when it goes down for another reason', () => {
-  const late = (downMs: number): unknown[] => {
-    const node = changing('a', 5 * MINUTE, inForce, { ready: false, readySince: ago(downMs) });
-    return planOf([{ ...node, settingsSince: NOW - 3 * MINUTE }]).specs.map(({ outcome }) => outcome);
-  };
-  expect(late(2.5 * MINUTE)).toEqual(['SettingsFailed']);
-  expect(late(MINUTE)).toEqual([]);
-});
-
 const failed = (name: string, agoMs = 10_000): ManagedNode =>
   member(name, {
     spec: spec('RestartsService', agoMs, []),

@@ -46,7 +46,10 @@ const bootID = s.textThat(
 const ATOMIC = { 'x-kubernetes-list-type': 'atomic' } as const;
 /** The kind, a slash, and the name of a group, of at most 63 characters. */
 const MAX_OWNER = NODE_GROUP_KIND.length + 1 + 63;
-const setBy = s.described(s.text(MAX_OWNER), 'Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.');
+const setBy = s.described(
+  s.text(MAX_OWNER),
+  'Who asks for it: a BottlerocketNodeGroup, or BrupopConfig for spec.versions.',
+);
 
 export const SETTING = {
   key: s.described(settingKey, 'Its key, such as settings.motd; parts with dots are in double quotes.'),
