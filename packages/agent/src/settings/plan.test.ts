@@ -345,3 +345,19 @@ it.each<readonly [string, Given, readonly string[]]>([
 ])('decides what to read of the host when %s', (_name, given, keys) => {
   expect(concernedSettings(shadowOf(given))).toEqual(keys);
 });
+
+it('records of equal values are left out where there would be more than a report may have', () => {
+  const many = (from: number, count: number): string[] =>
+    Array.from({ length: count }, (_one, n) => `settings.a${from + n}`);
+  const [before, now] = [many(100, 60), many(200, 60)];
+  const records = before.map((key) => had(A, { key }));
+  const live = new Map([...before, ...now].map((key) => [key, A]));
+  const made = plan({ records, wanted: now.map((key) => want(A, { key })), live });
+  expect(made.records).toEqual(records);
+  expect(made.kept).toEqual(records);
+  expect(made.pending).toHaveLength(60);
+  expect(made.pending[0]).toMatchObject({
+    class: 'Refused',
+    reason: expect.stringMatching(/more than 100 settings/u) as string,
+  });
+});

@@ -98,7 +98,9 @@ export function planSettings({ spec, status }: AgentShadow, host: Host): Setting
   const held = new Set(asked.map(([key]) => key).filter((key) => !isCovered(found.get(key), limit)));
   const steps = first.map(([key, step]): [string, Step] => {
     const record = records.get(key);
-    if (held.has(key)) return [key, { record, kept: record }];
+    // What the host has already needs no record before the others fit into the report.
+    const isLeftOut = tooLong !== undefined && record === undefined && !UPDATER_SETTINGS.includes(key);
+    if (held.has(key) || isLeftOut) return [key, { record, kept: record }];
     const isForBoot = step.change !== undefined && found.get(key)?.class === 'NeedsReboot';
     return [key, isForBoot ? storedForBoot(step, live.get(key), bootID) : untilBoot(step, bootID, record?.bootID)];
   });
