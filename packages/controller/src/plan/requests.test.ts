@@ -205,6 +205,14 @@ describe('update-now', () => {
     expect(messageOf(made)).toContain(`The annotation ${UPDATE_NOW_ANNOTATION} asks for ${NEW} now`);
   });
 
+  it('waits for the end of all blackouts between which it does not fit, and names the one in effect', () => {
+    const next = { from: ago(-30 * MINUTE), to: ago(-600 * MINUTE), reason: 'sale' };
+    const current = { from: ago(MINUTE), to: ago(-10 * MINUTE), reason: 'audit' };
+    const made = planOf([at('at rest', asked)], { maintenance: { ...CLOSED.maintenance, blackouts: [next, current] } });
+    expect([outcomes(made), reasonOf(made)]).toEqual([[], 'Blackout']);
+    expect(messageOf(made)).toContain(`during this blackout: audit; updates may start at ${ago(-600 * MINUTE)}.`);
+  });
+
   it('waits for capacity', () => {
     const busy = aManagedNode('z', {}, { ...STEPS.Staging, record: { startedAt: ago(MINUTE) } });
     const made = planOf([at('at rest', asked), busy], one);

@@ -137,8 +137,8 @@ function renderingOf(
  * group: a calendar with a mistake is never open. A pause interrupts nothing.
  */
 function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy): UpdatePolicy {
-  const { maintenance, calendar, versions, paused, pauseReason, rollout, resumes } = readable;
-  return { ...config, maintenance, calendar, versions, paused, pauseReason, rollout, resumes };
+  const { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes } = readable;
+  return { ...config, maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes };
 }
 
 function own(concurrency: Concurrency, given: unknown): GroupConcurrency {

@@ -33,6 +33,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   /** Updates whose host was not yet asked to reboot are cancelled. */
   readonly interrupt: boolean;
   readonly calendar: Calendar;
+  /** Without the windows: for an update that a user asks for now. */
+  readonly calendarOfRequests: Calendar;
   /** What the hosts are to be set to; for others they keep what they have. */
   readonly settings: readonly Setting[];
   readonly nodeSelector: LabelSelector | undefined;
@@ -129,6 +131,7 @@ function read(spec: Fields): Read {
     drainMs: drain.exclusionMs + drain.timeoutMs + (drain.onTimeout === 'Force' ? FORCE_LIMIT_MS : 0),
     interrupt: paused && pauseMode === 'Interrupt',
     calendar: isClosed ? NEVER_OPEN : calendarOf(maintenance),
+    calendarOfRequests: isClosed ? NEVER_OPEN : calendarOf({ ...maintenance, windows: [] }),
     settings: settingsOfVersions(versions),
     nodeSelector,
     resumes: rollout.resumeMs === undefined ? [] : [rollout.resumeMs],

@@ -1,5 +1,6 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
+import { UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -129,6 +130,17 @@ test('updates that take no time at all have a time', () => {
   const maintenance = { windows: [{ schedule: '0 9 * * *', duration: '10m' }] };
   const found = forecast([...waiting, ...instant], { maintenance });
   expect(queue(found).map(([, , time]) => time)).toEqual([at(60), at(24 * 60 + 60), at(48 * 60 + 60)]);
+});
+
+test('an update that a user asks for now is expected outside of the windows, but not in a blackout', () => {
+  const asked = aManagedNode('b', {}, { annotations: { [UPDATE_NOW_ANNOTATION]: NEW } });
+  const nodes = [aManagedNode('a', {}, updating(4)), asked, aManagedNode('c'), ...measured];
+  const windows = [{ schedule: '0 9 * * *', duration: '1h' }];
+  const ends = (maintenance: object): (string | undefined)[] =>
+    queue(forecast(nodes, { maintenance: { windows, ...maintenance } })).map(([, , time]) => time);
+  expect(ends({})).toEqual([at(6 + 10), at(60 + 10)]);
+  const blackouts = [{ from: ago(MINUTE), to: ago(-40 * MINUTE) }];
+  expect(ends({ blackouts })).toEqual([at(40 + 10), at(60 + 10)]);
 });
 
 test('a node that needs a user does not delay other nodes, and has no time', () => {

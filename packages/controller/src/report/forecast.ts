@@ -25,6 +25,7 @@ import { countOf, ofGroup, ofParts, type Parts } from '../kept/parts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/facts/reasons.ts';
+import { calendarFor } from '../plan/gates/fleet.ts';
 
 /** Of the fleet, or of a group. */
 export interface Forecast {
@@ -254,8 +255,8 @@ function endsOf(scopes: readonly Scope[], counts: (one: Waiting) => boolean, fle
 }
 
 function endOf({ candidate, scopes, from, before }: Waiting, { estimate, now }: FleetState): End {
-  const { calendar, maintenance } = candidate.policy;
-  const { usualMs, marginMs } = estimateFor(estimate, maintenance);
+  const calendar = calendarFor(candidate);
+  const { usualMs, marginMs } = estimateFor(estimate, candidate.policy.maintenance);
   const starts = scopes.map(({ free }, index) => {
     const others = before[index] ?? 0;
     const freeAt = free[others % free.length];

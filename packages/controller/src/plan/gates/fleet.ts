@@ -6,7 +6,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { lossOf } from '../../cluster/connectivity.ts';
 import { zoneOf } from '../../cluster/node.ts';
 import { groupAtStart } from '../../cluster/shadow.ts';
-import type { CalendarState } from '../../policy/calendar.ts';
+import type { Calendar, CalendarState } from '../../policy/calendar.ts';
 import { type NodeGroup, objectOf } from '../../policy/node-groups.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
@@ -94,10 +94,8 @@ export const capacity: Gate = (input) => input.capacity;
 type OfWindow = Pick<GateInput, 'policy' | 'needMs' | 'now' | 'isRequested'>;
 
 export const windowOpen = (input: OfWindow): Blocked | undefined => {
-  const { calendar, problem } = input.policy;
-  const { needMs, now, isRequested = false } = input;
-  // A calendar with a mistake is never open.
-  if (isRequested && problem === undefined) return outOfBlackouts(input);
+  const { needMs, now } = input;
+  const calendar = calendarFor(input);
   const retryAt = calendar.nextFit(now, needMs);
   if (retryAt !== undefined && retryAt <= now) return undefined;
   const [reason, why] = closed(calendar.at(now), needMs);
@@ -107,12 +105,8 @@ export const windowOpen = (input: OfWindow): Blocked | undefined => {
 };
 
 /** A user who asks for one update now overrides the windows, but not a time at which nothing may be updated. */
-function outOfBlackouts({ policy: { maintenance }, needMs, now }: OfWindow): Blocked | undefined {
-  const found = maintenance.blackouts.find(({ fromMs, toMs }) => fromMs < now + needMs && now < toMs);
-  if (found === undefined) return undefined;
-  const state = { open: found.fromMs > now, reason: 'NoWindows', until: found.toMs, blackout: found } as const;
-  const [reason, why] = closed(state.open ? state : { ...state, reason: 'Blackout' }, needMs);
-  return { reason, message: `${why}; updates may start at ${rfc3339(found.toMs)}`, retryAt: found.toMs };
+export function calendarFor({ policy, isRequested = false }: Pick<GateInput, 'policy' | 'isRequested'>): Calendar {
+  return isRequested && policy.problem === undefined ? policy.calendarOfRequests : policy.calendar;
 }
 
 function closed({ open, reason, blackout }: CalendarState, needMs: number): [Reason, string] {
