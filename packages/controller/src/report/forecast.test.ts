@@ -274,7 +274,7 @@ describe('in groups', () => {
   const maintenance = { blackouts: [{ from: ago(MINUTE), to: ago(-10 * MINUTE) }] };
   const found = (
     nodes: readonly ManagedNode[],
-    maxUpdating: number,
+    maxUpdating: number | string,
     groups: readonly BottlerocketNodeGroup[],
   ): FleetForecast =>
     plan(withGroups(aSnapshot([...nodes, ...measured], { concurrency: { maxUpdating }, maintenance }), groups), NOW)
@@ -309,6 +309,17 @@ describe('in groups', () => {
     const { queue: all, completionTime, ofGroups } = found(nodes, 2, groups);
     expect(all.map(({ expectedTime }) => expectedTime)).toEqual([at(20), at(30), at(40), at(30)]);
     expect([completionTime, ofGroups.get('web')?.completionTime]).toEqual([at(40), at(30)]);
+  });
+
+  test('a percentage of the fleet is none of the nodes of a group', () => {
+    const current = ['q', 'r', 's', 't', 'u'].map((name) => aManagedNode(name, {}, done));
+    const nodes = [...current, ...['a', 'b', 'c', 'd'].map((name) => inPool(name, 'db')), aManagedNode('e')];
+    // Of 15 nodes.
+    const { queue: all, completionTime } = found(nodes, '30%', [aGroup('db')]);
+    expect(all.map(({ expectedTime }) => expectedTime)).toEqual([at(20), at(20), at(20), at(20), at(30)]);
+    expect(completionTime).toBe(at(30));
+    const ofGroup = found(nodes, '30%', [aGroup('db', { concurrency: { maxUpdating: '50%' } })]);
+    expect(ofGroup.queue.map(({ expectedTime }) => expectedTime)).toEqual([at(20), at(20), at(30), at(30), at(30)]);
   });
 });
 

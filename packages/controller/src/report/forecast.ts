@@ -17,7 +17,7 @@ import type { BrupopConfigStatus, PlannedNode } from '@brupop/shared/api/brupop-
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
 import type { CalendarState } from '../policy/calendar.ts';
-import type { NodeGroup } from '../policy/node-groups.ts';
+import type { GroupConcurrency, NodeGroup } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
 import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
@@ -136,7 +136,9 @@ function scopeOf(group: NodeGroup | undefined, members: Parts<Decision>, fleetSt
     // It is not known when an update ends that takes longer than usual.
     return end > now ? end : undefined;
   });
-  const limit = Math.max(1, atOnce(policy, members)) - (group === undefined ? stuck.length : 0);
+  // The limits of the fleet count all nodes, not those of the group.
+  const concurrency = group === undefined ? policy.concurrency : group.concurrency;
+  const limit = Math.max(1, atOnce(concurrency, members)) - (group === undefined ? stuck.length : 0);
   const slots = Math.min(countOf(members), limit);
   const unused = Array.from({ length: Math.max(0, slots - ends.length) }, () => now);
   const used = ends.filter((end) => end !== undefined).toSorted((a, b) => a - b);
@@ -158,10 +160,10 @@ const zonesIn = ofParts((part: readonly Decision[]) => [
 ]);
 
 /** How many nodes can update at once if they are spread evenly over the zones. */
-function atOnce({ concurrency }: UpdatePolicy, members: Parts<Decision>): number {
-  const { maxUpdating, maxUnavailable = { percent: 100 }, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
+function atOnce(concurrency: GroupConcurrency, members: Parts<Decision>): number {
+  const { maxUpdating, maxUnavailable, maxPerZone = Infinity, maxZones = Infinity } = concurrency;
   const zones = new Set(zonesIn(members).flat()).size;
-  const limits = [maxUpdating, maxUnavailable].map((limit) => nodesAtOnce(limit, countOf(members)));
+  const limits = [maxUpdating, maxUnavailable].map((limit = { percent: 100 }) => nodesAtOnce(limit, countOf(members)));
   return Math.min(maxPerZone * Math.min(zones, maxZones), ...limits);
 }
 
