@@ -406,3 +406,14 @@ test.each<[string, (i: number) => Window]>([
   // More than a minute when croner was asked for each start.
   expect((user + system) / 1_000).toBeLessThan(1_000);
 });
+
+test('of thousands of windows that are too short, none is looked at for each node', () => {
+  const of = calendar('Europe/Berlin', [window('0,10,20,30,40,50 * * * *', 5 * MINUTE)]);
+  const now = utc('2026-01-01T00:00');
+  expect(of.nextFit(now, 5 * MINUTE)).toBe(now);
+  const before = process.cpuUsage();
+  const found = Array.from({ length: 20_000 }, () => of.nextFit(now, 5 * MINUTE + 1));
+  const { user, system } = process.cpuUsage(before);
+  expect(new Set(found)).toEqual(new Set([undefined]));
+  expect((user + system) / 1_000).toBeLessThan(500);
+});

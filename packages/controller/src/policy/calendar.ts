@@ -84,7 +84,10 @@ export function calendarOf(maintenance: Maintenance): Calendar {
     at: (now) => stateAt(maintenance, closed, openTimeAt(now), now),
     nextFit: (from, durationMs, now = from, earlier = 0, eachMs = durationMs) => {
       let left = earlier;
-      for (const { fromMs, toMs } of openTimeAt(now).open) {
+      const { open, longestOpenMs } = openTimeAt(now);
+      // Otherwise each node that waits with WindowTooShort would look at all of them.
+      if (durationMs > longestOpenMs) return undefined;
+      for (const { fromMs, toMs } of open) {
         if (toMs <= from) continue;
         const start = Math.max(from, fromMs);
         const fitting = Math.max(0, 1 + Math.floor((toMs - start - durationMs) / eachMs));
@@ -101,6 +104,8 @@ interface OpenTime {
   readonly dayMs: number;
   readonly horizonMs: number;
   readonly open: readonly Interval[];
+  /** Of these intervals. */
+  readonly longestOpenMs: number;
 }
 
 function openTimeFrom(dayMs: number, { timeZone, windows }: Maintenance, closed: readonly Interval[]): OpenTime {
@@ -115,11 +120,9 @@ function openTimeFrom(dayMs: number, { timeZone, windows }: Maintenance, closed:
     intervals.push(...ofDay.filter(({ toMs }) => toMs > dayMs));
     horizonMs = day.toMs;
   }
-  return {
-    dayMs,
-    horizonMs,
-    open: subtract(merge(intervals), merge([...closed, { fromMs: horizonMs, toMs: Infinity }])),
-  };
+  const open = subtract(merge(intervals), merge([...closed, { fromMs: horizonMs, toMs: Infinity }]));
+  const longestOpenMs = open.reduce((longest, { fromMs, toMs }) => Math.max(longest, toMs - fromMs), 0);
+  return { dayMs, horizonMs, open, longestOpenMs };
 }
 
 /** Identical windows open at the same times. */

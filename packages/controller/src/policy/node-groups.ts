@@ -23,7 +23,7 @@ import { type BottlerocketNodeGroup, type NodeGroupRules, readNodeGroupRules } f
 import { isFields } from '@brupop/shared/api/schema';
 import type { Setting } from '@brupop/shared/api/shadow';
 import type { Difference } from '@brupop/shared/api/spec-schema';
-import { type Concurrency, policyWith, type UpdatePolicy } from './policy.ts';
+import { type Concurrency, type Openings, openingsOf, policyWith, type UpdatePolicy } from './policy.ts';
 import { pendingRendering, render, type Rendering } from './rendered.ts';
 import { requestedSettings } from './settings.ts';
 
@@ -66,7 +66,8 @@ export function objectOf(group?: string): string {
 
 /** `config` is the policy of the BrupopConfig. */
 export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config: UpdatePolicy): NodeGroup[] {
-  const read = groups.map((group) => readGroup(group, config));
+  const known = openingsOf(config);
+  const read = groups.map((group) => readGroup(group, config, known));
   const byName = new Map(read.map((group) => [group.name, group]));
   const readers = readersOf(read, config);
   return read
@@ -85,12 +86,12 @@ export function groupOf(
   return groups.find(({ selector }) => selects(selector, labels));
 }
 
-function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy): NodeGroup {
+function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy, known: Openings): NodeGroup {
   const { spec, metadata } = object;
   const { value, problems } = readNodeGroupRules(object);
   const { nodeSelector, precedence, after, soakMs } = value;
   const both = overridden(config.source, spec);
-  const merged = policyWith(config, both);
+  const merged = policyWith(config, both, known);
   const policy = readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged);
   const found = renderingOf(object, render(value));
   const settings = requestedSettings(metadata.name, value, found.inForce);

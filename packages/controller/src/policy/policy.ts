@@ -87,10 +87,13 @@ export function readPolicy(config: BrupopConfig | undefined, before?: UpdatePoli
   return { ...lastGood(good, ownPolicy), problem: ownPolicy.problem, inForce: good, pendingChanges: [] };
 }
 
-/** The policy by the spec of a group. A pause of the fleet goes before one of the group, and its mistakes stay. */
-export function policyWith(policy: UpdatePolicy, spec: Fields): UpdatePolicy {
+/**
+ * The policy by the spec of a group. A pause of the fleet goes before one of the group, and its mistakes stay.
+ * @param known - those of the fleet and of other groups
+ */
+export function policyWith(policy: UpdatePolicy, spec: Fields, known: Openings): UpdatePolicy {
   const { inForce, pendingChanges, paused, pauseMode, pauseReason } = policy;
-  const changed = read(spec);
+  const changed = read(spec, known);
   return {
     ...changed,
     inForce,
@@ -112,17 +115,44 @@ function lastGood(good: InForce | undefined, own: Read): Read {
   return { ...before, paused, pauseMode: 'Finish', interrupt: false, pauseReason };
 }
 
+type Calendars = Pick<UpdatePolicy, 'calendar' | 'calendarOfRequests'>;
+
 const NEVER_OPEN: Calendar = {
   at: () => ({ open: false, reason: 'OutsideWindows', until: undefined, blackout: undefined }),
   nextFit: () => undefined,
 };
+const CLOSED: Calendars = { calendar: NEVER_OPEN, calendarOfRequests: NEVER_OPEN };
 const OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 
-function read(spec: Fields): Read {
+/** What a maintenance says about time, or the mistake in it, by its values: a calendar is dear, and most groups have that of the fleet. */
+export type Openings = Map<string, Calendars | { readonly mistake: string }>;
+
+export function openingsOf({ maintenance, calendar, calendarOfRequests, problem }: UpdatePolicy): Openings {
+  return new Map(problem === undefined ? [[keyOf(maintenance), { calendar, calendarOfRequests }]] : []);
+}
+
+function keyOf({ timeZone, windows, blackouts }: MaintenanceSettings): string {
+  return JSON.stringify([timeZone, windows, blackouts]);
+}
+
+function openingOf(maintenance: MaintenanceSettings, known: Openings): Partial<Calendars> & { mistake?: string } {
+  const key = keyOf(maintenance);
+  const found = known.get(key) ?? newOpening(maintenance);
+  known.set(key, found);
+  return found;
+}
+
+function newOpening(maintenance: MaintenanceSettings): Calendars | { readonly mistake: string } {
+  const mistake = problemOf(maintenance);
+  if (mistake !== undefined) return { mistake };
+  return { calendar: calendarOf(maintenance), calendarOfRequests: calendarOf({ ...maintenance, windows: [] }) };
+}
+
+function read(spec: Fields, known: Openings = new Map()): Read {
   const { value, problems } = readConfigSpec(spec);
   const { maintenance, nodeSelector, paused, pauseMode, rollout, versions } = value;
-  const unusable = problemOf(maintenance);
-  const isClosed = unusable !== undefined || problems.some((problem) => OF_CALENDAR.test(problem));
+  const { mistake, ...calendars } = openingOf(maintenance, known);
+  const isClosed = problems.some((problem) => OF_CALENDAR.test(problem));
   const drain = drainSettingsOf(value);
   return {
     ...value,
@@ -130,12 +160,12 @@ function read(spec: Fields): Read {
     drain,
     drainMs: drain.exclusionMs + drain.timeoutMs + (drain.onTimeout === 'Force' ? FORCE_LIMIT_MS : 0),
     interrupt: paused && pauseMode === 'Interrupt',
-    calendar: isClosed ? NEVER_OPEN : calendarOf(maintenance),
-    calendarOfRequests: isClosed ? NEVER_OPEN : calendarOf({ ...maintenance, windows: [] }),
+    ...CLOSED,
+    ...(!isClosed && calendars),
     settings: settingsOfVersions(versions),
     nodeSelector,
     resumes: rollout.resumeMs === undefined ? [] : [rollout.resumeMs],
-    problem: problems[0] ?? (unusable && `spec.${unusable}`),
+    problem: problems[0] ?? (mistake && `spec.${mistake}`),
   };
 }
 

@@ -51,7 +51,7 @@ export function scheduleProblem(schedule: string): string | undefined {
   const wrong = FIELDS.find(([, pattern], index) => !pattern.test(fields[index] ?? ''));
   if (wrong !== undefined) return `${EXPECTED}, with a ${wrong[0]} such as ${wrong[2]}`;
   try {
-    cron(fields, 'UTC');
+    cron(fields);
     return undefined;
   } catch (error) {
     const reason = error instanceof Error ? error.message.replace(/^CronPattern: /u, '') : String(error);
@@ -99,12 +99,12 @@ const MONTH_STARTS = DAYS_OF_MONTHS.map(
 );
 
 function matching(fields: readonly string[], count: number, stepMs: number, fromMs = 0): number[] {
-  const schedule = cron(fields, 'UTC');
+  const schedule = cron(fields);
   return Array.from({ length: count }, (_, i) => i).filter((i) => schedule.match(dateOf(fromMs + i * stepMs)));
 }
 
 function isMatch(fields: readonly string[], time: number): boolean {
-  return cron(fields, 'UTC').match(dateOf(time));
+  return cron(fields).match(dateOf(time));
 }
 
 /** Every date falls on every weekday in some year. */
@@ -229,9 +229,13 @@ function fieldsOf(schedule: string): string[] {
     .map((field) => field.replaceAll(/\*\/0*1(?!\d)/gu, '*'));
 }
 
-/** Either day field suffices when both are given, as for a CronJob. */
-function cron(fields: readonly string[], timezone: string): Cron {
-  return new Cron(fields.join(' '), { timezone, mode: '5-part', fixedTimeRule: 'no-wildcard', domAndDow: false });
+/**
+ * Either day field suffices when both are given, as for a CronJob.
+ * @param timezone - undefined: UTC, for which croner does without Intl and is several times as fast
+ */
+function cron(fields: readonly string[], timezone?: string): Cron {
+  const zone = timezone === undefined ? { utcOffset: 0 } : { timezone };
+  return new Cron(fields.join(' '), { ...zone, mode: '5-part', fixedTimeRule: 'no-wildcard', domAndDow: false });
 }
 
 function nextAfter(schedule: Cron, time: number): number | undefined {
