@@ -199,7 +199,7 @@ function isOff({ rollout: { canary, approval } }: UpdatePolicy): boolean {
   return nodeSelector === undefined && 'percent' in nodes && nodes.percent === 100 && approval === 'NotRequired';
 }
 
-function isCanary({ metadata: { labels = {} } }: NodeView, { rollout: { canary } }: UpdatePolicy): boolean {
+export function isCanary({ metadata: { labels = {} } }: NodeView, { rollout: { canary } }: UpdatePolicy): boolean {
   return canary.nodeSelector === undefined || selects(canary.nodeSelector, labels);
 }
 

@@ -1,6 +1,6 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
+import { aGroup, ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, withGroups } from '../testing/objects.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { statusOf } from './config-status.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
@@ -96,6 +96,34 @@ describe.each([
     const { made, progress } = seen([down], {}, { lastProgressTime: ago(24 * HOUR), countedSeconds: 3660 });
     expect(progress).toEqual({ lastProgressTime: ago(24 * HOUR), countedSeconds: 3660, countedFrom: ago(0) });
     expect(made.progress?.deadline).toBe(NOW + 59 * MINUTE);
+  });
+});
+
+describe('nodes that wait for canaries', () => {
+  const pool = (name: string, of: string, parts: object = {}): ManagedNode =>
+    aManagedNode(name, { labels: { pool: of }, ...parts });
+  const counts = (nodes: readonly ManagedNode[], groupSpec: object): boolean => {
+    const canary = { nodeSelector: { matchLabels: { pool: 'first' } } };
+    const snapshot = aSnapshot(nodes, { rollout: { progressDeadline: '2h', canary } });
+    return plan(withGroups(snapshot, [aGroup('first', groupSpec)]), NOW).progress?.deadline !== undefined;
+  };
+  const nodes = [pool('a', 'first'), pool('b', 'other'), pool('c', 'other')];
+
+  test.each([
+    ['the windows', { maintenance: { windows: [{ schedule: '0 20 * * *', duration: '1h' }] } }],
+    ['a pause', { paused: true }],
+  ])('do not count while %s of the group of the canaries let none start', (_, spec) => {
+    expect(counts(nodes, spec)).toBe(false);
+  });
+
+  test('count while others that are no canaries may not start', () => {
+    const paused = { nodeSelector: { matchLabels: { pool: 'other' } }, paused: true };
+    expect(counts([...nodes.slice(1), pool('d', 'third')], paused)).toBe(true);
+  });
+
+  test('count while the canaries may start, and while there is none', () => {
+    expect(counts([pool('a', 'first', { ready: false }), ...nodes.slice(1)], {})).toBe(true);
+    expect(counts(nodes.slice(1), {})).toBe(true);
   });
 });
 

@@ -12,8 +12,10 @@ import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { Decision } from '../plan/assess.ts';
+import { isCanary } from '../plan/canaries.ts';
 import type { FleetState } from '../plan/fleet.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
+import type { UpdatePolicy } from '../policy/policy.ts';
 import { isPrevious } from '../plan/facts/attempts.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import { isReason, type ReasonTraits, traitsOf } from '../plan/facts/reasons.ts';
@@ -120,8 +122,19 @@ function mayProgress(
   // Those that wait for another group do when that one is stopped. Its time is not that of the group.
   const others = waiting.filter(({ blocked }) => blocked?.reason !== 'WaitingForNodeGroup');
   const asked = others.length > 0 || group !== undefined ? others : waiting;
-  const byPolicy = Map.groupBy(asked, ({ managedNode }) => managedNode.policy);
+  const byCanaries = Map.groupBy(asked, ({ managedNode: one }) =>
+    one.group?.lanes.has('canaries') === true ? one.group.policy : policy,
+  );
+  const first = [...byCanaries].flatMap(([ofCanaries, nodes]) => withoutFollowers(nodes, ofCanaries));
+  const byPolicy = Map.groupBy(first, ({ managedNode }) => managedNode.policy);
   return [...byPolicy].some(([{ calendar }, nodes]) => calendar.at(now).open && areFree(nodes));
+}
+
+/** Those that wait for canaries do when these are stopped, unless no node that waits otherwise may be one. */
+function withoutFollowers(nodes: readonly Decision[], policy: UpdatePolicy): readonly Decision[] {
+  const others = nodes.filter(({ blocked }) => blocked?.reason !== 'WaitingForCanary');
+  const mayBeFirst = others.some(({ managedNode: { node } }) => node !== undefined && isCanary(node, policy));
+  return mayBeFirst ? others : nodes;
 }
 
 /** Of nodes with the same rules: what stops all of them also stops those that wait for another reason first. */
