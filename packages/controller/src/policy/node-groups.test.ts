@@ -262,7 +262,10 @@ describe('calendars', () => {
     );
     const [a, b, c, d, e, f] = groups.map((group) => group.policy);
     expect([a, b].map((found) => found?.calendar)).toEqual([policy.calendar, policy.calendar]);
-    expect([a?.calendar === policy.calendar, b?.calendarOfRequests === policy.calendarOfRequests]).toEqual([true, true]);
+    expect([a?.calendar === policy.calendar, b?.calendarOfRequests === policy.calendarOfRequests]).toEqual([
+      true,
+      true,
+    ]);
     expect([c?.calendar === d?.calendar, c?.calendar === policy.calendar]).toEqual([true, false]);
     for (const found of [e, f]) {
       expect([found?.calendar.nextFit(0, 1), found?.calendarOfRequests.nextFit(0, 1)]).toEqual([undefined, undefined]);

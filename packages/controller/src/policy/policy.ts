@@ -124,7 +124,10 @@ const NEVER_OPEN: Calendar = {
 const CLOSED: Calendars = { calendar: NEVER_OPEN, calendarOfRequests: NEVER_OPEN };
 const OF_CALENDAR = /^spec\.maintenance(?::|\.(?:timeZone|windows|blackouts))/u;
 
-/** What a maintenance says about time, or the mistake in it, by its values: a calendar is dear, and most groups have that of the fleet. */
+/**
+ * The calendars of a maintenance, or the mistake in it, by its values: a calendar costs much, and most groups have that of
+ * the fleet.
+ */
 export type Openings = Map<string, Calendars | { readonly mistake: string }>;
 
 export function openingsOf({ maintenance, calendar, calendarOfRequests, problem }: UpdatePolicy): Openings {
