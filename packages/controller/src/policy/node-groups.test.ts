@@ -278,7 +278,7 @@ describe('calendars', () => {
     const before = process.cpuUsage();
     for (const group of readNodeGroups(objects, policy)) group.policy.calendar.at(0);
     const { user, system } = process.cpuUsage(before);
-    // More than ten seconds when each group had a calendar of its own: the leader lost its Lease.
+    // More than ten seconds when each group had a calendar of its own, nearly the renew deadline of the Lease.
     expect((user + system) / 1_000).toBeLessThan(2_000);
   });
 });
