@@ -33,7 +33,7 @@ const FAULTS: readonly (readonly [what: string, theme: Theme, fault: Fault])[] =
   [
     'one node of a zone more may be unavailable',
     'limits',
-    { find: /(zone\.unavailable) >= (\(this\.#concurrency\.maxPerZone)/u, replace: '$1 > $2' },
+    { find: /(zone\.unavailable - [^>]+) >= (\(this\.#concurrency\.maxPerZone)/u, replace: '$1 > $2' },
   ],
   [
     'a leader goes with the other members',

@@ -175,4 +175,73 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'settings whose grant ended early prove nothing at once, and those that broke a Node can be corrected',
+    changes: [
+      { find: /state: restingState\(shadow2\)(?= \})/u, replace: '...settingsAtRest(input)' },
+      {
+        find: /function restingState\(shadow2\) \{\n {2}(const [^\n]+)\n {2}return (.+) \? "classified" : "inForce";\n\}/u,
+        replace:
+          'function settingsAtRest(input) {\n  const { node, shadow: shadow2, now } = input;\n  $1\n' +
+          '  if ($2) return { state: "classified" };\n' +
+          '  const at2 = Math.max(input.settingsSince ?? 0, node.readySince ?? 0) + PROVING_MS;\n' +
+          '  if (unprovedIn(shadow2).length === 0 || node.ready && now.reached(at2)) return { state: "inForce" };\n' +
+          '  return { state: "inForce", isUnproved: true, ...node.ready && { changesAt: at2 } };\n}\n' +
+          'function unprovedIn({ status, record }) {\n  const proved = new Map(record.settingsProved ?? []);\n' +
+          '  const isProved = ({ key, value }) => UPDATER_SETTINGS.includes(key) || proved.get(key) === value;\n' +
+          '  return (status?.settings?.records ?? []).filter((one) => !isProved(one));\n}\n' +
+          'function replacesUnproved({ status, record }) {\n  const { pending = [] } = status?.settings ?? {};\n' +
+          '  return unprovedIn({ status, record }).some(({ key }) => pending.some((one) => one.key === key));\n}\n' +
+          'function repairs(shadow2, facts) {\n  return facts?.state !== "failed" && replacesUnproved(shadow2);\n}',
+      },
+      {
+        find: /(?<=state: state2, conflicts) \} \}\) => \(state2 === "inForce" \|\| state2 === "none"\)/u,
+        replace: ', isUnproved } }) => (state2 === "none" || state2 === "inForce" && isUnproved !== true)',
+      },
+      {
+        find: /(?<=due)(?=\.toSorted\()/u,
+        replace: '.toSorted((a, b) => Number(b.node.ready) - Number(a.node.ready))',
+      },
+      {
+        find: /function ready\(\{ node \}\) \{\n {2}return node\.ready(?= \?)/u,
+        replace: 'function ready({ node, shadow: shadow2 }) {\n  return node.ready || replacesUnproved(shadow2)',
+      },
+      { find: /(?<=agentCurrent\(input\) \?\? \(node\.ready)(?= \?)/u, replace: ' || input.isRepair === true' },
+      {
+        find: /(?<=version: version3, isReboot,)(?= isRollback, isRequested)/u,
+        replace: ' isRepair: isReboot && repairs(shadow2, settings2),',
+      },
+      {
+        find: /(?<=isReboot: purpose === "Settings",)/u,
+        replace: ' isRepair: purpose === "Settings" && repairs(pair.shadow, fleetState.settings.get(pair.name)),',
+      },
+    ],
+  },
+  {
+    what: 'settings that an agent sets late fail with a Node that goes down then',
+    changes: [
+      { find: /(?<=function failureOf2\(\{ node, shadow: shadow2,)(?= now)/u, replace: ' settingsSince = 0,' },
+      { find: /(?<=downSince\(node\) <= )grantedAt(?= \+)/u, replace: 'Math.max(grantedAt, settingsSince)' },
+    ],
+  },
+  {
+    what: 'a Node that is unavailable already does not count against itself',
+    changes: [
+      { find: /(?<=var Capacity = class \{\n)/u, replace: '  #counted = new Set();\n' },
+      {
+        find: /this\.#count\(node, 1, updating2\);/u,
+        replace: 'this.#count(node, this.#counted.has(node) ? 0 : 1, updating2 ? 1 : 0);\n    this.#counted.add(node);',
+      },
+      {
+        find: /this\.#count\(node, -1, true\);/u,
+        replace: 'this.#count(node, -1, -1);\n    this.#counted.delete(node);',
+      },
+      {
+        find: /(?<=if \(this\.#fleet\.unavailable)(?= >= this\.#maxUnavailable)/u,
+        replace: ' - (this.#counted.has(node) ? 1 : 0)',
+      },
+      { find: /(?<=if \(zone\.unavailable)(?= >= )/u, replace: ' - (this.#counted.has(node) ? 1 : 0)' },
+      { find: /if \(updating2\) count2\.updating \+= by;/u, replace: 'count2.updating += updating2;' },
+    ],
+  },
 ];
