@@ -64,6 +64,8 @@ export class PodLookups {
           query: { labelSelector: selectorText(selector), fieldSelector: NOT_STATIC },
           signal: limited,
           slim: listedPod,
+          // The field selector leaves out few of them.
+          isNarrow: false,
           maxItems: MAX_SELECTED,
         });
         for (const pod of items) found.set(pod.uid, pod);
