@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
-import { CONFIG_NAME, CONFIG_OBJECT, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
-import { crPath } from '@brupop/shared/kube/paths';
+import { CONFIG_NAME, CONFIG_OBJECT, CONTROLLER } from '@brupop/shared/api/names';
+import { configPath } from '@brupop/shared/kube/paths';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import { KEPT_PAUSED } from '../cluster/policies.ts';
 import { statusOf } from '../report/config-status.ts';
@@ -17,8 +17,8 @@ const WATCH_LIMIT_MS = 30_000;
 const CREATE_AFTER_MS = 10_000;
 const STATUS_KEY = 'config_status';
 const CREATE_KEY = 'config_create';
-const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
-const STATUS = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
+const COLLECTION = configPath();
+const STATUS = configPath({ name: CONFIG_NAME, subresource: 'status' });
 
 export class ConfigWriter {
   readonly #context: ApplyContext;

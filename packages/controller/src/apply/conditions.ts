@@ -17,7 +17,7 @@ import { transitionTime } from '../report/config-status.ts';
 import { ofKey, ofParts, type Parts } from '../kept/parts.ts';
 import { afterOther, type NodeCondition } from '../report/node-conditions.ts';
 import { WriteQueue, type Wish } from './queue.ts';
-import { record, shadowPath } from './shadows.ts';
+import { pathOf, record } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
 
 /**
@@ -141,7 +141,7 @@ async function writeCondition(context: ApplyContext, planned: NodeCondition): Pr
     metadata: { name, namespace, uid },
     status: { conditions: [condition, ...health], waitingFor, waitingReason, group },
   };
-  await client.apply(shadowPath(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
+  await client.apply(pathOf(shadow, 'status'), body, { fieldManager: CONTROLLER, signal });
   assumeCache.condition(shadow, { progressing: condition, health: health.map(healthCondition), group }, clock.now());
   logProblem(context, change);
   record(context, change);

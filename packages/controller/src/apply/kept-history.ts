@@ -10,10 +10,10 @@
  */
 import { historyAnnotations, type PastUpdate, readHistory } from '@brupop/shared/api/history';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
-import { CONTROLLER, HISTORY_ANNOTATION, SHADOW_PLURAL, SHADOW_VERSION, shadowName } from '@brupop/shared/api/names';
+import { CONTROLLER, HISTORY_ANNOTATION, shadowName } from '@brupop/shared/api/names';
 import { isTransient } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
-import { corePath, crPath } from '@brupop/shared/kube/paths';
+import { corePath, shadowPath } from '@brupop/shared/kube/paths';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../cluster/node.ts';
 import { isOwnedBy, type ShadowView } from '../cluster/shadow.ts';
@@ -43,7 +43,7 @@ export async function keptHistory(
 /** A list of one, since there is no right to get shadows. */
 async function historyOf({ client, namespace, signal }: ApplyContext, shadow: ShadowView): Promise<PastUpdate[]> {
   const { items } = await readList(client, {
-    path: crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace }),
+    path: shadowPath({ namespace }),
     query: { fieldSelector: `metadata.name=${shadow.metadata.name}` },
     signal,
     slim: (raw) => readHistory((raw as KubernetesObject).metadata),

@@ -5,13 +5,12 @@ import {
   CONTROLLER,
   GROUP,
   NODE_GROUP_KIND,
-  NODE_GROUP_PLURAL,
   NODE_GROUP_VERSION,
   NODE_METADATA_FINALIZER,
 } from '@brupop/shared/api/names';
 import { LANE } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
-import { crPath } from '@brupop/shared/kube/paths';
+import { nodeGroupPath } from '@brupop/shared/kube/paths';
 import { groupStatusOf } from '../report/group-status.ts';
 import { recordLane } from './config-events.ts';
 import { type GroupFinalizer, type NodeMetadataPlan, REMOVAL_LIMIT_MS } from '../upkeep/node-metadata.ts';
@@ -107,7 +106,7 @@ export class NodeGroupWriter {
     const { name, uid, resourceVersion, finalizers: before = [] } = metadata;
     const others = before.filter((one) => one !== NODE_METADATA_FINALIZER);
     const finalizers = change === 'Add' ? [...others, NODE_METADATA_FINALIZER] : others;
-    const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name });
+    const path = nodeGroupPath({ name });
     await client.mergePatch(path, { metadata: { uid, resourceVersion, finalizers } }, { signal });
   }
 
@@ -145,7 +144,7 @@ export class NodeGroupWriter {
 
   async #apply(name: string, uid: string, status: NodeGroupStatus): Promise<void> {
     const { client, clock, signal } = this.#context;
-    const path = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION, name, subresource: 'status' });
+    const path = nodeGroupPath({ name, subresource: 'status' });
     const body = { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, metadata: { name, uid }, status };
     await client.apply(path, body, { fieldManager: CONTROLLER, signal });
     this.#written.set(uid, { status, at: clock.monotonic() });

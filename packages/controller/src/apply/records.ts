@@ -4,7 +4,7 @@ import { type NodeRecord, recordText } from '@brupop/shared/api/record';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { readShadow, type ShadowView } from '../cluster/shadow.ts';
 import type { RecordChange } from '../plan/plan.ts';
-import { shadowPath } from './shadows.ts';
+import { pathOf } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
 
 export async function writeRecords(context: ApplyContext, changes: readonly RecordChange[]): Promise<void> {
@@ -42,5 +42,5 @@ async function annotate(
 ): Promise<void> {
   const { uid, resourceVersion } = shadow.metadata;
   const body = { metadata: { uid, resourceVersion, annotations } };
-  assumeCache.shadow(readShadow(await client.mergePatch(shadowPath(shadow), body, { signal })));
+  assumeCache.shadow(readShadow(await client.mergePatch(pathOf(shadow), body, { signal })));
 }

@@ -3,7 +3,6 @@ import {
   CONTROLLER,
   GROUP,
   SHADOW_KIND,
-  SHADOW_PLURAL,
   SHADOW_VERSION,
   shadowName,
   RECORD_ANNOTATION,
@@ -15,7 +14,7 @@ import { recordText } from '@brupop/shared/api/record';
 import { sameVersion } from '@brupop/shared/api/version';
 import { isConflict } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
-import { crPath } from '@brupop/shared/kube/paths';
+import { shadowPath } from '@brupop/shared/kube/paths';
 import type { NodeView } from '../cluster/node.ts';
 import { nodeOf, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
@@ -67,7 +66,7 @@ async function createShadow(context: ApplyContext, node: NodeView): Promise<void
     },
     spec: { state: 'Idle' },
   };
-  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
+  const path = shadowPath({ namespace });
   await client.request({ method: 'POST', path, query: { fieldManager: CONTROLLER }, body, signal });
   logOf(name).info('shadow created');
 }
@@ -111,7 +110,7 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   const { outcome, spec, shadow, node } = change;
   let raw: unknown;
   try {
-    raw = await client.mergePatch(shadowPath(shadow), patchOf(change), { signal });
+    raw = await client.mergePatch(pathOf(shadow), patchOf(change), { signal });
   } catch (error) {
     if (isConflict(error)) await readAgain(context, shadow);
     throw error;
@@ -136,7 +135,7 @@ async function readAgain(
   shadow: ShadowView,
 ): Promise<void> {
   const { name, uid } = shadow.metadata;
-  const path = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
+  const path = shadowPath({ namespace });
   try {
     const { items } = await readList(client, {
       path,
@@ -212,10 +211,10 @@ export async function deleteShadow(
   shadow: ShadowView,
   preconditions: Partial<Pick<ObjectMeta, 'uid' | 'resourceVersion'>>,
 ): Promise<void> {
-  await client.request({ method: 'DELETE', path: shadowPath(shadow), body: { preconditions }, signal });
+  await client.request({ method: 'DELETE', path: pathOf(shadow), body: { preconditions }, signal });
   logOf(nodeOf(shadow)).info('shadow deleted');
 }
 
-export function shadowPath({ metadata: { name, namespace = '' } }: ShadowView, subresource?: 'status'): string {
-  return crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace, name, ...(subresource && { subresource }) });
+export function pathOf({ metadata: { name, namespace } }: ShadowView, subresource?: 'status'): string {
+  return shadowPath({ namespace, name, subresource });
 }

@@ -10,17 +10,14 @@ import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
   CONFIG_NAME,
   CONFIG_PLURAL,
-  CONFIG_VERSION,
   NODE_GROUP_PLURAL,
-  NODE_GROUP_VERSION,
   PAUSED_ANNOTATION,
   SHADOW_PLURAL,
-  SHADOW_VERSION,
   shadowName,
 } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/budgets';
-import { corePath, crPath, groupPath } from '@brupop/shared/kube/paths';
+import { configPath, corePath, groupPath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
 import { instantOf } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
@@ -100,10 +97,10 @@ export class Cluster {
     this.allPods = new AllPodsLookup({ client, clock, log });
     this.members = new MemberPodsLookup({ client, clock, log });
     this.#nodes = reflector(NODES, corePath(NODES), readNode);
-    const shadows = crPath(SHADOW_PLURAL, { version: SHADOW_VERSION, namespace });
+    const shadows = shadowPath({ namespace });
     this.#shadows = reflector(SHADOW_PLURAL, shadows, readShadow);
-    this.#configs = reflector(CONFIG_PLURAL, crPath(CONFIG_PLURAL, { version: CONFIG_VERSION }), readBrupopConfig);
-    const groups = crPath(NODE_GROUP_PLURAL, { version: NODE_GROUP_VERSION });
+    this.#configs = reflector(CONFIG_PLURAL, configPath(), readBrupopConfig);
+    const groups = nodeGroupPath();
     this.#groups = reflector(NODE_GROUP_PLURAL, groups, readNodeGroup);
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, { limits: BUDGET_LIMITS });
     this.#indexedBudgets = new Budgets(this.#budgets, log);

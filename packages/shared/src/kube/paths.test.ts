@@ -1,13 +1,10 @@
-import { corePath, crPath, groupPath } from './paths.ts';
+import { configPath, corePath, groupPath } from './paths.ts';
 
 describe('paths of the Kubernetes API', () => {
   it.each([
     [corePath('nodes'), '/api/v1/nodes'],
     [corePath('pods', { namespace: 'n', name: 'p', subresource: 'eviction' }), '/api/v1/namespaces/n/pods/p/eviction'],
-    [
-      crPath('brupopconfigs', { version: 'v1alpha1', name: 'cluster' }),
-      '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster',
-    ],
+    [configPath({ name: 'cluster' }), '/apis/brupop.bottlerocket.aws/v1alpha1/brupopconfigs/cluster'],
     [
       groupPath('policy/v1', 'poddisruptionbudgets', { namespace: 'n' }),
       '/apis/policy/v1/namespaces/n/poddisruptionbudgets',

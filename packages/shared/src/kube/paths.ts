@@ -15,7 +15,7 @@ interface ObjectPath {
 }
 
 /** Path of a custom resource of the operator, or of its collection without a name. */
-export function crPath(plural: string, at: ObjectPath & { readonly version: string }): string {
+function crPath(plural: string, at: ObjectPath & { readonly version: string }): string {
   return `/apis/${GROUP}/${at.version}${tail(plural, at)}`;
 }
 

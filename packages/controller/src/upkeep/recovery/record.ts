@@ -5,18 +5,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type BrupopConfig, readBrupopConfig, type RecoveryStatus } from '@brupop/shared/api/brupop-config';
 import { RECOVERY_KINDS } from '@brupop/shared/api/config-recovery';
-import { CONFIG_NAME, CONFIG_OBJECT, CONFIG_PLURAL, CONFIG_VERSION, CONTROLLER } from '@brupop/shared/api/names';
+import { CONFIG_NAME, CONFIG_OBJECT, CONTROLLER } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { isTransient, kindOf } from '@brupop/shared/kube/error';
 import { readList } from '@brupop/shared/kube/list';
-import { crPath } from '@brupop/shared/kube/paths';
+import { configPath } from '@brupop/shared/kube/paths';
 import { type Clock, parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { RetriedProblem } from '@brupop/shared/runtime/log';
 import { FLAP_MS, type Recovery } from './decide.ts';
 
-const COLLECTION = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION });
-const STATUS = crPath(CONFIG_PLURAL, { version: CONFIG_VERSION, name: CONFIG_NAME, subresource: 'status' });
+const COLLECTION = configPath();
+const STATUS = configPath({ name: CONFIG_NAME, subresource: 'status' });
 const MANAGER = `${CONTROLLER}-recovery`;
 
 interface RecordOptions {
