@@ -1,4 +1,4 @@
-import { requestEndOf } from '@brupop/controller/plan/gates/requests';
+import { requestEndOf } from '@brupop/controller/plan/facts/requests';
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import { rfc3339 } from '@brupop/shared/runtime/clock';

@@ -28,7 +28,7 @@ import { mayBeDrained } from './facts/drainability.ts';
 import { type FleetState, type NodeFacts, policyFor } from './fleet.ts';
 import { beforeDrain } from './gates/applications.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './facts/reasons.ts';
-import { isUpdateRequested } from './gates/requests.ts';
+import { isUpdateRequested } from './facts/requests.ts';
 import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
 import {
   waitsForRestore,

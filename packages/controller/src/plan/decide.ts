@@ -28,7 +28,7 @@ import { quorumKeptOtherwise } from './gates/applications.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped, writable } from './gates/node.ts';
 import { type Blocked, type Candidate, firstOf, specRejected } from './facts/reasons.ts';
-import { withRequest } from './gates/requests.ts';
+import { withRequest } from './facts/requests.ts';
 import { grant, startSpec } from './transition.ts';
 
 /** The latest decisions about nodes that wait. */

@@ -27,7 +27,7 @@ import {
   written,
   type WrittenJobs,
 } from './facts/jobs.ts';
-import { requestEndOf } from './gates/requests.ts';
+import { requestEndOf } from './facts/requests.ts';
 import { eventOn } from './spec-change.ts';
 
 interface Decided {

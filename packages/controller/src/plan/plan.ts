@@ -19,7 +19,7 @@ import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
 import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet.ts';
 import { type Blocked, type Candidate, traitsOf } from './facts/reasons.ts';
 import type { SuspectsChange } from './observation.ts';
-import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './gates/requests.ts';
+import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './facts/requests.ts';
 import { eventOn, type SpecChange, specChange } from './spec-change.ts';
 
 /** Which of the taints a Node is to have: while it waits for its update or is updating, and once it has booted the new version. */

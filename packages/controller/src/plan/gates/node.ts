@@ -12,8 +12,8 @@ import { isBeingRemoved, isSelected, skippedBy } from '../../cluster/node.ts';
 import { podsWaitSince, problemBefore, problemCondition, waitsForPodsUntil } from '../facts/health.ts';
 import { type Drainable, isDrainBlocked, nextTryAt } from '../facts/drainability.ts';
 import { type Blocked, specRejected } from '../facts/reasons.ts';
+import { isRetryRequested } from '../facts/requests.ts';
 import type { Gate, GateInput } from './gate.ts';
-import { isRetryRequested } from './retry.ts';
 
 export const selected: Gate = ({ node, policy }) => (isSelected(node, policy) ? undefined : NOT_SELECTED);
 

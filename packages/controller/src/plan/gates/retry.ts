@@ -11,6 +11,7 @@ import { isAccepted, latestTime } from '../facts/deadlines.ts';
 import { recordedFailure } from '../facts/failed-nodes.ts';
 import { failedJob } from '../facts/jobs.ts';
 import { type Blocked, type Candidate, failureReason, MAX_MESSAGE } from '../facts/reasons.ts';
+import { isRetryRequested } from '../facts/requests.ts';
 import type { Gate, GateInput } from './gate.ts';
 
 /** Errors that pass by themselves wait for this part of the time, and at most this long. */
@@ -131,10 +132,6 @@ function delayed(input: GateInput, { backoffMs, maxBackoffMs }: Delays): Blocked
 function failedForGood(candidate: Candidate, why: string): Blocked {
   const message = `${whatFailed(candidate)}; ${why}. ${howToRetry(candidate.shadow, candidate.version)}`;
   return { reason: 'ManualRetryRequired', message };
-}
-
-export function isRetryRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
-  return sameVersion(annotations[RETRY_ANNOTATION], version);
 }
 
 function howToRetry({ metadata: { name, namespace } }: ShadowView, version: string): string {

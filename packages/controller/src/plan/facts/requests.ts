@@ -1,7 +1,7 @@
 /**
- * The requests of users in annotations of a shadow, beside `retry` (`retry.ts`). One that can be followed is used
- * up by the write of the spec that follows it; one that cannot be is refused: the annotation is removed, with one Event
- * that says what was expected and found.
+ * The requests of users in annotations of a shadow: `retry` (see `gates/retry.ts`), and two more. One of these that can be
+ * followed is used up by the write of the spec that follows it; one that cannot be is refused: the annotation is removed,
+ * with one Event that says what was expected and found.
  *
  *     abort        followed until the host may have been asked to reboot, by `transition.ts`
  *                  refused after that, without an update under way, and with another value than `true`
@@ -17,7 +17,7 @@
  *
  * What is recorded goes with the annotation, also when a user removes that.
  */
-import { ABORT_ANNOTATION, ABORT_VALUE, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
+import { ABORT_ANNOTATION, ABORT_VALUE, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
@@ -25,7 +25,7 @@ import { shorten, truncated } from '@brupop/shared/runtime/errors';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
 import type { Moment } from '../../kept/moment.ts';
-import { type Blocked, type Candidate, MAX_MESSAGE } from '../facts/reasons.ts';
+import { type Blocked, type Candidate, MAX_MESSAGE } from './reasons.ts';
 
 /** How long `update-now` waits after the controller has seen it, milliseconds. */
 const REQUEST_MS = 24 * 60 * 60_000;
@@ -36,6 +36,10 @@ export interface Refusal {
   readonly annotation: string;
   readonly reason: 'AbortRefused' | 'UpdateNowRefused';
   readonly message: string;
+}
+
+export function isRetryRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
+  return sameVersion(annotations[RETRY_ANNOTATION], version);
 }
 
 /** True while the annotation `update-now` asks for this version, and has not waited for a day. */
