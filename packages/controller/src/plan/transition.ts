@@ -26,6 +26,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
+import { describePause } from '../policy/node-groups.ts';
 import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
 import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
 import { type Blocked, firstOf, type Reason } from './facts/reasons.ts';
@@ -44,8 +45,7 @@ import {
   type SettingsFacts,
   specOf,
 } from './facts/settings.ts';
-import { beforeDrain } from './gates/applications.ts';
-import { describePause } from './gates/fleet.ts';
+import { beforeDrain } from './facts/query-checks.ts';
 import type { Moment } from '../kept/moment.ts';
 
 export type Outcome =

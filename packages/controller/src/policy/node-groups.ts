@@ -64,6 +64,15 @@ export function objectOf(group?: string): string {
   return group === undefined ? `${CONFIG_KIND} "${CONFIG_NAME}"` : `${NODE_GROUP_KIND} "${group}"`;
 }
 
+/** @param group - that of the node, if any */
+export function describePause(
+  { pauseReason }: Pick<UpdatePolicy, 'pauseReason'>,
+  group: Pick<NodeGroup, 'name' | 'pauses'> | undefined,
+): string {
+  const who = group?.pauses === true ? `${objectOf(group.name)} pauses its nodes` : `${objectOf()} pauses all updates`;
+  return pauseReason === undefined ? who : `${who}: ${pauseReason}`;
+}
+
 /** `config` is the policy of the BrupopConfig. */
 export function readNodeGroups(groups: readonly BottlerocketNodeGroup[], config: UpdatePolicy): NodeGroup[] {
   const known = openingsOf(config);

@@ -6,8 +6,8 @@ import { firstFew } from '@brupop/shared/runtime/errors';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import type { FrozenVersion, HeldVersion } from '../plan/facts/freezes.ts';
 import type { SuspectNode } from '../plan/facts/suspects.ts';
-import { describeFreeze, describePause } from '../plan/gates/fleet.ts';
-import { objectOf } from '../policy/node-groups.ts';
+import { describeFreeze } from '../plan/gates/fleet.ts';
+import { describePause, objectOf } from '../policy/node-groups.ts';
 import type { GroupRollout } from './rollout.ts';
 
 export const NOT_PAUSED = { status: 'False', reason: 'NotPaused', message: 'Updates may start' } as const;

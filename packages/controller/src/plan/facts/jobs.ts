@@ -16,7 +16,7 @@ import { type ChecksView, isResult, JOB_SLACK_MS, type JobRef, type JobResult } 
 import { nodeOf, type ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
-import { recordedMembers } from './quorum-members.ts';
+import { recordedQuorums } from './quorum-members.ts';
 import type { Moment } from '../../kept/moment.ts';
 
 /** A Job that an update needs. */
@@ -83,9 +83,16 @@ type Group = readonly JobRun[];
 
 /** The checks at once; after them the hooks, one after the other. */
 export function jobsBefore({ shadow, policy: { health, hooks } }: JobInput): Group[] {
-  const quorums = new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
-  const due = hooks.before.filter(({ quorum }) => quorum === undefined || quorums.has(quorum));
+  const due = hooksBefore(hooks, recordedQuorums(shadow));
   return [checkRuns(shadow, health.checks, 'Before'), ...due.map((hook) => [hookRun(shadow, hook, 'Before')])];
+}
+
+/**
+ * The hooks before the drain of a node.
+ * @param quorums - names of the sets with a member on it
+ */
+export function hooksBefore({ before }: UpdatePolicy['hooks'], quorums: ReadonlySet<string>): readonly Hook[] {
+  return before.filter(({ quorum }) => quorum === undefined || quorums.has(quorum));
 }
 
 export function jobsAfter({ shadow, policy: { health } }: JobInput): Group[] {

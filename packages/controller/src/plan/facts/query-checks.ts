@@ -2,16 +2,27 @@
  * The queries and alerts that checks of the configuration ask for, and whether their latest answers
  * count. An answer counts for EVERY_MS; a check whose answer is older, or missing, is asked again, which
  * takes a moment. Gates and the monitoring name what they need, so that nothing is asked at rest.
+ *
+ * Before its drain, a staged node needs more: a Job runs when everything else allows the drain.
+ *
+ *     queries, alerts and templates of Jobs -- all pass --> Jobs of checks -- all pass --> hooks, one by one --> drain
+ *
+ * Whatever does not pass defers the update. A query is asked again all the time, a Job has one chance in each attempt.
  */
 import type { Check } from '@brupop/shared/api/config-checks';
 import type { ChecksView, Evaluation } from '../../cluster/checks.ts';
 import { keyOf, type Probe } from '../../cluster/probes.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { Moment } from '../../kept/moment.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
+import { hooksBefore, type JobProgress, jobsBefore, progressOf } from './jobs.ts';
+import { recordedQuorums } from './quorum-members.ts';
+import { type Blocked, failureReason } from './reasons.ts';
 
 /** How often a check is evaluated while something waits for it, for the whole fleet together. */
 const EVERY_MS = 15_000;
 
-export interface Answered {
+interface Answered {
   readonly probe: Probe;
   readonly latest: Evaluation | undefined;
 }
@@ -94,9 +105,50 @@ function probeOf({ name, prometheus, alerts }: Check): Probe | undefined {
  * @param quorums - names of the sets with a member on it
  */
 export function templatesOf({ health, hooks }: UpdatePolicy, quorums: ReadonlySet<string>): Probe[] {
-  const before = hooks.before.filter(({ quorum }) => quorum === undefined || quorums.has(quorum));
-  const named = [...health.checks, ...before, ...hooks.after];
+  const named = [...health.checks, ...hooksBefore(hooks, quorums), ...hooks.after];
   return named.flatMap(({ name, job }) =>
     job ? [{ check: name, kind: 'cronJob', cronJob: job.cronJob } as const] : [],
   );
+}
+
+/** Why a node waits for these checks; undefined: all have passed. */
+export function whyNotPassed(answers: readonly Answered[]): Blocked | undefined {
+  const failed = failedOf(answers);
+  if (failed !== undefined) {
+    const { kind, check } = failed.probe;
+    const what = kind === 'cronJob' ? `The Job of ${check} cannot run` : `The check ${check} does not pass`;
+    return { reason: 'CheckNotPassed', message: `${what}: ${failed.found}` };
+  }
+  const unknown = answers.find(({ latest }) => latest === undefined);
+  if (unknown === undefined) return undefined;
+  return { reason: 'CheckNotPassed', message: `The check ${unknown.probe.check} is being evaluated`, isUnknown: true };
+}
+
+/**
+ * The same of the checks before an update, and before its drain.
+ * @param quorums - names of the sets with a member on the node
+ */
+export function whyNotBefore(policy: UpdatePolicy, checks: Checks, quorums: ReadonlySet<string>): Blocked | undefined {
+  return whyNotPassed(checks.all([...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)]));
+}
+
+interface DrainInput {
+  readonly shadow: ShadowView;
+  readonly policy: UpdatePolicy;
+  readonly checks: Checks;
+  readonly now: Moment;
+}
+
+interface BeforeDrain {
+  /** Why the node must not be drained, if known. */
+  readonly blocked: Blocked | undefined;
+  readonly jobs: JobProgress;
+}
+
+/** Evaluates a staged node that everything else allows to be drained. */
+export function beforeDrain(input: DrainInput): BeforeDrain {
+  const jobs = progressOf(jobsBefore(input), input);
+  const { run, message = '' } = jobs.failed ?? {};
+  if (run !== undefined) return { blocked: { reason: failureReason(run.kind), message }, jobs };
+  return { blocked: whyNotBefore(input.policy, input.checks, recordedQuorums(input.shadow)), jobs };
 }

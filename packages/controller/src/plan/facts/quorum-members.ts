@@ -236,8 +236,13 @@ type RecordedMembers = NonNullable<NodeRecord['members']>;
 /** Of each set. */
 const MAX_RECORDED = 10;
 
-export function recordedMembers({ record }: ShadowView): RecordedMembers {
+function recordedMembers({ record }: ShadowView): RecordedMembers {
   return record.members ?? [];
+}
+
+/** Names of the sets with a member on the node when its update started. */
+export function recordedQuorums(shadow: ShadowView): ReadonlySet<string> {
+  return new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
 }
 
 export class QuorumRecords {
@@ -262,7 +267,7 @@ export class QuorumRecords {
 
   /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
   whyUnrecorded(shadow: ShadowView, { node, pods }: AskedNode): Blocked | undefined {
-    const recorded = new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
+    const recorded = recordedQuorums(shadow);
     for (const quorum of this.#quorums) {
       const [found] = recorded.has(quorum.name) ? [] : this.#membersOn(quorum, node, pods);
       if (found === undefined) continue;

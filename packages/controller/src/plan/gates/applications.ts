@@ -4,29 +4,22 @@
  * Workloads, off by default: those whose pods the drain of a node evicts must have all of their pods now. The next list
  * of the pods answers it, which takes a moment.
  *
- * Checks before an update, and before its drain: a query or an alert keeps nodes from starting; a Job runs when the
- * node is staged and everything else allows its drain:
- *
- *     queries, alerts and templates of Jobs -- all pass --> Jobs of checks -- all pass --> hooks, one by one --> drain
- *
- * Whatever does not pass defers the update. A query is asked again all the time, a Job has one chance in each attempt.
+ * Checks before an update: a query or an alert keeps nodes from starting. Its Jobs run before the drain
+ * (`facts/query-checks.ts`).
  *
  * Sets with a member on the node: a majority has to be left without it, and the checks of the set have to pass. Both
  * are asked at the start and before the drain, also on the way back to the previous version.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
-import type { ShadowView } from '../../cluster/shadow.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { NodeView } from '../../cluster/node.ts';
 import type { Workloads } from '../facts/workloads.ts';
-import { type Answered, type Checks, failedOf, probesNamed, probesOf, templatesOf } from '../facts/query-checks.ts';
-import { type JobProgress, jobsBefore, progressOf } from '../facts/jobs.ts';
-import { type AskedNode, atRisk, recordedMembers } from '../facts/quorum-members.ts';
-import type { Moment } from '../../kept/moment.ts';
+import { failedOf, probesNamed, probesOf, whyNotBefore, whyNotPassed } from '../facts/query-checks.ts';
+import { type AskedNode, atRisk } from '../facts/quorum-members.ts';
 import type { Drains } from '../facts/drainability.ts';
 import type { Quorums } from '../facts/quorums.ts';
-import { type Blocked, failureReason, traitsOf } from '../facts/reasons.ts';
+import { type Blocked, traitsOf } from '../facts/reasons.ts';
 import type { Gate, GateInput } from './gate.ts';
 import { podsUnknown } from './node.ts';
 
@@ -53,53 +46,12 @@ function notListed({ problem }: Workloads, now: number): Blocked {
   return { reason: 'PodListFailed', message, retryAt: now + RETRY_LIST_MS, keepsPosition: true };
 }
 
-interface CheckInput {
-  readonly shadow: ShadowView;
-  readonly policy: UpdatePolicy;
-  readonly checks: Checks;
-  readonly now: Moment;
-}
-
 /** What is asked after the update need not pass before it starts, but a node that cannot be asked then would fail. */
 export const checksPass: Gate = ({ policy, checks, quorums, node, drain }) => {
   const later = checks.all(probesOf(policy, 'After'));
-  const blocked = notPassed(policy, checks, quorums.setsOn({ node, pods: drain().pods }));
-  return blocked ?? whyBlocked(later.filter(({ latest }) => latest === undefined || latest.isMissing === true));
+  const blocked = whyNotBefore(policy, checks, quorums.setsOn({ node, pods: drain().pods }));
+  return blocked ?? whyNotPassed(later.filter(({ latest }) => latest === undefined || latest.isMissing === true));
 };
-
-/** @param quorums - names of the sets with a member on the node */
-function notPassed(policy: UpdatePolicy, checks: Checks, quorums: ReadonlySet<string>): Blocked | undefined {
-  return whyBlocked(checks.all([...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)]));
-}
-
-function whyBlocked(answers: readonly Answered[]): Blocked | undefined {
-  const failed = failedOf(answers);
-  if (failed !== undefined) {
-    const { kind, check } = failed.probe;
-    const what = kind === 'cronJob' ? `The Job of ${check} cannot run` : `The check ${check} does not pass`;
-    return { reason: 'CheckNotPassed', message: `${what}: ${failed.found}` };
-  }
-  const unknown = answers.find(({ latest }) => latest === undefined);
-  if (unknown === undefined) return undefined;
-  return { reason: 'CheckNotPassed', message: `The check ${unknown.probe.check} is being evaluated`, isUnknown: true };
-}
-
-interface BeforeDrain {
-  /** Why the node must not be drained, if known. */
-  readonly blocked: Blocked | undefined;
-  readonly jobs: JobProgress;
-}
-
-/** Evaluates a staged node that everything else allows to be drained. */
-export function beforeDrain(input: CheckInput): BeforeDrain {
-  const jobs = progressOf(jobsBefore(input), input);
-  const { run, message = '' } = jobs.failed ?? {};
-  if (run === undefined) {
-    const quorums = new Set(recordedMembers(input.shadow).map(({ quorum }) => quorum));
-    return { blocked: notPassed(input.policy, input.checks, quorums), jobs };
-  }
-  return { blocked: { reason: failureReason(run.kind), message }, jobs };
-}
 
 export const quorumKept: Gate = (input) => {
   const { quorums, isRollback } = input;
@@ -140,11 +92,8 @@ function askedOf({ node, drain }: GateInput): AskedNode {
 /** Those of the fleet, as are the sets. */
 function quorumChecksPass({ quorums, checks, fleet }: GateInput, asked: AskedNode): Blocked | undefined {
   const wanted = quorums.checksFor(asked);
-  const probes = probesNamed(
-    fleet,
-    wanted.map(({ check }) => check),
-  );
-  const answers = checks.all(probes);
+  const names = wanted.map(({ check }) => check);
+  const answers = checks.all(probesNamed(fleet, names));
   const failed = failedOf(answers);
   if (failed !== undefined) {
     const { check } = failed.probe;

@@ -7,8 +7,7 @@ import { lossOf } from '../../cluster/connectivity.ts';
 import { zoneOf } from '../../cluster/node.ts';
 import { groupAtStart } from '../../cluster/shadow.ts';
 import type { Calendar, CalendarState } from '../../policy/calendar.ts';
-import { type NodeGroup, objectOf } from '../../policy/node-groups.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
+import { describePause, objectOf } from '../../policy/node-groups.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
 import type { Blocked, Reason } from '../facts/reasons.ts';
 import type { Gate, GateInput } from './gate.ts';
@@ -16,14 +15,6 @@ import type { Gate, GateInput } from './gate.ts';
 export const paused = ({ policy, group }: Pick<GateInput, 'policy' | 'group'>): Blocked | undefined => {
   return policy.paused ? { reason: 'Paused', message: describePause(policy, group) } : undefined;
 };
-
-export function describePause(
-  { pauseReason }: Pick<UpdatePolicy, 'pauseReason'>,
-  group: NodeGroup | undefined,
-): string {
-  const who = group?.pauses === true ? `${objectOf(group.name)} pauses its nodes` : `${objectOf()} pauses all updates`;
-  return pauseReason === undefined ? who : `${who}: ${pauseReason}`;
-}
 
 /** A stale watch may have missed a pause, a cordon or another update. */
 export const watchFresh = ({ stale }: Pick<GateInput, 'stale'>): Blocked | undefined => {
