@@ -49,6 +49,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'cluster',
     'kept',
     'plan/facts',
+    'plan/fleet',
     'plan/gates',
     'plan',
     'upkeep',

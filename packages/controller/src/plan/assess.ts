@@ -25,7 +25,7 @@ import { failedCheckAt } from './facts/failed-nodes.ts';
 import { areDaemonSetsReady, monitoringOf } from './facts/health.ts';
 import { hasHooksLeft, hooksAfter, type JobProgress, progressOf } from './facts/jobs.ts';
 import { mayBeDrained } from './facts/drainability.ts';
-import { type FleetState, type NodeFacts, policyFor } from './fleet.ts';
+import { type FleetState, type NodeFacts, policyFor } from './fleet/fleet-state.ts';
 import { beforeDrain } from './facts/query-checks.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './facts/reasons.ts';
 import { isUpdateRequested } from './facts/requests.ts';

@@ -23,7 +23,7 @@ import { problemBefore } from './facts/health.ts';
 import { recordsAtStart } from './facts/jobs.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
 import { allowedAtReboot, replacesUnproved, type SettingsFacts } from './facts/settings.ts';
-import { type FleetState, policyFor } from './fleet.ts';
+import { type FleetState, policyFor } from './fleet/fleet-state.ts';
 import { quorumKeptOtherwise } from './gates/applications.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from './gates/fleet.ts';
 import { notSkipped, writable } from './gates/node.ts';

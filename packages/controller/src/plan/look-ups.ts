@@ -13,7 +13,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
 import type { Decision } from './assess.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
-import type { FleetState } from './fleet.ts';
+import type { FleetState } from './fleet/fleet-state.ts';
 import type { Candidate } from './facts/reasons.ts';
 import type { QuorumCount } from './facts/quorums.ts';
 import type { Workloads } from './facts/workloads.ts';

@@ -16,9 +16,9 @@ import { assess, type Assessment, type Decision } from './assess.ts';
 import { decideAll, type Grants, KeptDecisions } from './decide.ts';
 import { describeSuspects } from './facts/suspects.ts';
 import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
-import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet.ts';
+import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet/fleet-state.ts';
 import { type Blocked, type Candidate, traitsOf } from './facts/reasons.ts';
-import type { SuspectsChange } from './observation.ts';
+import type { SuspectsChange } from './fleet/observation.ts';
 import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './facts/requests.ts';
 import { eventOn, type SpecChange, specChange } from './spec-change.ts';
 

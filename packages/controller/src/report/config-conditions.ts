@@ -8,7 +8,7 @@ import type { Difference } from '@brupop/shared/api/spec-schema';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { firstFew, namesOf, shorten } from '@brupop/shared/runtime/errors';
 import { lostZones } from '../cluster/connectivity.ts';
-import { describeStuck } from '../plan/concurrency.ts';
+import { describeStuck } from '../plan/fleet/concurrency.ts';
 import { clockRight, unconfirmed } from '../plan/gates/fleet.ts';
 import { describeSettings, evaluateSettings, SETTINGS_REASONS } from './group-settings.ts';
 import { describeFrozen, groupFrozen, groupPaused, held, NOT_PAUSED } from './stopped-versions.ts';

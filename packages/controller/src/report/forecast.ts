@@ -23,7 +23,7 @@ import type { Decision, NodePhase } from '../plan/assess.ts';
 import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
 import { countOf, ofGroup, ofParts, type Parts } from '../kept/parts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
-import type { FleetState } from '../plan/fleet.ts';
+import type { FleetState } from '../plan/fleet/fleet-state.ts';
 import { type Blocked, type Candidate, isReason, type Reason, traitsOf } from '../plan/facts/reasons.ts';
 import { calendarFor } from '../plan/gates/fleet.ts';
 

@@ -20,7 +20,7 @@ import { isSameTaint } from '../cluster/group-metadata.ts';
 import { type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
-import type { FleetState } from '../plan/fleet.ts';
+import type { FleetState } from '../plan/fleet/fleet-state.ts';
 import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';
 import { notSkipped } from '../plan/gates/node.ts';
 import { quorumKeptOtherwise } from '../plan/gates/applications.ts';

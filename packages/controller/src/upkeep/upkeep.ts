@@ -11,7 +11,7 @@ import { type LostNodes, lostNodesOf } from './lost-nodes.ts';
 import { type NewNodes, newNodesOf } from './new-nodes.ts';
 import { type NodeMetadataPlan, nodeMetadataOf } from './node-metadata.ts';
 import { ofPartsAt } from '../kept/parts.ts';
-import type { KeptFactsOfNodes } from '../plan/fleet.ts';
+import type { KeptFactsOfNodes } from '../plan/fleet/fleet-state.ts';
 
 export interface Upkeep extends NewNodes, Omit<LostNodes, 'lostTimes'> {
   readonly cleanups: readonly Cleanup[];

@@ -1,5 +1,5 @@
 /**
- * The update slots that `maxUpdating` limits: which node holds one, and until when. `fleet.ts` asks
+ * The update slots that `maxUpdating` limits: which node holds one, and until when. `fleet/fleet-state.ts` asks
  * for each node in each reconcile. A host that was requested to reboot keeps its slot until its agent
  * has confirmed the end, also past every deadline, since it may hang. An agent may report anything,
  * and a kubelet may write anything to its Node. Only the annotations of the shadow, which this

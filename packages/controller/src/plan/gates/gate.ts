@@ -1,33 +1,18 @@
 /** What a gate is, and what it evaluates. */
-import type { Connectivity } from '../../cluster/connectivity.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import type { Drainable } from '../facts/drainability.ts';
-import type { Checks } from '../facts/query-checks.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
-import type { Quorums } from '../facts/quorums.ts';
 import type { Blocked, Candidate } from '../facts/reasons.ts';
-import type { Workloads } from '../facts/workloads.ts';
-import type { Moment } from '../../kept/moment.ts';
+import type { FleetState } from '../fleet/fleet-state.ts';
 
 /** What is the same for all nodes. */
-export interface FleetInput {
-  /** Resources whose watch is stale. */
-  readonly stale: readonly string[];
-  readonly connectivity: Connectivity;
-  readonly clockSkewMs: number | undefined;
-  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
-  readonly offeredSince: (version: string) => number | undefined;
-  readonly checks: Checks;
-  readonly workloads: Workloads;
-  readonly quorums: Quorums;
-  readonly ownNamespace: string;
-  /** Epoch milliseconds. */
-  readonly now: number;
-  /** The same, for questions about one node. */
-  readonly moment: Moment;
-}
+type OfFleet = Pick<
+  FleetState,
+  'stale' | 'connectivity' | 'clockSkewMs' | 'offeredSince' | 'ownNamespace' | 'now' | 'moment'
+> &
+  Pick<FleetState, 'checks' | 'workloads' | 'quorums'>;
 
-export interface GateInput extends Candidate, FleetInput {
+export interface GateInput extends Candidate, OfFleet {
   readonly capacity: Blocked | undefined;
   /** Other nodes prove the version or the settings first, or a user has not approved the version. */
   readonly othersFirst: Blocked | undefined;

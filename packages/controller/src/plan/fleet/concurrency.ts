@@ -1,7 +1,7 @@
 /**
  * How many nodes may be disrupted at once: the limits of `spec.concurrency`. A {@link Capacity} counts the nodes that
  * hold an update slot, and those that are unavailable for other reasons, in the fleet or in one group, and in each zone
- * of it. {@link Limits} are those of the fleet and of its groups, which hold together. `fleet.ts` fills them; `plan.ts`
+ * of it. {@link Limits} are those of the fleet and of its groups, which hold together. `fleet-state.ts` fills them; `admission.ts`
  * checks each candidate and reserves a slot for those that start, so that one plan never starts more than the limits
  * allow. Nodes may exceed a limit that was lowered: then no node starts, and {@link nodesOverLimit} names the staged
  * ones that are deferred.
@@ -19,12 +19,12 @@
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { isControlPlane, isDown, type NodeView, zoneOf } from '../cluster/node.ts';
-import { hasReached, isStaging, STATES } from '../cluster/state.ts';
-import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
-import type { GroupConcurrency } from '../policy/node-groups.ts';
-import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
-import type { Blocked } from './facts/reasons.ts';
+import { isControlPlane, isDown, type NodeView, zoneOf } from '../../cluster/node.ts';
+import { hasReached, isStaging, STATES } from '../../cluster/state.ts';
+import { isPair, type ManagedNode, type NodePair } from '../../cluster/snapshot.ts';
+import type { GroupConcurrency } from '../../policy/node-groups.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import type { Blocked } from '../facts/reasons.ts';
 
 interface Count {
   updating: number;

@@ -12,16 +12,16 @@ import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { isDown, skippedBy } from '../cluster/node.ts';
-import { isUnderWay } from '../cluster/state.ts';
-import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
-import type { NodeGroup } from '../policy/node-groups.ts';
-import { isAtOrBeyond, isWanted } from '../policy/policy.ts';
-import { isAccepted } from './facts/deadlines.ts';
-import type { FailedNode } from './facts/failed-nodes.ts';
-import type { Moment } from '../kept/moment.ts';
-import { membersOf, type Parts } from '../kept/parts.ts';
-import type { Blocked } from './facts/reasons.ts';
+import { isDown, skippedBy } from '../../cluster/node.ts';
+import { isUnderWay } from '../../cluster/state.ts';
+import { isPair, type ManagedNode } from '../../cluster/snapshot.ts';
+import type { NodeGroup } from '../../policy/node-groups.ts';
+import { isAtOrBeyond, isWanted } from '../../policy/policy.ts';
+import { isAccepted } from '../facts/deadlines.ts';
+import type { FailedNode } from '../facts/failed-nodes.ts';
+import type { Moment } from '../../kept/moment.ts';
+import { membersOf, type Parts } from '../../kept/parts.ts';
+import type { Blocked } from '../facts/reasons.ts';
 
 interface GroupOrderInput {
   readonly groups: readonly NodeGroup[];

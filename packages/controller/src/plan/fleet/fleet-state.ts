@@ -2,22 +2,23 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { ownedByUs } from '@brupop/shared/node/ownership';
-import { isControlPlane, isDown, isManaged, isSelected, type NodeView } from '../cluster/node.ts';
-import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../cluster/snapshot.ts';
-import { isUnderWay, STATES } from '../cluster/state.ts';
-import type { NodeGroup } from '../policy/node-groups.ts';
-import { settingsOfVersions, type UpdatePolicy } from '../policy/policy.ts';
+import type { Connectivity } from '../../cluster/connectivity.ts';
+import { isControlPlane, isDown, isManaged, isSelected, type NodeView } from '../../cluster/node.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot, staleResources } from '../../cluster/snapshot.ts';
+import { isUnderWay, STATES } from '../../cluster/state.ts';
+import type { NodeGroup } from '../../policy/node-groups.ts';
+import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { CanaryLanes } from './canaries.ts';
 import { ControlPlane, isUnavailable, Limits, nodesOverLimit } from './concurrency.ts';
-import { currentRollback, rollbackPolicy } from './facts/attempts.ts';
-import { type Estimate, estimateOf } from './facts/estimates.ts';
-import { stateSince } from './facts/deadlines.ts';
-import { type Drainable, Drains } from './facts/drainability.ts';
-import { Checks } from './facts/query-checks.ts';
-import { type FailedNode, failedNodes } from './facts/failed-nodes.ts';
-import { type FrozenVersion, frozenVersions, type GroupFreeze, groupFreezes } from './facts/freezes.ts';
-import { monitoringOf } from './facts/health.ts';
-import { Quorums } from './facts/quorums.ts';
+import { currentRollback, rollbackPolicy } from '../facts/attempts.ts';
+import { type Estimate, estimateOf } from '../facts/estimates.ts';
+import { stateSince } from '../facts/deadlines.ts';
+import { type Drainable, Drains } from '../facts/drainability.ts';
+import { Checks } from '../facts/query-checks.ts';
+import { type FailedNode, failedNodes } from '../facts/failed-nodes.ts';
+import { type FrozenVersion, frozenVersions, type GroupFreeze, groupFreezes } from '../facts/freezes.ts';
+import { monitoringOf } from '../facts/health.ts';
+import { Quorums } from '../facts/quorums.ts';
 import {
   ownSettings,
   requestedOf,
@@ -25,20 +26,27 @@ import {
   type SettingsFacts,
   settingsFacts,
   withoutFailed,
-} from './facts/settings.ts';
-import { type Slot, slotOf, slotOfSettings, slotOfTaints } from './facts/slots.ts';
-import { agesSince, type VersionCount, versionsOf } from './facts/versions.ts';
-import { Workloads } from './facts/workloads.ts';
-import type { Candidate } from './facts/reasons.ts';
-import type { FleetInput, GateInput } from './gates/gate.ts';
+} from '../facts/settings.ts';
+import { type Slot, slotOf, slotOfSettings, slotOfTaints } from '../facts/slots.ts';
+import { agesSince, type VersionCount, versionsOf } from '../facts/versions.ts';
+import { Workloads } from '../facts/workloads.ts';
 import { GroupOrder } from './group-order.ts';
 import { Observation } from './observation.ts';
 import { SettingsRollouts } from './settings-rollouts.ts';
-import { Moment } from '../kept/moment.ts';
-import { countOf, type KeptEach, membersOf, ofParts, ofPartsAt, type Parts, type Splitter } from '../kept/parts.ts';
+import { Moment } from '../../kept/moment.ts';
+import { countOf, type KeptEach, membersOf, ofParts, ofPartsAt, type Parts, type Splitter } from '../../kept/parts.ts';
 
-export interface FleetState extends FleetInput {
+export interface FleetState {
   readonly policy: UpdatePolicy;
+  /** Resources whose watch is stale. */
+  readonly stale: readonly string[];
+  readonly connectivity: Connectivity;
+  readonly clockSkewMs: number | undefined;
+  readonly ownNamespace: string;
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** The same, for questions about one node. */
+  readonly moment: Moment;
   /** In the order in which they claim nodes. */
   readonly groups: readonly NodeGroup[];
   /** Of each node; what is found of a node is made of these. */
@@ -46,7 +54,12 @@ export interface FleetState extends FleetInput {
   readonly parts: Parts<ManagedNode>;
   readonly settingsRollouts: SettingsRollouts;
   readonly drains: Drains;
+  readonly checks: Checks;
+  readonly workloads: Workloads;
+  readonly quorums: Quorums;
   readonly versions: readonly VersionCount[];
+  /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
+  readonly offeredSince: (version: string) => number | undefined;
   readonly estimate: Estimate;
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
   /** The nodes that hold a slot past a deadline. */
@@ -222,49 +235,6 @@ const orphanedIn = ofParts((part: readonly NodeFacts[]) =>
     return shadow === undefined || !isUnderWay(shadow) ? [name] : [];
   }),
 );
-
-/** What gates ask, of the node and of the fleet. */
-export function gateInput(
-  candidate: Candidate,
-  fleetState: FleetState,
-  limits: Pick<GateInput, 'capacity' | 'othersFirst' | 'controlPlane' | 'needMs'>,
-): GateInput {
-  const { policy: fleet, stale, connectivity, clockSkewMs, offeredSince, ownNamespace, now, moment } = fleetState;
-  const { checks, workloads, quorums, observation, drains } = fleetState;
-  const { capacity, othersFirst, controlPlane, needMs } = limits;
-  // One field after the other: of all nodes that wait, spread syntax takes longer than most gates.
-  return {
-    ...candidate,
-    fleet,
-    stale,
-    connectivity,
-    clockSkewMs,
-    frozen: frozenFor(candidate, fleetState),
-    offeredSince,
-    checks,
-    workloads,
-    quorums,
-    held: observation.heldFor(candidate),
-    unobserved: () => observation.unknownFor(candidate),
-    ownNamespace,
-    capacity,
-    othersFirst,
-    controlPlane,
-    needMs,
-    drain: () => drains.of(candidate.node, candidate.policy),
-    now,
-    moment,
-  };
-}
-
-/** What is frozen for the fleet, and for the group. */
-function frozenFor(
-  { group }: Pick<ManagedNode, 'group'>,
-  { frozen, groupFreezes: ofGroups }: Pick<FleetState, 'frozen' | 'groupFreezes'>,
-): readonly FrozenVersion[] {
-  const own = group && ofGroups.get(group.name)?.frozen;
-  return own === undefined || own.length === 0 ? frozen : [...frozen, ...own];
-}
 
 /** The time for which a cordon by another actor counts, which may be the kubelet. */
 const CORDON_COUNTS_MS = 24 * 60 * 60_000;

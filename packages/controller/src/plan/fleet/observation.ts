@@ -18,17 +18,17 @@
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
-import type { PlacedPod } from '../cluster/all-pods.ts';
-import { offers } from '../cluster/needs.ts';
-import type { NodeView } from '../cluster/node.ts';
-import type { ManagedNode, NodePair, Snapshot } from '../cluster/snapshot.ts';
-import { isUnderWay } from '../cluster/state.ts';
-import { isPrevious } from './facts/attempts.ts';
-import { isAccepted } from './facts/deadlines.ts';
-import type { Drains } from './facts/drainability.ts';
-import { type HeldVersion, holdsOf } from './facts/freezes.ts';
-import { Moment } from '../kept/moment.ts';
-import { ofKey, ofParts, ofPartsAt, pairsIn, type Parts } from '../kept/parts.ts';
+import type { PlacedPod } from '../../cluster/all-pods.ts';
+import { offers } from '../../cluster/needs.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import type { ManagedNode, NodePair, Snapshot } from '../../cluster/snapshot.ts';
+import { isUnderWay } from '../../cluster/state.ts';
+import { isPrevious } from '../facts/attempts.ts';
+import { isAccepted } from '../facts/deadlines.ts';
+import type { Drains } from '../facts/drainability.ts';
+import { type HeldVersion, holdsOf } from '../facts/freezes.ts';
+import { Moment } from '../../kept/moment.ts';
+import { ofKey, ofParts, ofPartsAt, pairsIn, type Parts } from '../../kept/parts.ts';
 import {
   byPrecedence,
   controllerOf,
@@ -41,11 +41,11 @@ import {
   suspectsAmong,
   type SuspectNode,
   suspectsOf,
-} from './facts/suspects.ts';
-import { type Successes, successesOf } from './facts/versions.ts';
-import type { Workloads } from './facts/workloads.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
-import type { Blocked, Candidate } from './facts/reasons.ts';
+} from '../facts/suspects.ts';
+import { type Successes, successesOf } from '../facts/versions.ts';
+import type { Workloads } from '../facts/workloads.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import type { Blocked, Candidate } from '../facts/reasons.ts';
 
 /** Nodes of a version whose pods are listed before others start. */
 const FIRST_NODES = 10;

@@ -5,11 +5,11 @@
  *     left[way]    how many more nodes may get them in this way: none while one does; any number, once they are proved
  *     stopped      more nodes have failed than spec.rollout.failureBudget allows
  */
-import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
-import { isSettled, isUnderWay } from '../cluster/state.ts';
-import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
-import type { Blocked } from './facts/reasons.ts';
-import { deadlineOf, isAccepted } from './facts/deadlines.ts';
+import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
+import { isSettled, isUnderWay } from '../../cluster/state.ts';
+import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
+import type { Blocked } from '../facts/reasons.ts';
+import { deadlineOf, isAccepted } from '../facts/deadlines.ts';
 import {
   allowedAtReboot,
   hashOfSettings,
@@ -17,9 +17,9 @@ import {
   ownSettings,
   requestedOf,
   type SettingsFacts,
-} from './facts/settings.ts';
-import type { Moment } from '../kept/moment.ts';
-import { ofParts, type Parts } from '../kept/parts.ts';
+} from '../facts/settings.ts';
+import type { Moment } from '../../kept/moment.ts';
+import { ofParts, type Parts } from '../../kept/parts.ts';
 
 type Way = 'AtRest' | 'InReboot';
 
