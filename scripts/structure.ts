@@ -51,6 +51,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'plan/facts',
     'plan/fleet',
     'plan/gates',
+    'plan/specs',
     'plan',
     'upkeep',
     'report',

@@ -13,7 +13,7 @@ import { CERTIFICATE_EVENTS, CERTIFICATE_REASONS } from '../../packages/controll
 import { createMetrics as createControllerMetrics } from '../../packages/controller/src/metrics.ts';
 import { CONFIG_REASONS } from '../../packages/controller/src/report/config-conditions.ts';
 import { isReason, REASONS, traitsOf } from '../../packages/controller/src/plan/facts/reasons.ts';
-import { EVENT_REASONS } from '../../packages/controller/src/plan/spec-change.ts';
+import { EVENT_REASONS } from '../../packages/controller/src/plan/specs/spec-change.ts';
 import { SHADOW_EVENT_REASONS } from '../../packages/controller/src/report/wait-events.ts';
 import { DEPENDENT_EVENTS, DEPENDENT_REASONS } from '../../packages/controller/src/upkeep/dependents/report.ts';
 import { NOTIFICATION_REASONS } from '../../packages/controller/src/notify/report.ts';

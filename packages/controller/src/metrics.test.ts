@@ -2,8 +2,8 @@ import { Registry } from 'prom-client';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { countTransition, createMetrics, type Metrics, type Planned, showLeader } from './metrics.ts';
 import { wholePlan as plan } from './whole-plan.ts';
-import { specChange } from './plan/spec-change.ts';
-import { startSpec } from './plan/transition.ts';
+import { specChange } from './plan/specs/spec-change.ts';
+import { startSpec } from './plan/specs/transition.ts';
 import {
   aGroup,
   ago,

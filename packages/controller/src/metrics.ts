@@ -15,7 +15,7 @@ import type { FrozenVersion } from './plan/facts/freezes.ts';
 import { nodesAtOnce, type UpdatePolicy } from './policy/policy.ts';
 import type { WholePlan } from './report/report.ts';
 import type { Rollout } from './report/rollout.ts';
-import { type SpecChange, stepSeconds, transitionOf } from './plan/spec-change.ts';
+import { type SpecChange, stepSeconds, transitionOf } from './plan/specs/spec-change.ts';
 
 const STEPS = ['StagedAndPerformedUpdate', 'RebootedIntoUpdate', 'MonitoringUpdate'] as const;
 

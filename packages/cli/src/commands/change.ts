@@ -1,7 +1,7 @@
 /** The commands that change something, each with one patch. */
 import { readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
 import { isUnderWay } from '@brupop/controller/cluster/state';
-import { mayHaveRebooted } from '@brupop/controller/plan/transition';
+import { mayHaveRebooted } from '@brupop/controller/plan/specs/transition';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
   ABORT_ANNOTATION,

@@ -12,8 +12,8 @@ import { readRecord, recordText } from '@brupop/shared/api/record';
 import { RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import { eventOf } from '@brupop/shared/kube/events';
 import { agentNotResponding, updating, upToDate } from '../plan/condition.ts';
-import { idle, startSpec, type Transition } from '../plan/transition.ts';
-import { type SpecChange, specChange } from '../plan/spec-change.ts';
+import { idle, startSpec, type Transition } from '../plan/specs/transition.ts';
+import { type SpecChange, specChange } from '../plan/specs/spec-change.ts';
 import {
   ago,
   aNode,

@@ -5,7 +5,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 import { anApplyContext } from '../testing/apply-context.ts';
 import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
-import type { SpecChange } from '../plan/spec-change.ts';
+import type { SpecChange } from '../plan/specs/spec-change.ts';
 import { ConditionQueue } from './conditions.ts';
 import { inWriteOrder } from '../plan/plan.ts';
 import { writeSpecs } from './shadows.ts';

@@ -20,7 +20,7 @@ import { nodeOf, readShadow, type ShadowView } from '../cluster/shadow.ts';
 import { countTransition } from '../metrics.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import { writeGroupOf } from '../plan/plan.ts';
-import type { SpecChange } from '../plan/spec-change.ts';
+import type { SpecChange } from '../plan/specs/spec-change.ts';
 import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { keptHistory } from './kept-history.ts';
 import { type NodeWrite, PRIORITY } from './queue.ts';

@@ -1,5 +1,5 @@
-import { idle, type Outcome, startSpec, type Transition } from '../plan/transition.ts';
-import { specChange } from '../plan/spec-change.ts';
+import { idle, type Outcome, startSpec, type Transition } from '../plan/specs/transition.ts';
+import { specChange } from '../plan/specs/spec-change.ts';
 import { ago, aNode, aShadow, failure, MINUTE, NEW, NOW, OLD, POLICY, underWay } from '../testing/objects.ts';
 import { lineOf } from './spec-lines.ts';
 import { Moment } from '../kept/moment.ts';

@@ -2,8 +2,8 @@
 import type { LogLevel } from '@brupop/shared/runtime/log';
 import { attemptIn } from '../cluster/shadow.ts';
 import { isUnderWay } from '../cluster/state.ts';
-import type { Outcome } from '../plan/transition.ts';
-import { type SpecChange, transitionOf } from '../plan/spec-change.ts';
+import type { Outcome } from '../plan/specs/transition.ts';
+import { type SpecChange, transitionOf } from '../plan/specs/spec-change.ts';
 
 interface Line {
   readonly level: LogLevel;

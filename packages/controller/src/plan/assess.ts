@@ -29,7 +29,7 @@ import { type FleetState, type NodeFacts, policyFor } from './fleet/fleet-state.
 import { beforeDrain } from './facts/query-checks.ts';
 import { type Blocked, type Candidate, type Reason, specRejected } from './facts/reasons.ts';
 import { isUpdateRequested } from './facts/requests.ts';
-import { idle, needsPods, type Transition, transition, type TransitionInput } from './transition.ts';
+import { idle, needsPods, type Transition, transition, type TransitionInput } from './specs/transition.ts';
 import {
   waitsForRestore,
   grantable,

@@ -29,7 +29,7 @@ import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } fr
 import { notSkipped, writable } from './gates/node.ts';
 import { type Blocked, type Candidate, firstOf, specRejected } from './facts/reasons.ts';
 import { withRequest } from './facts/requests.ts';
-import { grant, startSpec } from './transition.ts';
+import { grant, startSpec } from './specs/transition.ts';
 
 /** The latest decisions about nodes that wait. */
 export class KeptDecisions {

@@ -4,8 +4,8 @@ import { readRecord, recordText } from '@brupop/shared/api/record';
 import { annotationsOf } from '../apply/shadows.ts';
 import { ago, aNode, aShadow, MINUTE, NEW, NOW, OLD, POLICY, underWay } from '../testing/objects.ts';
 import { Moment } from '../kept/moment.ts';
-import { specChange } from './spec-change.ts';
-import { idle } from './transition.ts';
+import { specChange } from './specs/spec-change.ts';
+import { idle } from './specs/transition.ts';
 
 const end = { policy: POLICY, now: new Moment(NOW) };
 const record = { startedAt: ago(20 * MINUTE), from: OLD };

@@ -10,7 +10,7 @@ import { brokenIn, type Invariants } from '../testing/invariants.ts';
 import { aGroup, MINUTE, NEW } from '../testing/objects.ts';
 import type { World } from '../testing/world.ts';
 import { isPrevious } from './facts/attempts.ts';
-import type { SpecChange } from './spec-change.ts';
+import type { SpecChange } from './specs/spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '30' } = process.env;

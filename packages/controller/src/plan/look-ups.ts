@@ -28,7 +28,7 @@ import {
   type WrittenJobs,
 } from './facts/jobs.ts';
 import { requestEndOf } from './facts/requests.ts';
-import { eventOn } from './spec-change.ts';
+import { eventOn } from './specs/spec-change.ts';
 
 interface Decided {
   readonly decisions: Parts<Decision>;

@@ -20,7 +20,7 @@ import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } 
 import { type Blocked, type Candidate, traitsOf } from './facts/reasons.ts';
 import type { SuspectsChange } from './fleet/observation.ts';
 import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './facts/requests.ts';
-import { eventOn, type SpecChange, specChange } from './spec-change.ts';
+import { eventOn, type SpecChange, specChange } from './specs/spec-change.ts';
 
 /** Which of the taints a Node is to have: while it waits for its update or is updating, and once it has booted the new version. */
 export interface TaintChange {

@@ -11,7 +11,7 @@ import { aMember, DB, withMembers } from '../testing/quorums.ts';
 import { type Happening, NODES, releases, story, unhealthyRelease } from '../testing/stories.ts';
 import { isUnderWay } from '../testing/world.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
-import type { SpecChange } from './spec-change.ts';
+import type { SpecChange } from './specs/spec-change.ts';
 
 // oxlint-disable-next-line node/no-process-env -- a longer run is asked for so
 const { BRUPOP_FUZZ_RUNS = '60' } = process.env;

@@ -11,8 +11,8 @@ import {
   type ShadowParts,
   underWay,
 } from '../testing/objects.ts';
-import { idle, type Outcome, startSpec, type Transition } from './transition.ts';
-import { specChange, type SpecChange, stepSeconds, transitionOf } from './spec-change.ts';
+import { idle, type Outcome, startSpec, type Transition } from './specs/transition.ts';
+import { specChange, type SpecChange, stepSeconds, transitionOf } from './specs/spec-change.ts';
 import { Moment } from '../kept/moment.ts';
 
 const STARTED = { startedAt: ago(10 * MINUTE), from: OLD };

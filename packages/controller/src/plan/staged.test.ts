@@ -14,7 +14,7 @@ import {
   underWay,
 } from '../testing/objects.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
-import type { SpecChange } from './spec-change.ts';
+import type { SpecChange } from './specs/spec-change.ts';
 
 const upToDate = { current_version: NEW };
 /** It has staged its version, the given number of minutes after its update started. */

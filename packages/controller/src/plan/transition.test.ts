@@ -24,7 +24,7 @@ import { Checks } from './facts/query-checks.ts';
 import { Quorums } from './facts/quorums.ts';
 import { Workloads } from './facts/workloads.ts';
 import type { Blocked } from './facts/reasons.ts';
-import { type Transition, transition } from './transition.ts';
+import { type Transition, transition } from './specs/transition.ts';
 import { Moment } from '../kept/moment.ts';
 
 const healthyFor = (healthyForMs: number): UpdatePolicy['monitoring'] => ({ ...POLICY.monitoring, healthyForMs });

@@ -5,7 +5,7 @@ import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
 import type { Decision } from '../plan/assess.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
-import { eventOn } from '../plan/spec-change.ts';
+import { eventOn } from '../plan/specs/spec-change.ts';
 import { Moment } from '../kept/moment.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
 import { describeSuspects, type Suspect } from '../plan/facts/suspects.ts';

@@ -14,7 +14,7 @@ import { isOwnedBy } from '../cluster/shadow.ts';
 import { isSettled } from '../cluster/state.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { latestTime, notRespondingAt, rebootUntil, stateSince } from '../plan/facts/deadlines.ts';
-import { eventOn } from '../plan/spec-change.ts';
+import { eventOn } from '../plan/specs/spec-change.ts';
 import type { Moment } from '../kept/moment.ts';
 
 /** Garbage collection deletes a shadow with its Node; after this time the controller does. */

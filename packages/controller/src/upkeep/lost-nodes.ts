@@ -31,7 +31,7 @@ import type { UpdatePolicy } from '../policy/policy.ts';
 import { latestTime } from '../plan/facts/deadlines.ts';
 import { DRAINED } from '../plan/facts/failed-nodes.ts';
 import type { FleetState } from '../plan/fleet/fleet-state.ts';
-import { eventOn } from '../plan/spec-change.ts';
+import { eventOn } from '../plan/specs/spec-change.ts';
 import type { Moment } from '../kept/moment.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
 

@@ -3,7 +3,7 @@
  * followed is used up by the write of the spec that follows it; one that cannot be is refused: the annotation is removed,
  * with one Event that says what was expected and found.
  *
- *     abort        followed until the host may have been asked to reboot, by `transition.ts`
+ *     abort        followed until the host may have been asked to reboot, by `specs/transition.ts`
  *                  refused after that, without an update under way, and with another value than `true`
  *     update-now   waits while the node is to run that version next, and until its agent confirms that it is at rest
  *                  refused if it is no version, another one, or one that the node runs, and during an update; also

@@ -17,15 +17,15 @@ import { isErrorCode } from '@brupop/shared/api/error-codes';
 import { historyKey, type PastUpdate } from '@brupop/shared/api/history';
 import { INT32 } from '@brupop/shared/api/schema';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import type { NodeView } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
-import type { NodePair } from '../cluster/snapshot.ts';
-import { hasStarted, isUnderWay, type Purpose } from '../cluster/state.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { NodePair } from '../../cluster/snapshot.ts';
+import { hasStarted, isUnderWay, type Purpose } from '../../cluster/state.ts';
 import { recordAfter, secondsAfter } from './record-after.ts';
-import { attempts } from './facts/attempts.ts';
-import { covers, ownSettings, requestedOf, sameSettings } from './facts/settings.ts';
+import { attempts } from '../facts/attempts.ts';
+import { covers, ownSettings, requestedOf, sameSettings } from '../facts/settings.ts';
 import { isEnd, type Outcome, type Transition } from './transition.ts';
-import { failureAtEnd } from './facts/failed-nodes.ts';
+import { failureAtEnd } from '../facts/failed-nodes.ts';
 
 /** Reasons of the Events that this operator records on Nodes. `docs/runbook.md` explains each. */
 export const EVENT_REASONS = [

@@ -23,18 +23,24 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import type { Allowed, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import type { ShadowView } from '../cluster/shadow.ts';
-import type { NodePair } from '../cluster/snapshot.ts';
-import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../cluster/state.ts';
-import { describePause } from '../policy/node-groups.ts';
-import { isWanted, type UpdatePolicy } from '../policy/policy.ts';
-import { failedJob, recordsAtEnd, type WrittenJobs } from './facts/jobs.ts';
-import { type Blocked, firstOf, type Reason } from './facts/reasons.ts';
-import { hasRollbackEnded, isRollbackWanted, isWithdrawal, previousVersion, rollbackPolicy } from './facts/attempts.ts';
-import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from './facts/deadlines.ts';
-import { isDrainBlocked, isTrying, mayBeDrained } from './facts/drainability.ts';
-import { hasFailedCheck, isBootUnconfirmed } from './facts/failed-nodes.ts';
-import { type BeforeDrain, beforeDrainOf, type MonitoringInput, monitoringOf } from './facts/health.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
+import type { NodePair } from '../../cluster/snapshot.ts';
+import { answers, hasReached, isSettled, isUnderWay, type NodeState } from '../../cluster/state.ts';
+import { describePause } from '../../policy/node-groups.ts';
+import { isWanted, type UpdatePolicy } from '../../policy/policy.ts';
+import { failedJob, recordsAtEnd, type WrittenJobs } from '../facts/jobs.ts';
+import { type Blocked, firstOf, type Reason } from '../facts/reasons.ts';
+import {
+  hasRollbackEnded,
+  isRollbackWanted,
+  isWithdrawal,
+  previousVersion,
+  rollbackPolicy,
+} from '../facts/attempts.ts';
+import { deadlineOf, isAccepted, isMisdated, isOverdue, stateSince, timeoutSeconds } from '../facts/deadlines.ts';
+import { isDrainBlocked, isTrying, mayBeDrained } from '../facts/drainability.ts';
+import { hasFailedCheck, isBootUnconfirmed } from '../facts/failed-nodes.ts';
+import { type BeforeDrain, beforeDrainOf, type MonitoringInput, monitoringOf } from '../facts/health.ts';
 import {
   isProved,
   ownSettings,
@@ -44,9 +50,9 @@ import {
   sameSettings,
   type SettingsFacts,
   specOf,
-} from './facts/settings.ts';
-import { beforeDrain } from './facts/query-checks.ts';
-import type { Moment } from '../kept/moment.ts';
+} from '../facts/settings.ts';
+import { beforeDrain } from '../facts/query-checks.ts';
+import type { Moment } from '../../kept/moment.ts';
 
 export type Outcome =
   /** A waiting node starts its update. */

@@ -9,14 +9,14 @@ import { hashOf } from '@brupop/shared/api/settings';
 import type { ShadowSpec } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { latestUpdate, type ShadowView } from '../cluster/shadow.ts';
-import { hasStarted, isSettled } from '../cluster/state.ts';
-import type { NodeView } from '../cluster/node.ts';
-import type { NodePair } from '../cluster/snapshot.ts';
-import { attempts } from './facts/attempts.ts';
-import { isTrying } from './facts/drainability.ts';
-import { failureAtEnd, reportedFailure } from './facts/failed-nodes.ts';
-import type { BeforeDrain } from './facts/health.ts';
+import { latestUpdate, type ShadowView } from '../../cluster/shadow.ts';
+import { hasStarted, isSettled } from '../../cluster/state.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import type { NodePair } from '../../cluster/snapshot.ts';
+import { attempts } from '../facts/attempts.ts';
+import { isTrying } from '../facts/drainability.ts';
+import { failureAtEnd, reportedFailure } from '../facts/failed-nodes.ts';
+import type { BeforeDrain } from '../facts/health.ts';
 import {
   hashOfSettings,
   isGranted,
@@ -25,8 +25,8 @@ import {
   provedAtGrant,
   provedNow,
   requestedOf,
-} from './facts/settings.ts';
-import { type Reason, traitsOf } from './facts/reasons.ts';
+} from '../facts/settings.ts';
+import { type Reason, traitsOf } from '../facts/reasons.ts';
 import { isEnd, type Transition } from './transition.ts';
 
 /** Fields with undefined are removed. */
