@@ -8,7 +8,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
-import { gatesOf } from '@brupop/controller/plan/admission';
+import { gatesOf } from '@brupop/controller/plan/gates/admission';
 import { type Plan, plan } from '@brupop/controller/plan/plan';
 import type { Client } from '../cluster/client.ts';
 import { withEdits } from '../cluster/edit.ts';

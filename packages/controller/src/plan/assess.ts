@@ -17,7 +17,7 @@ import { blockOf, type ShadowView } from '../cluster/shadow.ts';
 import { hasReached, isSettled, isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
 import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
-import { whyNotDrainedNow } from './admission.ts';
+import { whyNotDrainedNow } from './gates/admission.ts';
 import * as condition from './condition.ts';
 import { failures, pendingRollback } from './facts/attempts.ts';
 import { deadlineOf, isOverdue, notRespondingAt } from './facts/deadlines.ts';

@@ -3,7 +3,7 @@ import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aNode, aShadow, aSnapshot, MINUTE, NEW, NOW, POLICY } from '../testing/objects.ts';
 import type { Candidate } from './facts/reasons.ts';
-import { inOrder } from './admission.ts';
+import { inOrder } from './gates/admission.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 
 interface Parts {

@@ -11,7 +11,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { isManaged, type NodeView } from '../cluster/node.ts';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
-import { admit } from './admission.ts';
+import { admit } from './gates/admission.ts';
 import { assess, type Assessment, type Decision } from './assess.ts';
 import { decideAll, type Grants, KeptDecisions } from './decide.ts';
 import { describeSuspects } from './facts/suspects.ts';

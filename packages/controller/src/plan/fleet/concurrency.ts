@@ -1,10 +1,10 @@
 /**
  * How many nodes may be disrupted at once: the limits of `spec.concurrency`. A {@link Capacity} counts the nodes that
  * hold an update slot, and those that are unavailable for other reasons, in the fleet or in one group, and in each zone
- * of it. {@link Limits} are those of the fleet and of its groups, which hold together. `fleet-state.ts` fills them; `admission.ts`
- * checks each candidate and reserves a slot for those that start, so that one plan never starts more than the limits
- * allow. Nodes may exceed a limit that was lowered: then no node starts, and {@link nodesOverLimit} names the staged
- * ones that are deferred.
+ * of it. {@link Limits} are those of the fleet and of its groups, which hold together. `fleet-state.ts` fills them;
+ * `gates/admission.ts` checks each candidate and reserves a slot for those that start, so that one plan never starts more
+ * than the limits allow. Nodes may exceed a limit that was lowered: then no node starts, and {@link nodesOverLimit} names
+ * the staged ones that are deferred.
  *
  * The {@link ControlPlane} keeps its members from being disrupted together: the nodes that run kube-apiserver or etcd
  * as static pods, which no disruption budget protects. They go one at a time, and only while every other one is well,

@@ -24,7 +24,7 @@ import { Quorums } from '../facts/quorums.ts';
 import { Workloads } from '../facts/workloads.ts';
 import type { Blocked } from '../facts/reasons.ts';
 import type { GateInput } from './gate.ts';
-import { whyNot } from './index.ts';
+import { whyNot } from './admission.ts';
 import { Moment } from '../../kept/moment.ts';
 
 interface Case {

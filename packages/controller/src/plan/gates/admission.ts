@@ -1,25 +1,98 @@
 /**
- * Asks the gates (`gates/`) for the nodes that are to start an update, in their order, and for those that are staged and are to be drained.
- * A node that starts, or whose drain begins, takes its slot at once, so one plan never exceeds the limits.
+ * The update policy as an ordered list of gates, and who passes them. A node starts its update when it passes all; the first
+ * that blocks it is the reason shown. They are asked for each candidate in its order, and again, with fewer gates, before a
+ * staged node is drained. A gate depends on nothing but its input. A node that starts, or whose drain begins, takes its slot
+ * at once, so one plan never exceeds the limits.
+ *
+ * A rollback holds its slot, and what it goes back to was good: only what makes any disruption unsafe or impossible stops
+ * it, at its start as before its drain.
  */
 import { createHash } from 'node:crypto';
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import type { NodeView } from '../cluster/node.ts';
-import { endedByConfig, groupAtStart } from '../cluster/shadow.ts';
-import type { Snapshot } from '../cluster/snapshot.ts';
-import type { UpdatePolicy } from '../policy/policy.ts';
-import { failures } from './facts/attempts.ts';
-import { isOverdue } from './facts/deadlines.ts';
-import { estimateFor, expectedMs } from './facts/estimates.ts';
-import type { FrozenVersion } from './facts/freezes.ts';
-import { problemCondition } from './facts/health.ts';
-import type { FleetState } from './fleet/fleet-state.ts';
-import { goesBeforeLast } from './gates/applications.ts';
-import { answersAtStart, whyNot, whyNotDrained } from './gates/index.ts';
-import type { Blocked, Candidate } from './facts/reasons.ts';
-import type { GateInput } from './gates/gate.ts';
+import type { NodeView } from '../../cluster/node.ts';
+import { endedByConfig, groupAtStart } from '../../cluster/shadow.ts';
+import type { Snapshot } from '../../cluster/snapshot.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
+import { failures } from '../facts/attempts.ts';
+import { isOverdue } from '../facts/deadlines.ts';
+import { estimateFor, expectedMs } from '../facts/estimates.ts';
+import type { FrozenVersion } from '../facts/freezes.ts';
+import { problemCondition } from '../facts/health.ts';
+import type { FleetState } from '../fleet/fleet-state.ts';
+import * as applications from './applications.ts';
+import * as fleet from './fleet.ts';
+import * as node from './node.ts';
+import * as retry from './retry.ts';
+import { type Blocked, type Candidate, firstOf } from '../facts/reasons.ts';
+import type { Gate, GateInput } from './gate.ts';
+
+type Point = 'Start' | 'Drain' | 'StartOfRollback' | 'DrainOfRollback';
+
+const ALWAYS: readonly Point[] = ['Start', 'Drain', 'StartOfRollback', 'DrainOfRollback'];
+const UPDATES: readonly Point[] = ['Start', 'Drain'];
+const ROLLBACKS: readonly Point[] = ['StartOfRollback', 'DrainOfRollback'];
+/** What is asked before a start was true then, or is asked otherwise before the drain. */
+const STARTS: readonly Point[] = ['Start', 'StartOfRollback'];
+const DRAINS: readonly Point[] = ['Drain', 'DrainOfRollback'];
+
+/** In the order in which they are asked, and where each is. */
+const GATES: readonly (readonly [gate: Gate, at: readonly Point[]])[] = [
+  [fleet.watchFresh, ALWAYS],
+  [fleet.clockRight, ALWAYS],
+  [fleet.connected, ALWAYS],
+  [fleet.validGroup, ['Drain']],
+  // Before its drain, a version that has been frozen meanwhile comes first.
+  [fleet.notFrozen, ['Drain']],
+  [applications.notHeld, ['Drain']],
+  [fleet.paused, STARTS],
+  [fleet.validConfig, STARTS],
+  [node.selected, ALWAYS],
+  [node.notSkipped, ALWAYS],
+  [node.validVersion, ['Start']],
+  [node.allowedVersion, UPDATES],
+  [node.offeredVersion, STARTS],
+  [node.agentCurrent, ROLLBACKS],
+  [node.nodeReady, UPDATES],
+  [node.nodeHealthy, UPDATES],
+  [node.notCordonedExternally, ALWAYS],
+  [node.restored, STARTS],
+  [retry.backoff, STARTS],
+  [retry.notRolledBack, ['Start']],
+  [retry.notAborted, STARTS],
+  [node.writable, STARTS],
+  [fleet.notFrozen, ['Start']],
+  [applications.notHeld, ['Start']],
+  [fleet.inTurn, ['Start']],
+  [fleet.windowOpen, UPDATES],
+  [node.drainNotBlocked, STARTS],
+  [node.podsHealthy, ['Start']],
+  [fleet.controlPlaneFree, ALWAYS],
+  [fleet.capacity, ['Start']],
+  [applications.firstNodesObserved, ['Start']],
+  [applications.checksPass, ['Start']],
+  [applications.workloadsReady, UPDATES],
+  [applications.quorumKept, STARTS],
+  [applications.quorumKeptByDrain, DRAINS],
+  [node.podsListed, STARTS],
+];
+
+const gatesAt = (point: Point): readonly Gate[] => GATES.flatMap(([gate, at]) => (at.includes(point) ? [gate] : []));
+const ASKED: Readonly<Record<Point, readonly Gate[]>> = {
+  Start: gatesAt('Start'),
+  Drain: gatesAt('Drain'),
+  StartOfRollback: gatesAt('StartOfRollback'),
+  DrainOfRollback: gatesAt('DrainOfRollback'),
+};
+
+export function whyNot(input: GateInput): Blocked | undefined {
+  return firstOf(gatesAtStart(input), input);
+}
+
+function gatesAtStart({ isRollback }: GateInput): readonly Gate[] {
+  return ASKED[isRollback ? 'StartOfRollback' : 'Start'];
+}
 
 /** Asks the gates for one candidate after the other, since each that starts reserves a slot. */
 export function admit(
@@ -38,15 +111,19 @@ export function admit(
       const isLookedUp = blocked?.lookUp === true && (drains.noListWorks || input.drain().problem === undefined);
       const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
       if (blocked === undefined || keepsPosition || blocked.isUnknown === true) reserve(candidate, fleetState);
-      else goesBeforeLast(input, blocked);
+      else applications.goesBeforeLast(input, blocked);
       return [candidate, blocked];
     }),
   );
 }
 
-/** For users: what each gate says of a candidate that the plan has not started, after those that it has. */
-export function gatesOf(candidate: Candidate, fleetState: FleetState): ReturnType<typeof answersAtStart> {
-  return answersAtStart(inputAtStart(candidate, fleetState));
+/**
+ * For users: what each gate says of a candidate that the plan has not started, after those that it has. In their order, by
+ * the name of the gate, also those after the first that blocks.
+ */
+export function gatesOf(candidate: Candidate, fleetState: FleetState): [gate: string, answer: Blocked | undefined][] {
+  const input = inputAtStart(candidate, fleetState);
+  return gatesAtStart(input).map((gate) => [gate.name, gate(input)]);
 }
 
 function inputAtStart(candidate: Candidate, fleetState: FleetState): GateInput {
@@ -93,7 +170,8 @@ export function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): 
   const late = isOverdue(shadow, policy, fleetState.moment) ? LATE : undefined;
   const controlPlane = fleetState.controlPlane.whyNotDrained(candidate);
   const input = gateInput(candidate, fleetState, { ...NO_LIMITS, controlPlane, needMs });
-  const blocked = whyNotDrained(input) ?? overLimit ?? late;
+  const gates = ASKED[candidate.isRollback ? 'DrainOfRollback' : 'Drain'];
+  const blocked = firstOf(gates, input) ?? overLimit ?? late;
   // Its pods count as gone for the nodes that are assessed after it.
   if (blocked === undefined) {
     fleetState.workloads.drains(node);
