@@ -3,7 +3,7 @@ import { RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import { type NodeRecord, recordText } from '@brupop/shared/api/record';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { readShadow, type ShadowView } from '../cluster/shadow.ts';
-import type { RecordChange } from '../plan/plan.ts';
+import type { RecordChange } from '../plan/specs/record-change.ts';
 import { pathOf } from './shadows.ts';
 import type { ApplyContext } from './writer.ts';
 

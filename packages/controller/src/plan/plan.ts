@@ -1,45 +1,42 @@
 /**
- * Decides what happens next in the fleet: assesses each node, sends the candidates through the gates
- * in their order, and collects what is to be written and why the other nodes wait. The controller
- * calls {@link plan} in each reconcile and `apply/` sends the result. It is pure: the same snapshot
- * and time give the same plan. Whatever users and agents do, no node starts or is drained beyond the
- * limits, outside the windows or while a watch is stale, and a drained node continues to the end.
+ * Decides what happens next in the fleet: assesses each node, sends the candidates through the gates in their order, and
+ * collects what is to be written and why the other nodes wait. The controller calls {@link plan} in each reconcile and
+ * `apply/` sends the result. It is pure: the same snapshot and time give the same plan. Whatever users and agents do, no
+ * node starts or is drained beyond the limits, outside the windows or while a watch is stale, and a drained node continues
+ * to the end.
+ *
+ * Once the gates have been asked, each node starts, waits and says why, or goes on as assessed. A decision that is the same
+ * as in the plan before is the same object, and so is a part of the nodes with no other ones.
  */
-import type { NodeRecord } from '@brupop/shared/api/record';
-import type { EventSource } from '@brupop/shared/kube/events';
-import { rfc3339 } from '@brupop/shared/runtime/clock';
+import type { Allowed } from '@brupop/shared/api/shadow';
 import { isManaged, type NodeView } from '../cluster/node.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
 import { isPair, type NodePair, type Snapshot } from '../cluster/snapshot.ts';
-import { admit } from './gates/admission.ts';
-import { assess, type Assessment, type Decision } from './assess.ts';
-import { decideAll, type Grants, KeptDecisions } from './decide.ts';
-import { describeSuspects } from './facts/suspects.ts';
 import { KeptEach, ofParts, type Parts, Splitter } from '../kept/parts.ts';
-import { type FleetState, fleetStateOf, type KeptFactsOfNodes, type NodeFacts } from './fleet/fleet-state.ts';
-import { type Blocked, type Candidate, traitsOf } from './facts/reasons.ts';
-import type { SuspectsChange } from './fleet/observation.ts';
-import { hasRequest, type Refusal, refusedRequest, withoutRequest, withRequestTime } from './facts/requests.ts';
-import { eventOn, type SpecChange, specChange } from './specs/spec-change.ts';
+import { assess, type Assessment, type Decision } from './assess.ts';
+import { type ProgressingCondition, rebooting, updating, waiting } from './condition.ts';
+import { problemBefore } from './facts/health.ts';
+import { recordsAtStart } from './facts/jobs.ts';
+import { type Blocked, type Candidate, specRejected, traitsOf } from './facts/reasons.ts';
+import { hasRequest, withRequest } from './facts/requests.ts';
+import { allowedAtReboot, type SettingsFacts } from './facts/settings.ts';
+import {
+  type FleetState,
+  fleetStateOf,
+  type KeptFactsOfNodes,
+  type NodeFacts,
+  policyFor,
+} from './fleet/fleet-state.ts';
+import { admit } from './gates/admission.ts';
+import { type Grants, grantsOf } from './gates/disruptions.ts';
+import { type RecordChange, recordChange } from './specs/record-change.ts';
+import { type SpecChange, specChange } from './specs/spec-change.ts';
+import { grant, startSpec } from './specs/transition.ts';
 
 /** Which of the taints a Node is to have: while it waits for its update or is updating, and once it has booted the new version. */
 export interface TaintChange {
   readonly node: NodeView;
   readonly waiting: boolean;
   readonly startup: boolean;
-}
-
-/**
- * What is written to the annotations of a node whose spec stays: the workloads that fail on it, since when it waits for
- * unhealthy pods and a request of a user waits for it, and a request that is refused.
- */
-export interface RecordChange {
-  readonly shadow: ShadowView;
-  readonly node: NodeView;
-  readonly record: NodeRecord;
-  /** The annotation of a request, which is removed. */
-  readonly refused?: string;
-  readonly event: EventSource | undefined;
 }
 
 export interface Plan {
@@ -52,6 +49,47 @@ export interface Plan {
   readonly grants: Grants;
   readonly taints: readonly TaintChange[];
   readonly records: readonly RecordChange[];
+}
+
+/** The latest decisions about nodes that wait. */
+class KeptDecisions {
+  readonly #waiting = new WeakMap<Assessment, Decision>();
+  readonly #parts = new WeakMap<readonly Assessment[], readonly Decision[]>();
+  /** What says the same as an object of the plan before; most nodes share both. */
+  readonly #same = new WeakMap<object, object>();
+
+  /** Returns the decision of the plan before, if that was the same. */
+  waits(assessment: Assessment, blocked: Blocked, progressing: ProgressingCondition | undefined): Decision {
+    const lookUp = blocked.lookUp ?? false;
+    const before = this.#waiting.get(assessment);
+    const isKnown =
+      before !== undefined && this.#isSame(before.blocked, blocked) && this.#isSame(before.progressing, progressing);
+    if (isKnown && before.lookUp === lookUp) return before;
+    const decision = { ...assessment, lookUp, blocked, progressing };
+    this.#waiting.set(assessment, decision);
+    return decision;
+  }
+
+  #isSame(before: object | undefined, next: object | undefined): boolean {
+    if (before === next || before === undefined || next === undefined) return before === next;
+    const isKnown = this.#same.get(next) === before || hasSameFields(before, next);
+    if (isKnown) this.#same.set(next, before);
+    return isKnown;
+  }
+
+  /** The same for a part. */
+  part(assessed: readonly Assessment[], decisions: readonly Decision[]): readonly Decision[] {
+    const before = this.#parts.get(assessed);
+    if (before !== undefined && before.every((one, i) => one === decisions[i])) return before;
+    this.#parts.set(assessed, decisions);
+    return decisions;
+  }
+}
+
+function hasSameFields(before: object, next: object): boolean {
+  const fields = new Map(Object.entries(before));
+  const others = Object.entries(next);
+  return fields.size === others.length && others.every(([name, value]) => fields.get(name) === value);
 }
 
 /** What was found of nodes, and decided about them, in earlier plans of this process. */
@@ -87,6 +125,121 @@ export function plan(snapshot: Snapshot, now: number, kept = new KeptFacts()): P
 }
 
 const candidatesIn = ofParts((part: readonly Assessment[]) => part.flatMap(({ candidate }) => candidate ?? []));
+
+/** In the other parts, no step of {@link decideAll} changes what the assessments say. */
+const isOpenIn = ofParts((part: readonly Assessment[]) =>
+  part.some(({ candidate, grant, change, managedNode: { writeFailure } }) => {
+    const isRetried = change !== undefined && writeFailure !== undefined;
+    return candidate !== undefined || grant !== undefined || isRetried;
+  }),
+);
+
+/** Grants settings after the updates that start. */
+function decideAll(
+  assessments: Parts<Assessment>,
+  admitted: ReadonlyMap<Candidate, Blocked | undefined>,
+  fleetState: FleetState,
+  kept: KeptDecisions,
+): { readonly decisions: Parts<Decision>; readonly grants: Grants } {
+  const isOpen = isOpenIn(assessments);
+  const ofEach = (parts: Parts<Decision>, step: (one: Decision) => Decision): Parts<Decision> =>
+    parts.map((part, i) => (isOpen[i] === true ? part.map(step) : part));
+  const decided = ofEach(assessments, (one) => decide(one, admitted, fleetState, kept));
+  const grants = grantsOf(decided.filter((_, i) => isOpen[i] === true).flatMap(dueOf), fleetState);
+  const decisions = ofEach(decided, (one) => withFailure(withGrant(one, grants, fleetState)));
+  return { decisions: decisions.map((part, i) => kept.part(assessments[i] ?? part, part)), grants };
+}
+
+/** The nodes that wait for a grant, and do not start. */
+function dueOf(decisions: readonly Decision[]): Parameters<typeof grantsOf>[0] {
+  return decisions.flatMap(({ managedNode, grant, change }) =>
+    grant !== undefined && change === undefined && isPair(managedNode) ? [{ ...managedNode, grant }] : [],
+  );
+}
+
+/** Most nodes that wait do so for the same reason. */
+const conditions = new WeakMap<Blocked, ProgressingCondition>();
+
+function conditionOf(blocked: Blocked): ProgressingCondition {
+  const made = conditions.get(blocked) ?? waiting(blocked);
+  conditions.set(blocked, made);
+  return made;
+}
+
+function decide(
+  assessment: Assessment,
+  admitted: ReadonlyMap<Candidate, Blocked | undefined>,
+  fleetState: FleetState,
+  kept: KeptDecisions,
+): Decision {
+  const { candidate, settings } = assessment;
+  if (candidate === undefined) return assessment;
+  const blocked = admitted.get(candidate);
+  if (blocked !== undefined) {
+    // What is about to be known leaves the condition as it is.
+    const progressing = blocked.isUnknown === true ? undefined : conditionOf(withRequest(blocked, candidate));
+    return kept.waits(assessment, blocked, progressing);
+  }
+  const { node, group, policy } = candidate;
+  const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
+  const spec = startSpec(candidate.version, policy, fleetState.moment, allowedAtStart(candidate, settings, fleetState));
+  const { mayOpen: isBlocked, pods } = fleetState.drains.known(node, policy);
+  const members = fleetState.quorums.records.recordOf({ node, pods });
+  const restores = settings?.state === 'failed';
+  const unhealthyPods = podsWaitedFor(candidate, fleetState);
+  const change = {
+    spec,
+    outcome: 'Started',
+    jobs,
+    members,
+    group: group?.name,
+    isBlocked,
+    restores,
+    unhealthyPods,
+    isRequested: candidate.isRequested,
+  } as const;
+  const progressing = candidate.isReboot ? rebooting() : updating(candidate.version);
+  return { ...assessment, change, progressing, phase: 'updating' };
+}
+
+/** What is wrong with the pods of a node that has waited for them. */
+function podsWaitedFor({ node, shadow, policy }: Candidate, { drains, moment }: FleetState): string | undefined {
+  if (shadow.record.podsWaitSince === undefined) return undefined;
+  return problemBefore(drains.known(node, policy).podHealth(), policy, moment);
+}
+
+function allowedAtStart(
+  candidate: Candidate,
+  facts: SettingsFacts | undefined,
+  { settingsRollouts }: FleetState,
+): Allowed {
+  return facts === undefined || settingsRollouts.areStopped(candidate) ? 'None' : allowedAtReboot(facts);
+}
+
+/** Its write is tried again, and the node keeps its slot. */
+function withFailure(decision: Decision): Decision {
+  const { writeFailure } = decision.managedNode;
+  if (writeFailure === undefined || decision.change === undefined) return decision;
+  return { ...decision, progressing: waiting(specRejected(writeFailure)) };
+}
+
+function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fleetState: FleetState): Decision {
+  const { managedNode } = decision;
+  const waits = blocked.get(managedNode.name);
+  const isChanging = decision.phase === 'upToDate' && decision.progressing?.reason === 'ChangingSettings';
+  if (waits !== undefined) {
+    const progressing = waits.isUnknown === true ? undefined : waiting(waits);
+    return {
+      ...decision,
+      ...(waits.lookUp !== undefined && { lookUp: waits.lookUp }),
+      ...(isChanging && { progressing }),
+    };
+  }
+  const allow = granted.get(managedNode.name);
+  if (allow === undefined || !isPair(managedNode)) return decision;
+  const policy = policyFor(managedNode, fleetState.moment);
+  return { ...decision, change: grant({ policy, now: fleetState.moment }, allow), pending: true };
+}
 
 const specChangesIn = ofParts((part: readonly Decision[]) =>
   part.flatMap(({ managedNode, change }): SpecChange[] =>
@@ -134,18 +287,15 @@ export function inWriteOrder(changes: readonly SpecChange[], admitted: readonly 
 
 /** The write of a spec comes first, and has a record of its own. */
 function recordChanges(decisions: Parts<Decision>, { observation, now }: FleetState): RecordChange[] {
-  const suspects = new Map(observation.changes.map((one) => [one.pair.name, one]));
-  const isSuspect = ({ managedNode: { name } }: Decision): boolean => suspects.has(name);
-  const others = suspects.size === 0 ? [] : decisions.flat().filter(isSuspect);
+  const suspectsOf = new Map(observation.changes.map(({ pair, suspects }) => [pair.name, suspects]));
+  const isSuspect = ({ managedNode: { name } }: Decision): boolean => suspectsOf.has(name);
+  const others = suspectsOf.size === 0 ? [] : decisions.flat().filter(isSuspect);
   return [...new Set([...concernedIn(decisions).flat(), ...others])].flatMap((decision) => {
-    const { managedNode, change, jobs, next } = decision;
+    const { managedNode, change, jobs, next, blocked } = decision;
     if (change !== undefined || !isPair(managedNode)) return [];
-    const refused = refusedRequest(managedNode.shadow, { next, because: waitsFor(decision, managedNode), now });
-    if (refused !== undefined) return [withRefusal(managedNode, refused)];
-    if (jobs !== undefined) return [];
-    // A user is needed, and must see what could not be read.
-    if (managedNode.shadow.record.isUnreadable === true) return [];
-    return noted(managedNode, decision, suspects.get(managedNode.name), now);
+    const suspects = suspectsOf.get(managedNode.name);
+    const found = { next, because: waitsFor(decision, managedNode), hasJobs: jobs !== undefined, suspects, now };
+    return recordChange(managedNode, { ...found, startsWaiting: blocked?.startsWaiting === true }) ?? [];
   });
 }
 
@@ -157,43 +307,9 @@ const concernedIn = ofParts((part: readonly Decision[]) =>
   ),
 );
 
+type Why = Pick<Blocked, 'reason' | 'message'>;
+
 /** Without what a condition says of the request itself, if that is known. */
-function waitsFor(
-  { blocked, progressing }: Decision,
-  { shadow }: NodePair,
-): Pick<Blocked, 'reason' | 'message'> | undefined {
-  return blocked ?? progressing ?? (shadow.progressing as Pick<Blocked, 'reason' | 'message'> | undefined);
-}
-
-/** Since when a request waits is written with what is written anyway, or alone. */
-function noted(
-  { shadow, node }: NodePair,
-  { blocked }: Decision,
-  suspects: SuspectsChange | undefined,
-  now: number,
-): RecordChange[] {
-  const record = withRequestTime(shadow, now);
-  if (suspects !== undefined) return [withSuspects(suspects, record)];
-  const next = blocked?.startsWaiting === true ? { ...record, podsWaitSince: rfc3339(now) } : record;
-  return next === shadow.record ? [] : [{ shadow, node, record: next, event: undefined }];
-}
-
-/** One Event for each request: a refusal is written once, with the resourceVersion that it was found with. */
-function withRefusal({ shadow, node }: NodePair, refusal: Refusal): RecordChange {
-  const { annotation, reason, message } = refusal;
-  const { uid, resourceVersion } = shadow.metadata;
-  const event = eventOn(node, shadow, { reason, message, key: `${uid}/${annotation}/${resourceVersion}` });
-  return { shadow, node, record: withoutRequest(shadow, refusal), refused: annotation, event };
-}
-
-function withSuspects({ pair: { shadow, node }, suspects }: SuspectsChange, before: NodeRecord): RecordChange {
-  const record = { ...before, suspects: suspects.length === 0 ? undefined : suspects };
-  const since = suspects[0]?.at ?? shadow.record.suspects?.[0]?.at ?? '';
-  const version = shadow.updated?.version ?? '?';
-  const event =
-    suspects.length > 0
-      ? { reason: 'Suspect' as const, message: `Since its update to ${version}, ${describeSuspects(suspects)}` }
-      : { reason: 'SuspectEnded' as const, message: 'No workload fails on the node any more' };
-  const key = `${shadow.metadata.uid}/${since}/${suspects.map(({ workload }) => workload).join(' ')}`;
-  return { shadow, node, record, event: eventOn(node, shadow, { ...event, key }) };
+function waitsFor({ blocked, progressing }: Decision, { shadow }: NodePair): Why | undefined {
+  return blocked ?? progressing ?? (shadow.progressing as Why | undefined);
 }

@@ -21,9 +21,9 @@ import { type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
 import type { FleetState } from '../plan/fleet/fleet-state.ts';
-import { clockRight, connected, paused, validConfig, watchFresh, windowOpen } from '../plan/gates/fleet.ts';
+import { DISRUPTION_GATES, takeSlot, whyNoSlot } from '../plan/gates/disruptions.ts';
+import { windowOpen } from '../plan/gates/fleet.ts';
 import { notSkipped } from '../plan/gates/node.ts';
-import { quorumKeptOtherwise } from '../plan/gates/applications.ts';
 import { type Blocked, firstOf } from '../plan/facts/reasons.ts';
 import type { MetadataChange, NodeMetadataPlan } from './node-metadata.ts';
 
@@ -32,7 +32,7 @@ const UNREADY_COUNTS_MS = 10 * 60_000;
 /** With so many of them, and none that is Ready with the taints, these may be the cause. */
 const MAX_OFF = 2;
 /** What prevents any eviction. */
-const GATES = [watchFresh, clockRight, connected, paused, validConfig, notSkipped, windowOpen];
+const GATES = [...DISRUPTION_GATES, notSkipped, windowOpen];
 /** What the eviction needs of a window. */
 const EVICTION_MS = 5 * 60_000;
 
@@ -56,9 +56,7 @@ export function withoutEvictions(
     taintedOf.set(wanted.group, tainted);
     const blocked = whyNot({ managedNode, node }, tainted, fleetState);
     if (blocked === undefined) {
-      fleetState.capacity.reserve({ node, group: managedNode.group }, true);
-      fleetState.controlPlane.starts(node);
-      fleetState.quorums.starts(node);
+      takeSlot({ node, group: managedNode.group }, fleetState);
       tainted.names.push(managedNode.name);
       return true;
     }
@@ -94,9 +92,7 @@ function whyNot(
     firstOf(GATES, { ...fleetState, ...managedNode, node, policy, needMs: EVICTION_MS }) ??
     (isUpdating ? { message: 'It is updating' } : undefined) ??
     whyNotMore(tainted) ??
-    fleetState.controlPlane.whyNotStarted({ node, policy }) ??
-    fleetState.capacity.check({ node, group }) ??
-    quorumKeptOtherwise(fleetState, node, policy)
+    whyNoSlot({ node, group, policy }, fleetState)
   );
 }
 

@@ -41,8 +41,9 @@ const PROVING_MS = 60_000;
 /** How long a change may take until it has failed. */
 const CHANGE_LIMIT_MS = HOST_SETTINGS_LIMIT_MS + PROVING_MS;
 
-/** What a host at rest may be allowed to set. */
-const AT_REST: ReadonlySet<SettingClass> = new Set(['Live', 'RestartsService']);
+/** What a host at rest may be allowed to disrupt. */
+export type Grant = 'Live' | 'RestartsService';
+const AT_REST: ReadonlySet<SettingClass> = new Set<Grant>(['Live', 'RestartsService']);
 
 type SettingsState = 'none' | 'requested' | 'classified' | 'changing' | 'proving' | 'inForce' | 'failed';
 
@@ -246,7 +247,7 @@ export function isComplete(facts: SettingsFacts | undefined): boolean {
 }
 
 /** The least that the next grant has to allow; undefined: nothing that is pending can be granted while the node is at rest. */
-export function grantable({ state, pending }: SettingsFacts): 'Live' | 'RestartsService' | undefined {
+export function grantable({ state, pending }: SettingsFacts): Grant | undefined {
   const classes = new Set<SettingClass>(pending.map((one) => one.class));
   if (state !== 'classified' || classes.has('Refused')) return undefined;
   if (classes.has('RestartsService')) return 'RestartsService';

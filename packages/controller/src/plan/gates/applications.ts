@@ -12,16 +12,11 @@
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { RETRY_LIST_MS } from '../../cluster/all-pods.ts';
-import type { UpdatePolicy } from '../../policy/policy.ts';
-import type { NodeView } from '../../cluster/node.ts';
 import type { Workloads } from '../facts/workloads.ts';
 import { failedOf, probesNamed, probesOf, whyNotBefore, whyNotPassed } from '../facts/query-checks.ts';
 import { type AskedNode, atRisk } from '../facts/quorum-members.ts';
-import type { Drains } from '../facts/drainability.ts';
-import type { Quorums } from '../facts/quorums.ts';
 import { type Blocked, traitsOf } from '../facts/reasons.ts';
 import type { Gate, GateInput } from './gate.ts';
-import { podsUnknown } from './node.ts';
 
 export const notHeld: Gate = ({ held }) => held;
 
@@ -66,18 +61,6 @@ export const quorumKeptByDrain: Gate = (input) => {
   const asked = askedOf(input);
   return quorums.whyNotDrained(asked) ?? quorums.records.whyUnrecorded(shadow, asked) ?? quorumChecksPass(input, asked);
 };
-
-interface KnownOfNodes {
-  readonly quorums: Quorums;
-  readonly drains: Drains;
-}
-
-/** For what disrupts a node without an update: its pods, which show whether it has a member, are listed just before. */
-export function quorumKeptOtherwise(known: KnownOfNodes, node: NodeView, policy: UpdatePolicy): Blocked | undefined {
-  if (!known.quorums.isUsed) return undefined;
-  const found = known.drains.of(node, policy);
-  return found.fresh ? known.quorums.whyNotStarted({ node, pods: found.pods }) : podsUnknown(found);
-}
 
 /** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
 export function goesBeforeLast({ quorums, node }: Pick<GateInput, 'quorums' | 'node'>, { reason }: Blocked): void {
