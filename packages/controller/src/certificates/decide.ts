@@ -19,7 +19,7 @@
  * lost too do agents have to wait for their kubelet. An object that another actor made is never
  * changed.
  */
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import type { Authority, BundleEntry, Certificate, Found } from './inspect.ts';
 
 const HOUR_MS = 3_600_000;
@@ -168,7 +168,7 @@ function entryOf(
 
 /** A time that is missing, or that a wrong clock has written, starts now. */
 function notInFuture(time: number | undefined, now: number): number {
-  return time === undefined || time > now + CLOCK_TOLERANCE_MS ? now : time;
+  return time === undefined || isFromFuture(time, now) ? now : time;
 }
 
 function issue(found: Found, now: number): Step | undefined {

@@ -18,6 +18,11 @@ const MINUTE = 60 * SECOND;
 /** A time further ahead than this was written by a wrong clock. */
 export const CLOCK_TOLERANCE_MS = 5 * MINUTE;
 
+/** True for a time, epoch milliseconds, that was written by a clock that was wrong. */
+export function isFromFuture(time: number, now: number): boolean {
+  return time > now + CLOCK_TOLERANCE_MS;
+}
+
 /** True for a clock that differs too much from that of the Kubernetes API; by an unknown skew it does not. */
 export function isClockWrong(skewMs = 0): boolean {
   return Math.abs(skewMs) > CLOCK_TOLERANCE_MS;

@@ -22,11 +22,8 @@ import type { Moment } from '../../kept/moment.ts';
 
 /** Returns the latest of the times that are known and not in the future, or undefined. */
 export function latestTime(times: readonly (number | undefined)[], now: Moment): number | undefined {
-  let latest: number | undefined;
-  for (const time of times) {
-    if (time !== undefined && now.reached(time - CLOCK_TOLERANCE_MS)) latest = Math.max(latest ?? time, time);
-  }
-  return latest;
+  const known = times.flatMap((time) => notAfter(time, now) ?? []);
+  return known.length === 0 ? undefined : Math.max(...known);
 }
 
 /** Returns when the spec's state was set; undefined if missing, unreadable or in the future. */
@@ -35,7 +32,11 @@ export function stateSince({ times }: Pick<ShadowView, 'times'>, now: Moment): n
 }
 
 function notAfter(time: number | undefined, now: Moment): number | undefined {
-  return time !== undefined && now.reached(time - CLOCK_TOLERANCE_MS) ? time : undefined;
+  return time !== undefined && isPast(time, now) ? time : undefined;
+}
+
+function isPast(time: number, now: Moment): boolean {
+  return now.reached(time - CLOCK_TOLERANCE_MS);
 }
 
 /**
@@ -123,6 +124,5 @@ function mayReboot(node: NodeView, status: ShadowStatus | undefined): boolean {
  * in the future is of a clock that was wrong, and counts as accepted.
  */
 export function isAccepted(time: number, { resumes }: UpdatePolicy, now: Moment): boolean {
-  const isPast = (ms: number): boolean => now.reached(ms - CLOCK_TOLERANCE_MS);
-  return resumes.some((resumeMs) => isPast(resumeMs) && (time <= resumeMs || !isPast(time)));
+  return resumes.some((resumeMs) => isPast(resumeMs, now) && (time <= resumeMs || !isPast(time, now)));
 }

@@ -14,7 +14,7 @@ import type { DrainBlock } from '@brupop/shared/api/shadow';
 import type { BudgetIndex, IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type DrainPod, isTerminating, podsToEvict } from '@brupop/shared/drain/pods';
 import { preflight, type PreflightFacts } from '@brupop/shared/drain/preflight';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
@@ -339,8 +339,7 @@ const WAITS = { baseMs: 60 * 60_000, capMs: 24 * 60 * 60_000 };
 export function nextTryAt({ record }: ShadowView, now: number): number {
   const { count = 0, at: time } = record.blockedDrains ?? {};
   const at = parseTime(time);
-  // A time in the future is of a clock that was wrong.
-  if (at === undefined || count === 0 || at > now + CLOCK_TOLERANCE_MS) return 0;
+  if (at === undefined || count === 0 || isFromFuture(at, now)) return 0;
   return at + delayAfter(count, WAITS);
 }
 

@@ -15,7 +15,7 @@
  *                  fails later: so anyone who may create pods can delay a version by an hour, and freeze none
  */
 import type { FrozenVersionStatus } from '@brupop/shared/api/brupop-config';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import type { ManagedNode, NodePair, Snapshot } from '../../cluster/snapshot.ts';
@@ -124,8 +124,7 @@ export function holdsOf(
   { config, policy }: Pick<Snapshot, 'config' | 'policy'>,
   now: Moment,
 ): HeldVersion[] {
-  // A time in the future is of a clock that was wrong.
-  const known = recorded(config?.status?.heldVersions).filter(({ since }) => since <= now.ms + CLOCK_TOLERANCE_MS);
+  const known = recorded(config?.status?.heldVersions).filter(({ since }) => !isFromFuture(since, now.ms));
   const kept = known.filter(({ version }) =>
     pairs.some((part) => part.some(({ shadow }) => hasVersion(shadow, version))),
   );

@@ -12,7 +12,7 @@
  * listed when it is otherwise healthy, every RECHECK_MS while some are not Ready, and once more at the
  * end.
  */
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import { CORDONED_ANNOTATION } from '@brupop/shared/api/names';
 import { formatDuration } from '@brupop/shared/api/spec-schema';
 import { sameVersion } from '@brupop/shared/api/version';
@@ -102,7 +102,7 @@ const WAITED_MS = 8 * 24 * 60 * 60_000;
 /** Since when the node waits for unhealthy pods; undefined also when that was long ago, or by a clock that was wrong. */
 export function podsWaitSince({ record }: ShadowView, now: Moment): number | undefined {
   const since = parseTime(record.podsWaitSince);
-  return since === undefined || since > now.ms + CLOCK_TOLERANCE_MS || now.ms > since + WAITED_MS ? undefined : since;
+  return since === undefined || isFromFuture(since, now.ms) || now.ms > since + WAITED_MS ? undefined : since;
 }
 
 /** Returns what is wrong with the pods on a node before its update, or undefined. */

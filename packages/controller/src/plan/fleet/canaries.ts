@@ -19,7 +19,7 @@
  * the fleet are for the other nodes.
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
-import { CLOCK_TOLERANCE_MS, isClockWrong } from '@brupop/shared/api/deadlines';
+import { isClockWrong, isFromFuture } from '@brupop/shared/api/deadlines';
 import { selects } from '@brupop/shared/api/label-selector';
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
@@ -137,8 +137,7 @@ class Canaries {
     this.#group = group?.name;
     this.#now = now;
     const isClockRight = !isClockWrong(clockSkewMs);
-    // A time in the future is of a clock that was wrong.
-    const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || since <= now + CLOCK_TOLERANCE_MS;
+    const isPast = ({ since }: CompletedCanary): boolean => !isClockRight || !isFromFuture(since, now);
     const known = recorded(before?.canaries).filter(isPast);
     const nodes = isOff(policy) ? [] : countedIn(selected);
     const ofPhase = { nodes: nodes.flat(), policy, checks, isClockRight, known, now };

@@ -8,7 +8,7 @@
  *
  * Nodes that a user leaves out do not count, nor do groups that are not to update to the version at all.
  */
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND } from '@brupop/shared/api/names';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -135,10 +135,9 @@ export class GroupOrder {
     return !hasFailed && isAtOrBeyond(running, version, member.policy.versions);
   }
 
-  /** A time in the future is of a clock that was wrong. */
   #doneSince(members: readonly ManagedNode[], version: string): number {
     const known = (at: number | undefined): number[] =>
-      at === undefined || at > this.#input.now.ms + CLOCK_TOLERANCE_MS ? [] : [at];
+      at === undefined || isFromFuture(at, this.#input.now.ms) ? [] : [at];
     const successes = members.flatMap(({ shadow, policy }) => {
       const last = shadow?.updated;
       return last !== undefined && isAtOrBeyond(last.version, version, policy.versions) ? known(last.at) : [];

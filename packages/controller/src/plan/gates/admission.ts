@@ -8,7 +8,7 @@
  * it, at its start as before its drain.
  */
 import { createHash } from 'node:crypto';
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import { PRIORITY_ANNOTATION } from '@brupop/shared/api/names';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
@@ -315,7 +315,7 @@ function lastAttempt({ shadow, former, group }: Candidate, now: number): number 
   // A kubelet may move its Node to a group whose window closes, to try again in another one.
   const isExcused = endedByConfig(shadow) && groupAtStart(shadow) === (group?.name ?? '');
   const since = Math.max(isExcused ? 0 : (shadow.times.startedAt ?? 0), former?.startedAt ?? 0);
-  return since > now - RECENT_MS && since <= now + CLOCK_TOLERANCE_MS ? since : 0;
+  return since > now - RECENT_MS && !isFromFuture(since, now) ? since : 0;
 }
 
 /** The same order for as long as the fleet goes to the same version. */

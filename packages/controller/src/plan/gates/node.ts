@@ -2,7 +2,7 @@
  * Gates about one node: whether users want it updated, whether its version may run, and whether it
  * can be disrupted now.
  */
-import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
+import { isFromFuture } from '@brupop/shared/api/deadlines';
 import { NODE_GROUP_KIND, SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { isVersion, sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
@@ -44,7 +44,7 @@ function tooYoung({ version, policy: { versions }, isReboot, offeredSince, now }
   if (isReboot || pin !== undefined || minimumAgeMs === 0) return undefined;
   const since = offeredSince(version);
   if (since === undefined) return notConfirmed(version);
-  if (since > now + CLOCK_TOLERANCE_MS) return fromTheFuture(version, since);
+  if (isFromFuture(since, now)) return fromTheFuture(version, since);
   const retryAt = since + minimumAgeMs;
   if (now >= retryAt) return undefined;
   const message = `${version} has not been available for as long as spec.versions.minimumAge requires; available long enough at ${rfc3339(retryAt)}`;
