@@ -51,30 +51,50 @@ export interface Plan {
   readonly records: readonly RecordChange[];
 }
 
+/** Why nodes wait, and what their conditions say of it. */
+interface Answer {
+  readonly blocked: Blocked;
+  readonly progressing: ProgressingCondition;
+}
+
 /** The latest decisions about nodes that wait. */
 class KeptDecisions {
   readonly #waiting = new WeakMap<Assessment, Decision>();
   readonly #parts = new WeakMap<readonly Assessment[], readonly Decision[]>();
-  /** What says the same as an object of the plan before; most nodes share both. */
-  readonly #same = new WeakMap<object, object>();
+  /** Of this plan and the one before it. By their text, since most nodes wait for the same. */
+  #answers = new Map<string, Answer>();
+  #before: ReadonlyMap<string, Answer> = new Map();
+  /** The same ones, which need no text. */
+  readonly #known = new WeakMap<Blocked, Answer>();
+
+  /** Begins a plan. */
+  begin(): void {
+    this.#before = this.#answers;
+    this.#answers = new Map();
+  }
 
   /** Returns the decision of the plan before, if that was the same. */
-  waits(assessment: Assessment, blocked: Blocked, progressing: ProgressingCondition | undefined): Decision {
-    const lookUp = blocked.lookUp ?? false;
+  waits(assessment: Assessment, why: Blocked, candidate: Candidate): Decision {
+    const { blocked } = this.#answerOf(why);
+    // What is about to be known leaves the condition as it is.
+    const progressing =
+      blocked.isUnknown === true ? undefined : this.#answerOf(withRequest(blocked, candidate)).progressing;
     const before = this.#waiting.get(assessment);
-    const isKnown =
-      before !== undefined && this.#isSame(before.blocked, blocked) && this.#isSame(before.progressing, progressing);
-    if (isKnown && before.lookUp === lookUp) return before;
-    const decision = { ...assessment, lookUp, blocked, progressing };
+    if (before?.blocked === blocked && before.progressing === progressing) return before;
+    const decision = { ...assessment, lookUp: blocked.lookUp ?? false, blocked, progressing };
     this.#waiting.set(assessment, decision);
     return decision;
   }
 
-  #isSame(before: object | undefined, next: object | undefined): boolean {
-    if (before === next || before === undefined || next === undefined) return before === next;
-    const isKnown = this.#same.get(next) === before || hasSameFields(before, next);
-    if (isKnown) this.#same.set(next, before);
-    return isKnown;
+  /** One object for all that says the same. */
+  #answerOf(blocked: Blocked): Answer {
+    const known = this.#known.get(blocked);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(blocked);
+    const answer = this.#answers.get(text) ?? this.#before.get(text) ?? { blocked, progressing: waiting(blocked) };
+    this.#answers.set(text, answer);
+    this.#known.set(answer.blocked, answer);
+    return answer;
   }
 
   /** The same for a part. */
@@ -84,12 +104,6 @@ class KeptDecisions {
     this.#parts.set(assessed, decisions);
     return decisions;
   }
-}
-
-function hasSameFields(before: object, next: object): boolean {
-  const fields = new Map(Object.entries(before));
-  const others = Object.entries(next);
-  return fields.size === others.length && others.every(([name, value]) => fields.get(name) === value);
 }
 
 /** What was found of nodes, and decided about them, in earlier plans of this process. */
@@ -141,6 +155,7 @@ function decideAll(
   fleetState: FleetState,
   kept: KeptDecisions,
 ): { readonly decisions: Parts<Decision>; readonly grants: Grants } {
+  kept.begin();
   const isOpen = isOpenIn(assessments);
   const ofEach = (parts: Parts<Decision>, step: (one: Decision) => Decision): Parts<Decision> =>
     parts.map((part, i) => (isOpen[i] === true ? part.map(step) : part));
@@ -157,15 +172,6 @@ function dueOf(decisions: readonly Decision[]): Parameters<typeof grantsOf>[0] {
   );
 }
 
-/** Most nodes that wait do so for the same reason. */
-const conditions = new WeakMap<Blocked, ProgressingCondition>();
-
-function conditionOf(blocked: Blocked): ProgressingCondition {
-  const made = conditions.get(blocked) ?? waiting(blocked);
-  conditions.set(blocked, made);
-  return made;
-}
-
 function decide(
   assessment: Assessment,
   admitted: ReadonlyMap<Candidate, Blocked | undefined>,
@@ -175,11 +181,7 @@ function decide(
   const { candidate, settings } = assessment;
   if (candidate === undefined) return assessment;
   const blocked = admitted.get(candidate);
-  if (blocked !== undefined) {
-    // What is about to be known leaves the condition as it is.
-    const progressing = blocked.isUnknown === true ? undefined : conditionOf(withRequest(blocked, candidate));
-    return kept.waits(assessment, blocked, progressing);
-  }
+  if (blocked !== undefined) return kept.waits(assessment, blocked, candidate);
   const { node, group, policy } = candidate;
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
   const spec = startSpec(candidate.version, policy, fleetState.moment, allowedAtStart(candidate, settings, fleetState));

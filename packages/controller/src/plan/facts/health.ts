@@ -112,12 +112,12 @@ export function problemBefore(
   now: Moment,
 ): string | undefined {
   const { failing, unready } = unhealthyPods(health, policy, now);
+  if (failing.length === 0 && unready.length === 0) return undefined;
   const grace = formatDuration(policy.health.podGracePeriodMs);
-  const found = [
+  return [
     ...named('pods of these controllers on the node cannot start', failing),
     ...named(`pods of these controllers on the node have not been Ready for ${grace}`, unready),
-  ];
-  return found.length === 0 ? undefined : found.join('; ');
+  ].join('; ');
 }
 
 /** Nothing without a name. */
