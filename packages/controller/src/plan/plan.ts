@@ -186,7 +186,7 @@ function decide(
   const jobs = recordsAtStart(policy, candidate.status.current_version, candidate.version);
   const spec = startSpec(candidate.version, policy, fleetState.moment, allowedAtStart(candidate, settings, fleetState));
   const { mayOpen: isBlocked, pods } = fleetState.drains.known(node, policy);
-  const members = fleetState.quorums.records.recordOf({ node, pods });
+  const members = fleetState.quorums.recordOf({ node, pods });
   const restores = settings?.state === 'failed';
   const unhealthyPods = podsWaitedFor(candidate, fleetState);
   const change = {

@@ -220,7 +220,7 @@ function workloadsOf({ shadow, policy, workloads, now }: MonitoringInput): Monit
 
 /** Undefined: the members of quorums that were on the node are Ready again. */
 function membersAway({ shadow, quorums, now }: MonitoringInput): Monitoring | undefined {
-  return quorums.records.whyNotBack(shadow, (stateSince(shadow, now) ?? now.ms) + 1_000);
+  return quorums.whyNotBack(shadow, (stateSince(shadow, now) ?? now.ms) + 1_000);
 }
 
 /** Answers from before the update do not count. The time in the spec has no fraction of a second. */

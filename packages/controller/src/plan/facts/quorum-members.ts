@@ -61,7 +61,7 @@ export function countsStaticPods({ nodeSelector }: Quorum, node: NodeView | unde
 }
 
 /** @param pods - of the set or of one node */
-function membersAmong(quorum: Quorum, pods: readonly DrainPod[], nodes: NodesByName): Member[] {
+export function membersAmong(quorum: Quorum, pods: readonly DrainPod[], nodes: NodesByName): Member[] {
   const selected = pods.filter((pod) => isSelectedBy(quorum, pod));
   const static_ = selected.filter(({ mirror, node }) => mirror && countsStaticPods(quorum, nodes.get(node)));
   const ofNodes = [...Map.groupBy(static_, ({ node }) => node).values()].map((same) => {
@@ -231,84 +231,13 @@ export function atRisk(message: string): Blocked {
   return { reason: 'QuorumAtRisk', message: shorten(message, MAX_TEXT) };
 }
 
-type RecordedMembers = NonNullable<NodeRecord['members']>;
+export type RecordedMembers = NonNullable<NodeRecord['members']>;
 
-/** Of each set. */
-const MAX_RECORDED = 10;
-
-function recordedMembers({ record }: ShadowView): RecordedMembers {
+export function recordedMembers({ record }: ShadowView): RecordedMembers {
   return record.members ?? [];
 }
 
 /** Names of the sets with a member on the node when its update started. */
 export function recordedQuorums(shadow: ShadowView): ReadonlySet<string> {
   return new Set(recordedMembers(shadow).map(({ quorum }) => quorum));
-}
-
-export class QuorumRecords {
-  readonly #quorums: readonly Quorum[];
-  readonly #nodes: NodesByName;
-  readonly #lists: QuorumLists;
-
-  constructor(quorums: readonly Quorum[], nodes: NodesByName, lists: QuorumLists) {
-    this.#quorums = quorums;
-    this.#nodes = nodes;
-    this.#lists = lists;
-  }
-
-  /** What is recorded of a node when its update starts. */
-  recordOf({ node, pods }: AskedNode): RecordedMembers {
-    return this.#quorums.flatMap((quorum) =>
-      this.#membersOn(quorum, node, pods)
-        .slice(0, MAX_RECORDED)
-        .map(({ pod }) => ({ quorum: quorum.name, pod: pod.slice(quorum.namespace.length + 1) })),
-    );
-  }
-
-  /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
-  whyUnrecorded(shadow: ShadowView, { node, pods }: AskedNode): Blocked | undefined {
-    const recorded = recordedQuorums(shadow);
-    for (const quorum of this.#quorums) {
-      const [found] = recorded.has(quorum.name) ? [] : this.#membersOn(quorum, node, pods);
-      if (found === undefined) continue;
-      return atRisk(
-        `The quorum ${quorum.name}: ${found.pod} came to ${node.metadata.name} after its update had started, which starts again for it`,
-      );
-    }
-    return undefined;
-  }
-
-  /**
-   * What keeps the recorded members of a node from counting as back; undefined: all are.
-   * @param since - when they may have been away last, epoch milliseconds
-   */
-  whyNotBack(
-    shadow: ShadowView,
-    since: number,
-  ): { readonly problem?: string; readonly isUnknown?: boolean } | undefined {
-    for (const { quorum: name, pod } of recordedMembers(shadow)) {
-      const quorum = this.#quorums.find((one) => one.name === name);
-      if (quorum === undefined) continue;
-      const list = this.#lists.request(quorum);
-      if (list?.problem !== undefined) return { isUnknown: true, problem: notListed(quorum, list.problem) };
-      if (!this.#lists.counts(list) || list.asOf < since) return { isUnknown: true };
-      const problem = this.#whyAwayStill(quorum, `${quorum.namespace}/${pod}`);
-      if (problem !== undefined) return { problem };
-    }
-    return undefined;
-  }
-
-  /** A pod of another name may have replaced it: then as many members as usual have to be there. */
-  #whyAwayStill(quorum: Quorum, pod: string): string | undefined {
-    const members = this.#lists.membersOf(quorum);
-    const same = members.find((one) => one.pod === pod);
-    if (same !== undefined) return same.problem && `the member ${pod} of the quorum ${quorum.name} ${same.problem}`;
-    const ready = members.filter(({ problem }) => problem === undefined).length;
-    const isComplete = ready >= Math.max(quorum.members, members.length) - quorum.tolerate;
-    return isComplete ? undefined : `the member ${pod} of the quorum ${quorum.name} is missing`;
-  }
-
-  #membersOn(quorum: Quorum, { metadata: { name } }: NodeView, pods: readonly DrainPod[]): Member[] {
-    return membersAmong(quorum, pods, this.#nodes).filter(({ node }) => node === name);
-  }
 }

@@ -18,11 +18,13 @@
  * counts as its own. The lists of members are asked for here: an old one may keep a node waiting, only one that counts lets it go.
  */
 import type { QuorumStatus } from '@brupop/shared/api/brupop-config';
+import type { DrainPod } from '@brupop/shared/drain/pods';
 import { namesOf, printable } from '@brupop/shared/runtime/errors';
 import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { ownedByUs } from '@brupop/shared/node/ownership';
 import { type MemberPods, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
 import { type NodeView, skippedBy } from '../../cluster/node.ts';
+import type { ShadowView } from '../../cluster/shadow.ts';
 import { isSettled, isStaging } from '../../cluster/state.ts';
 import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
 import {
@@ -33,10 +35,13 @@ import {
   describe,
   isSelectedBy,
   type Member,
+  membersAmong,
   type NodesByName,
   notListed,
   QuorumLists,
-  QuorumRecords,
+  recordedMembers,
+  type RecordedMembers,
+  recordedQuorums,
   whoIs,
   whyAway,
   whyTooFew,
@@ -78,6 +83,9 @@ export function isSameCount(found: Omit<QuorumStatus, 'since'>, last: QuorumStat
 
 type QuorumsView = Pick<Snapshot, 'policy' | 'nodes' | 'managedNodes' | 'memberPods' | 'config'>;
 
+/** Of each set, in the record of a node. */
+const MAX_RECORDED = 10;
+
 /** Those for which one plan asks. */
 export class Quorums {
   readonly #quorums: readonly Quorum[];
@@ -85,8 +93,6 @@ export class Quorums {
   readonly #lists: QuorumLists;
   /** What users see of them; undefined: there is no configuration. */
   readonly #shown: readonly QuorumStatus[] | undefined;
-  /** Of the members that were on the nodes when their updates started. */
-  readonly records: QuorumRecords;
   /** Names of the nodes that hold an update slot, those that start in this plan included. */
   readonly #updating: Set<string>;
   /** Names of those that may be drained, those whose drain begins in this plan included. */
@@ -104,7 +110,6 @@ export class Quorums {
     this.#nodes = new Map(isUsed ? nodes.map((node) => [node.metadata.name, node]) : []);
     this.#lists = new QuorumLists(memberPods, this.#nodes, now);
     this.#shown = config && (config.status?.quorums ?? []);
-    this.records = new QuorumRecords(policy.quorums, this.#nodes, this.#lists);
     this.#updating = new Set([...holders.map(({ name }) => name), ...cordoned]);
     this.#drained = new Set([
       ...holders.filter(({ shadow }) => shadow === undefined || !isStaging(shadow)).map(({ name }) => name),
@@ -187,6 +192,62 @@ export class Quorums {
           who: `The quorum ${quorum.name}: ${whoIs(asked.node.metadata.name, own)}`,
         }));
       });
+  }
+
+  /** What is recorded of a node when its update starts. */
+  recordOf({ node, pods }: AskedNode): RecordedMembers {
+    return this.#quorums.flatMap((quorum) =>
+      this.#membersOn(quorum, node, pods)
+        .slice(0, MAX_RECORDED)
+        .map(({ pod }) => ({ quorum: quorum.name, pod: pod.slice(quorum.namespace.length + 1) })),
+    );
+  }
+
+  /** The first set with a member on the node that had none there when its update started: its hooks have not run. */
+  whyUnrecorded(shadow: ShadowView, { node, pods }: AskedNode): Blocked | undefined {
+    const recorded = recordedQuorums(shadow);
+    for (const quorum of this.#quorums) {
+      const [found] = recorded.has(quorum.name) ? [] : this.#membersOn(quorum, node, pods);
+      if (found === undefined) continue;
+      return atRisk(
+        `The quorum ${quorum.name}: ${found.pod} came to ${node.metadata.name} after its update had started, which starts again for it`,
+      );
+    }
+    return undefined;
+  }
+
+  /**
+   * What keeps the recorded members of a node from counting as back; undefined: all are.
+   * @param since - when they may have been away last, epoch milliseconds
+   */
+  whyNotBack(
+    shadow: ShadowView,
+    since: number,
+  ): { readonly problem?: string; readonly isUnknown?: boolean } | undefined {
+    for (const { quorum: name, pod } of recordedMembers(shadow)) {
+      const quorum = this.#quorums.find((one) => one.name === name);
+      if (quorum === undefined) continue;
+      const list = this.#lists.request(quorum);
+      if (list?.problem !== undefined) return { isUnknown: true, problem: notListed(quorum, list.problem) };
+      if (!this.#lists.counts(list) || list.asOf < since) return { isUnknown: true };
+      const problem = this.#whyAwayStill(quorum, `${quorum.namespace}/${pod}`);
+      if (problem !== undefined) return { problem };
+    }
+    return undefined;
+  }
+
+  /** A pod of another name may have replaced it: then as many members as usual have to be there. */
+  #whyAwayStill(quorum: Quorum, pod: string): string | undefined {
+    const members = this.#lists.membersOf(quorum);
+    const same = members.find((one) => one.pod === pod);
+    if (same !== undefined) return same.problem && `the member ${pod} of the quorum ${quorum.name} ${same.problem}`;
+    const ready = members.filter(({ problem }) => problem === undefined).length;
+    const isComplete = ready >= Math.max(quorum.members, members.length) - quorum.tolerate;
+    return isComplete ? undefined : `the member ${pod} of the quorum ${quorum.name} is missing`;
+  }
+
+  #membersOn(quorum: Quorum, { metadata: { name } }: NodeView, pods: readonly DrainPod[]): Member[] {
+    return membersAmong(quorum, pods, this.#nodes).filter(({ node }) => node === name);
   }
 
   /** What to do with the lists of members. One is kept until the last node is back, and the status has its count. */

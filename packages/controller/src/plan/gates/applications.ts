@@ -59,7 +59,7 @@ export const quorumKept: Gate = (input) => {
 export const quorumKeptByDrain: Gate = (input) => {
   const { quorums, shadow } = input;
   const asked = askedOf(input);
-  return quorums.whyNotDrained(asked) ?? quorums.records.whyUnrecorded(shadow, asked) ?? quorumChecksPass(input, asked);
+  return quorums.whyNotDrained(asked) ?? quorums.whyUnrecorded(shadow, asked) ?? quorumChecksPass(input, asked);
 };
 
 /** The last members wait for a node that waits for what passes, not for a user, nor for what lets other nodes go first. */
