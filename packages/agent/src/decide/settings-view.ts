@@ -19,7 +19,7 @@ import {
 import type { AgentStatus, SettingRecord, SettingsStatus } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/errors';
+import { listOf, shorten } from '@brupop/shared/runtime/errors';
 import type { UpdateStatus } from '../host/host.ts';
 import { LIMITS, MAX_MESSAGE, SETTINGS_TRIES } from '../limits.ts';
 import { planSettings, type SettingsPlan } from '../settings/plan.ts';
@@ -229,8 +229,7 @@ export function describeSettings(leaves: Leaves): string {
     const name = UPDATER_NAMES[key];
     return name === undefined ? key : `${name} ${String(JSON.parse(value))}`;
   });
-  const more = names.length > MAX_NAMED ? [`${names.length - MAX_NAMED} more`] : [];
-  return [...names.slice(0, MAX_NAMED), ...more].join(', ');
+  return listOf(names, MAX_NAMED, ', ');
 }
 
 export function sameRecords(a: readonly SettingRecord[] = [], b: readonly SettingRecord[]): boolean {

@@ -11,7 +11,7 @@ import { ERROR_CODES, type ErrorCode } from '@brupop/shared/api/error-codes';
 import { type LastOperation, type Operation, RESTORE_ERROR, type ShadowState } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
-import { shorten } from '@brupop/shared/runtime/errors';
+import { listOf, shorten } from '@brupop/shared/runtime/errors';
 import type { Action } from '../actions.ts';
 import { LIMITS, MAX_MESSAGE, OFFER_TRIES, stepLimit, TIMEOUT_CODES, TRIES } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
@@ -273,9 +273,8 @@ const MAX_PODS = 5;
 const MAX_CHARS = 900;
 
 export function describeDrain({ remaining, blockedBy }: DrainResult): string {
-  const named = blockedBy.slice(0, MAX_PODS).map(({ pod, reason, message }) => `${pod} (${reason}: ${message})`);
-  const more = blockedBy.length > MAX_PODS ? [`${blockedBy.length - MAX_PODS} more`] : [];
-  const blockers = named.length === 0 ? '' : `; blocked by ${[...named, ...more].join(', ')}`;
+  const pods = blockedBy.map(({ pod, reason, message }) => `${pod} (${reason}: ${message})`);
+  const blockers = pods.length === 0 ? '' : `; blocked by ${listOf(pods, MAX_PODS, ', ')}`;
   return shorten(`${remaining} ${remaining === 1 ? 'pod is' : 'pods are'} still on the node${blockers}`, MAX_CHARS);
 }
 

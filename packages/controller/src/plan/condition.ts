@@ -5,7 +5,7 @@
  */
 import { type LastOperation, RESTORE_ERROR } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { namesOf, printable } from '@brupop/shared/runtime/errors';
+import { listOf, namesOf, printable } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../cluster/node.ts';
 import { hasReached } from '../cluster/state.ts';
 import { limitMs } from './facts/deadlines.ts';
@@ -217,7 +217,7 @@ export function whyNotInForce(facts: SettingsFacts | undefined): Blocked | undef
 
 function problemOf(facts: SettingsFacts): readonly [reason: Reason, message: string] {
   const { state, isLate, conflicts } = facts;
-  const pending = keysOf(facts.pending);
+  const pending = named(facts.pending.map(({ key }) => key));
   const refused = facts.pending.find((one) => one.class === 'Refused');
   if (state === 'failed') return ['HostSettingsNotApplied', FAILED];
   if (isLate === true) return ['HostSettingsNotApplied', state === 'changing' ? NOT_RESTORED : NOT_READY];
@@ -249,11 +249,6 @@ const WAITS = 'the condition SettingsApplied of its BottlerocketNodeGroup says w
 
 const MAX_KEYS = 5;
 
-function keysOf(pending: SettingsFacts['pending']): string {
-  return named(pending.map(({ key }) => key));
-}
-
 function named(keys: readonly string[]): string {
-  const more = keys.length > MAX_KEYS ? [`${keys.length - MAX_KEYS} more`] : [];
-  return [...keys.slice(0, MAX_KEYS), ...more].join(', ');
+  return listOf(keys, MAX_KEYS, ', ');
 }

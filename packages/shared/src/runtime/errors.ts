@@ -66,3 +66,9 @@ export function firstFew(texts: readonly string[], most = MAX_NAMED, more = 'mor
   const others = texts.length > most ? ` and ${texts.length - most} ${more}` : '';
   return `${texts.slice(0, most).join(', ')}${others}`;
 }
+
+/** The same as one list, such as `a; b; c; 2 more`. */
+export function listOf(texts: readonly string[], most = MAX_NAMED, separator = '; '): string {
+  const more = texts.length > most ? [`${texts.length - most} more`] : [];
+  return [...texts.slice(0, most), ...more].join(separator);
+}

@@ -17,6 +17,7 @@ import { preflight, type PreflightFacts } from '@brupop/shared/drain/preflight';
 import { isFromFuture } from '@brupop/shared/api/deadlines';
 import { delayAfter } from '@brupop/shared/runtime/backoff';
 import { parseTime } from '@brupop/shared/runtime/clock';
+import { listOf } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../../cluster/node.ts';
 import { type PodsOfNode, REVISION_LABEL, type Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
@@ -324,12 +325,8 @@ export function isDrainable({ block, fresh }: Drainable): boolean {
   return fresh && block === undefined;
 }
 
-const MAX_NAMED = 3;
-
 export function describeBlocks(blocks: readonly DrainBlock[]): string {
-  const named = blocks.slice(0, MAX_NAMED).map(({ pod, message }) => `${pod} ${message}`);
-  const more = blocks.length > MAX_NAMED ? [`${blocks.length - MAX_NAMED} more`] : [];
-  return [...named, ...more].join('; ');
+  return listOf(blocks.map(({ pod, message }) => `${pod} ${message}`));
 }
 
 /** Between two attempts on a blocked node. */

@@ -21,7 +21,7 @@
 import { majorityOf, type Quorum } from '@brupop/shared/api/config-quorums';
 import { selects } from '@brupop/shared/api/label-selector';
 import { type DrainPod, isTerminating, podKey } from '@brupop/shared/drain/pods';
-import { shorten } from '@brupop/shared/runtime/errors';
+import { listOf, shorten } from '@brupop/shared/runtime/errors';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import { isDown, type NodeView } from '../../cluster/node.ts';
 import { type MemberPods, type MemberPodsView, membersKey, type MembersWanted } from '../../cluster/member-pods.ts';
@@ -174,7 +174,6 @@ export interface CountWithout {
   readonly isOwnMissing: boolean;
 }
 
-const MAX_NAMED = 3;
 const MAX_TEXT = 500;
 
 /** Names the members on a node. */
@@ -185,9 +184,7 @@ export function whoIs(node: string, own: readonly Member[]): string {
 /** Names the members that are away. */
 export function describe(away: readonly string[], missing: number, n: number): string {
   const lost = missing > 0 ? [`${missing} of ${n} members ${missing === 1 ? 'is' : 'are'} missing`] : [];
-  const all = [...away, ...lost];
-  const more = all.length > MAX_NAMED ? `; ${all.length - MAX_NAMED} more` : '';
-  return shorten(`${all.slice(0, MAX_NAMED).join('; ')}${more}`, MAX_TEXT);
+  return shorten(listOf([...away, ...lost]), MAX_TEXT);
 }
 
 export function notListed({ name }: Quorum, problem: string): string {
