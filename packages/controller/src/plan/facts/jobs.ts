@@ -53,7 +53,7 @@ export interface JobProgress {
   readonly times: readonly number[];
 }
 
-interface JobInput {
+export interface JobInput {
   readonly shadow: ShadowView;
   readonly policy: UpdatePolicy;
   readonly checks: { readonly view: ChecksView };

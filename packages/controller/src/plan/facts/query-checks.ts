@@ -12,10 +12,8 @@
 import type { Check } from '@brupop/shared/api/config-checks';
 import type { ChecksView, Evaluation } from '../../cluster/checks.ts';
 import { keyOf, type Probe } from '../../cluster/probes.ts';
-import type { ShadowView } from '../../cluster/shadow.ts';
-import type { Moment } from '../../kept/moment.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
-import { hooksBefore, type JobProgress, jobsBefore, progressOf } from './jobs.ts';
+import { hooksBefore, type JobInput, type JobProgress, jobsBefore, progressOf } from './jobs.ts';
 import { recordedQuorums } from './quorum-members.ts';
 import { type Blocked, failureReason } from './reasons.ts';
 
@@ -132,21 +130,11 @@ export function whyNotBefore(policy: UpdatePolicy, checks: Checks, quorums: Read
   return whyNotPassed(checks.all([...probesOf(policy, 'Before'), ...templatesOf(policy, quorums)]));
 }
 
-interface DrainInput {
-  readonly shadow: ShadowView;
-  readonly policy: UpdatePolicy;
-  readonly checks: Checks;
-  readonly now: Moment;
-}
-
-interface BeforeDrain {
-  /** Why the node must not be drained, if known. */
+/** Evaluates a staged node that everything else allows to be drained: why it must not be, if known. */
+export function beforeDrain(input: JobInput & { readonly checks: Checks }): {
   readonly blocked: Blocked | undefined;
   readonly jobs: JobProgress;
-}
-
-/** Evaluates a staged node that everything else allows to be drained. */
-export function beforeDrain(input: DrainInput): BeforeDrain {
+} {
   const jobs = progressOf(jobsBefore(input), input);
   const { run, message = '' } = jobs.failed ?? {};
   if (run !== undefined) return { blocked: { reason: failureReason(run.kind), message }, jobs };
