@@ -142,7 +142,7 @@ export function repairs(shadow: ShadowView, facts: SettingsFacts | undefined): b
 function unprovedIn({ status, record }: ShadowView): readonly SettingRecord[] {
   const proved = new Map(record.settingsProved ?? []);
   const { records = [] } = status?.settings ?? {};
-  return records.filter(({ key, value }) => !UPDATER_SETTINGS.includes(key) && proved.get(key) !== value);
+  return ownSettings(records).filter(({ key, value }) => proved.get(key) !== value);
 }
 
 export function isGranted({ spec }: Pick<ShadowView, 'spec'>): boolean {
@@ -152,8 +152,8 @@ export function isGranted({ spec }: Pick<ShadowView, 'spec'>): boolean {
 /** True when the host has settings of a group, or is to restore some. */
 function isAnyLeft(shadow: ShadowView): boolean {
   const { pending = [], records = [] } = shadow.status?.settings ?? {};
-  const recorded = records.some(({ key }) => !UPDATER_SETTINGS.includes(key));
-  return recorded || pending.length > 0 || ownSettings(requestedOf(shadow)).length > 0 || isGranted(shadow);
+  const own = [...ownSettings(records), ...ownSettings(requestedOf(shadow))];
+  return own.length > 0 || pending.length > 0 || isGranted(shadow);
 }
 
 /** True until the agent has confirmed that all is in force. */
@@ -285,7 +285,7 @@ export function covers(allowed: Allowed | undefined, needed: SettingClass): bool
 }
 
 /** The settings that no `spec.versions` asks for. */
-export function ownSettings(settings: readonly Setting[]): readonly Setting[] {
+export function ownSettings<T extends { readonly key: string }>(settings: readonly T[]): readonly T[] {
   return settings.filter(({ key }) => !UPDATER_SETTINGS.includes(key));
 }
 

@@ -39,8 +39,15 @@ export interface Slot {
   readonly expires: boolean;
 }
 
-/** Returns the update slot that a node holds, or undefined. The shadow of an earlier Node is ignored. */
-export function slotOf(managedNode: ManagedNode, now: Moment): Slot | undefined {
+/**
+ * Returns the update slot that a node holds, or undefined. The shadow of an earlier Node is ignored.
+ * @param settings - undefined: there is no shadow
+ */
+export function slotOf(managedNode: ManagedNode, settings: SettingsFacts | undefined, now: Moment): Slot | undefined {
+  return slotOfUpdate(managedNode, now) ?? slotOfSettings(managedNode, settings) ?? slotOfTaints(managedNode, now);
+}
+
+function slotOfUpdate(managedNode: ManagedNode, now: Moment): Slot | undefined {
   const { node, policy } = managedNode;
   if (node === undefined) return undefined;
   const slot = isPair(managedNode)
@@ -62,7 +69,7 @@ function slotOfPair(pair: NodePair, now: Moment): Slot | undefined {
 }
 
 /** A node whose kubelet or container runtime restarts may be unavailable for a moment. */
-export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | undefined): Slot | undefined {
+function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | undefined): Slot | undefined {
   if (waitsForRestore(facts)) return { deadline: facts.rebootFailedAt + START_LIMIT_MS, expires: false };
   if (facts === undefined || !isChanging(facts) || !covers(shadow?.spec.settings?.allow, 'RestartsService'))
     return undefined;
@@ -73,7 +80,7 @@ export function slotOfSettings({ shadow }: ManagedNode, facts: SettingsFacts | u
 export const TAINT_PROVING_MS = 60_000;
 
 /** Of a node that has just got a taint of its group that evicts pods. */
-export function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: Moment): Slot | undefined {
+function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: Moment): Slot | undefined {
   const deadline = evictedSince + TAINT_PROVING_MS;
   return now.reached(deadline) ? undefined : { deadline, expires: true };
 }

@@ -281,7 +281,7 @@ export function byPrecedence<T>(
   return placed.toSorted((a, b) => a.rank - b.rank || a.turn - b.turn).map(({ item }) => item);
 }
 
-export function namespaceOf(workload: string): string {
+function namespaceOf(workload: string): string {
   const [namespace = ''] = workload.slice(workload.indexOf(' ') + 1).split('/');
   return namespace;
 }

@@ -27,7 +27,7 @@ import {
   settingsFacts,
   withoutFailed,
 } from '../facts/settings.ts';
-import { type Slot, slotOf, slotOfSettings, slotOfTaints } from '../facts/slots.ts';
+import { type Slot, slotOf } from '../facts/slots.ts';
 import { agesSince, type VersionCount, versionsOf } from '../facts/versions.ts';
 import { Workloads } from '../facts/workloads.ts';
 import { GroupOrder } from './group-order.ts';
@@ -205,8 +205,7 @@ function factsOf(managedNode: ManagedNode, now: Moment): NodeFacts {
   const settings = isPair(managedNode)
     ? settingsFacts({ ...managedNode, policy: requestedPolicy(managedNode, now), now })
     : undefined;
-  const slot = slotOf(managedNode, now) ?? slotOfSettings(managedNode, settings) ?? slotOfTaints(managedNode, now);
-  return { managedNode, settings, slot };
+  return { managedNode, settings, slot: slotOf(managedNode, settings, now) };
 }
 
 /**

@@ -7,7 +7,7 @@
  */
 import { nodesAtOnce, type UpdatePolicy } from '../../policy/policy.ts';
 import { isSettled, isUnderWay } from '../../cluster/state.ts';
-import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
+import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import type { Blocked } from '../facts/reasons.ts';
 import { deadlineOf, isAccepted } from '../facts/deadlines.ts';
 import {
@@ -41,8 +41,8 @@ export class SettingsRollouts {
     if (!concernedIn(parts).includes(true)) return;
     const members = parts.flat();
     for (const nodes of [...Map.groupBy(members, keyOf).values()].filter(areConcerned)) {
-      const rollout = rolloutOf(nodes, nodes[0]?.managedNode.policy ?? policy, now);
-      for (const { managedNode } of nodes) this.#rollouts.set(managedNode.name, rollout);
+      const rollout = rolloutOf(nodes, nodes[0]?.pair.policy ?? policy, now);
+      for (const { pair } of nodes) this.#rollouts.set(pair.name, rollout);
     }
   }
 
@@ -80,7 +80,7 @@ interface Known {
   readonly settings: SettingsFacts | undefined;
 }
 
-type Member = { readonly managedNode: ManagedNode; readonly facts: SettingsFacts };
+type Member = { readonly pair: NodePair; readonly facts: SettingsFacts };
 
 /** Nodes that neither have settings of a group nor are to lose some wait for nothing. */
 function areConcerned(nodes: readonly Member[]): boolean {
@@ -90,10 +90,12 @@ function areConcerned(nodes: readonly Member[]): boolean {
 const concernedIn = ofParts(areConcerned);
 
 const membersIn = ofParts((part: readonly Known[]) =>
-  part.flatMap(({ managedNode, settings: facts }): Member[] => (facts === undefined ? [] : [{ managedNode, facts }])),
+  part.flatMap(({ managedNode: pair, settings: facts }): Member[] =>
+    facts !== undefined && isPair(pair) ? [{ pair, facts }] : [],
+  ),
 );
 
-function keyOf({ managedNode: { group }, facts: { hash } }: Member): string {
+function keyOf({ pair: { group }, facts: { hash } }: Member): string {
   return `${group?.name ?? ''}/${hash}`;
 }
 
@@ -110,8 +112,9 @@ function rolloutOf(nodes: readonly Member[], { rollout }: UpdatePolicy, now: Mom
     ({ facts: { state, conflicts, isUnproved = false } }) =>
       (state === 'none' || (state === 'inForce' && !isUnproved)) && !conflicts.some((key) => waiting.has(key)),
   );
-  const isBooted = inForce.some((one) => isAtRest(one) && allowedAtReboot(one.facts) === 'None');
-  const failed = nodes.filter(({ facts }) => facts.state === 'failed').map(({ managedNode }) => managedNode.name);
+  // An agent reports what is pending in Idle only.
+  const isBooted = inForce.some(({ pair, facts }) => isSettled(pair.shadow) && allowedAtReboot(facts) === 'None');
+  const failed = nodes.filter(({ facts }) => facts.state === 'failed').map(({ pair }) => pair.name);
   const failures = failed.length + nodes.filter((one) => isLate(one, now)).length;
   return {
     failed,
@@ -125,15 +128,15 @@ function rolloutOf(nodes: readonly Member[], { rollout }: UpdatePolicy, now: Mom
 }
 
 /** A host on which all that is requested waits, such as for a reboot or a user, has proved nothing. */
-function hasAny({ managedNode: { shadow }, facts: { pending, conflicts } }: Member): boolean {
-  const own = shadow === undefined ? [] : ownSettings(requestedOf(shadow));
+function hasAny({ pair, facts: { pending, conflicts } }: Member): boolean {
+  const own = ownSettings(requestedOf(pair.shadow));
   const open = new Set([...pending.map(({ key }) => key), ...conflicts]);
   return own.length === 0 || own.some(({ key }) => !open.has(key));
 }
 
 /** A node that is rebooted for them is away for longer: until the deadline of its step, unless a user accepts that. */
-function isLate({ managedNode: { shadow, policy }, facts }: Member, now: Moment): boolean {
-  if (shadow === undefined || facts.hash === NOTHING) return false;
+function isLate({ pair: { shadow, policy }, facts }: Member, now: Moment): boolean {
+  if (facts.hash === NOTHING) return false;
   if (!isUnderWay(shadow)) return facts.isLate === true;
   const isOther = facts.state === 'failed' || facts.state === 'requested';
   if (shadow.purpose !== 'Settings' || isOther) return false;
@@ -142,12 +145,7 @@ function isLate({ managedNode: { shadow, policy }, facts }: Member, now: Moment)
 }
 
 /** Neither one that restores what was before, nor one that is lost: that one is late. */
-function isRebooting({ managedNode: { shadow, policy }, facts }: Member, now: Moment): boolean {
-  if (shadow === undefined || shadow.purpose !== 'Settings' || facts.rebootFailedAt !== undefined) return false;
+function isRebooting({ pair: { shadow, policy }, facts }: Member, now: Moment): boolean {
+  if (shadow.purpose !== 'Settings' || facts.rebootFailedAt !== undefined) return false;
   return !now.reached(deadlineOf(shadow, policy, now));
-}
-
-/** An agent reports what is pending in Idle only. */
-function isAtRest({ managedNode: { shadow } }: Member): boolean {
-  return shadow !== undefined && isSettled(shadow);
 }
