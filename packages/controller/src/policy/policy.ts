@@ -22,7 +22,7 @@ import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { type Calendar, calendarOf, problemOf } from './calendar.ts';
 
 export type Concurrency = SpecValues['concurrency'];
-export type MaintenanceSettings = SpecValues['maintenance'];
+type MaintenanceSettings = SpecValues['maintenance'];
 export type RetrySettings = SpecValues['retry'];
 type VersionSettings = SpecValues['versions'];
 

@@ -20,7 +20,7 @@ import type { CalendarState } from '../policy/calendar.ts';
 import type { GroupConcurrency, NodeGroup } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
-import { estimateFor, expectedMs } from '../plan/facts/estimates.ts';
+import { expectedMs, usualMsOf } from '../plan/facts/estimates.ts';
 import { countOf, ofGroup, ofParts, type Parts } from '../kept/parts.ts';
 import type { VersionCount } from '../plan/facts/versions.ts';
 import type { FleetState } from '../plan/fleet/fleet-state.ts';
@@ -119,7 +119,7 @@ export function forecastOf(
     ...reported(fleet, all, fleetState),
     ofGroups: new Map([...groups].map(([name, scope]) => [name, reported(scope, [scope], fleetState)])),
     versions: fleetState.versions,
-    measuredMs: fleetState.estimate.measuredMs,
+    measuredMs: fleetState.measuredMs,
   };
 }
 
@@ -128,11 +128,11 @@ export const decisionsOf = ofGroup(({ managedNode: { group } }: Decision) => gro
 
 /** @param group - undefined: the fleet */
 function scopeOf(group: NodeGroup | undefined, members: Parts<Decision>, fleetState: FleetState): Scope {
-  const { estimate, stuck, now } = fleetState;
+  const { measuredMs, stuck, now } = fleetState;
   const { policy } = group ?? fleetState;
   const updating = updatingIn(members).flat();
   const ends = updating.map(({ managedNode: { shadow, policy: own } }): End => {
-    const end = (shadow?.times.startedAt ?? now) + estimateFor(estimate, own.maintenance).usualMs;
+    const end = (shadow?.times.startedAt ?? now) + usualMsOf(own, measuredMs);
     // It is not known when an update ends that takes longer than usual.
     return end > now ? end : undefined;
   });
@@ -243,10 +243,9 @@ function add(one: Waiting, from: End): void {
 
 /** Of updates under way, and of the nodes that count and may be the last ones of their queues. */
 function endsOf(scopes: readonly Scope[], counts: (one: Waiting) => boolean, fleetState: FleetState): End[] {
-  const { estimate } = fleetState;
   const takesLonger = ({ candidate: { shadow, policy } }: Waiting): boolean => {
-    const { usualMs } = estimateFor(estimate, policy.maintenance);
-    return expectedMs(shadow, { usualMs }) > usualMs;
+    const usualMs = usualMsOf(policy, fleetState.measuredMs);
+    return expectedMs(shadow, usualMs) > usualMs;
   };
   const lastOf = (queue: readonly Waiting[]): Waiting[] => {
     const counted = queue.filter(counts);
@@ -256,9 +255,10 @@ function endsOf(scopes: readonly Scope[], counts: (one: Waiting) => boolean, fle
   return [...scopes.flatMap(({ ends }) => ends), ...last.map((one) => endOf(one, fleetState))];
 }
 
-function endOf({ candidate, scopes, from, before }: Waiting, { estimate, now }: FleetState): End {
+function endOf({ candidate, scopes, from, before }: Waiting, { measuredMs, now }: FleetState): End {
   const calendar = calendarFor(candidate);
-  const { usualMs, marginMs } = estimateFor(estimate, candidate.policy.maintenance);
+  const usualMs = usualMsOf(candidate.policy, measuredMs);
+  const { marginMs } = candidate.policy.maintenance;
   const starts = scopes.map(({ free }, index) => {
     const others = before[index] ?? 0;
     const freeAt = free[others % free.length];
@@ -268,7 +268,7 @@ function endOf({ candidate, scopes, from, before }: Waiting, { estimate, now }: 
     if (index === 0) return start + earlier * usualMs;
     return calendar.nextFit(start, usualMs + marginMs, now, earlier, Math.max(1, usualMs));
   });
-  const needMs = expectedMs(candidate.shadow, { usualMs });
+  const needMs = expectedMs(candidate.shadow, usualMs);
   const start = latest(starts);
   return start === undefined ? undefined : latest([calendar.nextFit(start, needMs + marginMs, now)], needMs);
 }

@@ -4,47 +4,37 @@
  */
 import type { ShadowView } from '../../cluster/shadow.ts';
 import type { ManagedNode } from '../../cluster/snapshot.ts';
-import type { MaintenanceSettings } from '../../policy/policy.ts';
+import type { UpdatePolicy } from '../../policy/policy.ts';
 import { ofParts, type Parts } from '../../kept/parts.ts';
 
 /** With fewer measured nodes, two unusual or false measurements, as long or as short as they like, would apply to all. */
 const MIN_MEASURED = 5;
 const IGNORED_SLOWEST = 2;
 
-export interface Estimate {
-  /**
-   * 90th percentile of the nodes' latest updates, or the slowest but two, if that is less. Undefined: fewer than
-   * five were measured.
-   */
-  readonly measuredMs: number | undefined;
-  readonly usualMs: number;
-  readonly marginMs: number;
-}
-
-export function estimateOf(nodes: Parts<ManagedNode>, maintenance: MaintenanceSettings): Estimate {
+/**
+ * The 90th percentile of the nodes' latest updates, or the slowest but two, if that is less. Undefined: fewer than five were
+ * measured.
+ */
+export function measuredMsOf(nodes: Parts<ManagedNode>): number | undefined {
   const measured = Float64Array.from(measuredIn(nodes).flat()).toSorted();
   const percentile = measured[Math.min(Math.floor((measured.length - 1) * 0.9), measured.length - 1 - IGNORED_SLOWEST)];
-  const measuredMs = measured.length >= MIN_MEASURED ? percentile : undefined;
-  return estimateFor({ measuredMs }, maintenance);
+  return measured.length >= MIN_MEASURED ? percentile : undefined;
 }
 
 const measuredIn = ofParts((part: readonly ManagedNode[]) =>
   part.flatMap(({ shadow }) => (shadow === undefined ? [] : (lastUpdateMs(shadow) ?? []))),
 );
 
-/** The same measurements, with what another policy says where there are none. */
-export function estimateFor(
-  { measuredMs }: Pick<Estimate, 'measuredMs'>,
-  { updateEstimateMs, marginMs }: Pick<MaintenanceSettings, 'updateEstimateMs' | 'marginMs'>,
-): Estimate {
-  return { measuredMs, usualMs: measuredMs ?? updateEstimateMs, marginMs };
+/** What was measured, or what the policy says. */
+export function usualMsOf({ maintenance }: UpdatePolicy, measuredMs: number | undefined): number {
+  return measuredMs ?? maintenance.updateEstimateMs;
 }
 
 /**
  * How long the update of this node is expected to take, milliseconds: at least as long as usual, as
  * its own latest one, and as it took until it was deferred.
  */
-export function expectedMs(shadow: ShadowView, { usualMs }: Pick<Estimate, 'usualMs'>): number {
+export function expectedMs(shadow: ShadowView, usualMs: number): number {
   const deferredMs = durationMs(shadow.record.deferredAfterSeconds) ?? 0;
   return Math.max(usualMs, deferredMs, lastUpdateMs(shadow) ?? 0);
 }

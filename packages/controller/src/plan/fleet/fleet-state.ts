@@ -11,7 +11,7 @@ import { settingsOfVersions, type UpdatePolicy } from '../../policy/policy.ts';
 import { CanaryLanes } from './canaries.ts';
 import { ControlPlane, isUnavailable, Limits, nodesOverLimit } from './concurrency.ts';
 import { currentRollback, rollbackPolicy } from '../facts/attempts.ts';
-import { type Estimate, estimateOf } from '../facts/estimates.ts';
+import { measuredMsOf } from '../facts/estimates.ts';
 import { stateSince } from '../facts/deadlines.ts';
 import { type Drainable, Drains } from '../facts/drainability.ts';
 import { Checks } from '../facts/query-checks.ts';
@@ -60,7 +60,8 @@ export interface FleetState {
   readonly versions: readonly VersionCount[];
   /** When the age of a version started, epoch milliseconds; undefined: too few nodes have it. */
   readonly offeredSince: (version: string) => number | undefined;
-  readonly estimate: Estimate;
+  /** How long updates take; undefined: too few were measured. */
+  readonly measuredMs: number | undefined;
   readonly slots: ReadonlyMap<ManagedNode, Slot>;
   /** The nodes that hold a slot past a deadline. */
   readonly stuck: readonly NodeView[];
@@ -131,7 +132,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     ...asked,
     versions,
     offeredSince,
-    estimate: estimateOf(parts, policy.maintenance),
+    measuredMs: measuredMsOf(parts),
     slots,
     stuck,
     orphaned: orphanedIn(facts).flat(),

@@ -17,7 +17,7 @@ import type { Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { failures } from '../facts/attempts.ts';
 import { isOverdue } from '../facts/deadlines.ts';
-import { estimateFor, expectedMs } from '../facts/estimates.ts';
+import { expectedMs, usualMsOf } from '../facts/estimates.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
 import { problemCondition } from '../facts/health.ts';
 import type { FleetState } from '../fleet/fleet-state.ts';
@@ -129,9 +129,8 @@ export function gatesOf(candidate: Candidate, fleetState: FleetState): [gate: st
 function inputAtStart(candidate: Candidate, fleetState: FleetState): GateInput {
   const { shadow, policy, isRollback } = candidate;
   const { capacity, controlPlane } = fleetState;
-  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
   return gateInput(candidate, fleetState, {
-    needMs: expectedMs(shadow, estimate) + estimate.marginMs,
+    needMs: expectedMs(shadow, usualMsOf(policy, fleetState.measuredMs)) + policy.maintenance.marginMs,
     // The slot of a rollback is that of the update that failed.
     capacity: isRollback ? undefined : capacity.check(candidate),
     controlPlane: isRollback ? controlPlane.whyNotDrained(candidate) : controlPlane.whyNotStarted(candidate),
@@ -162,9 +161,9 @@ function reserve(candidate: Candidate, fleetState: FleetState): void {
 export function whyNotDrainedNow(candidate: Candidate, fleetState: FleetState): Blocked | undefined {
   const { name, node, shadow, policy } = candidate;
   const { now } = fleetState;
-  const estimate = estimateFor(fleetState.estimate, policy.maintenance);
   const since = shadow.times.startedAt ?? now;
-  const needMs = Math.max(1, estimate.marginMs + Math.max(0, expectedMs(shadow, estimate) - (now - since)));
+  const expected = expectedMs(shadow, usualMsOf(policy, fleetState.measuredMs));
+  const needMs = Math.max(1, policy.maintenance.marginMs + Math.max(0, expected - (now - since)));
   // The slot of a rollback is that of the update that failed.
   const overLimit = fleetState.nodesOverLimit.has(name) && !candidate.isRollback ? OVER_LIMIT : undefined;
   const late = isOverdue(shadow, policy, fleetState.moment) ? LATE : undefined;
