@@ -32,7 +32,6 @@ import {
 } from './decide.ts';
 import { type EvictorOptions, RecoveryEvictor } from './evictor.ts';
 import { type PodList, PodLookups } from './lookups.ts';
-import { PendingRecoveries, type PendingRecovery } from './pending.ts';
 import type { CrashingPod } from './pods.ts';
 import { recoveriesIn, RecoveryRecord } from './record.ts';
 import { type RecoveryReport, reportOf } from './report.ts';
@@ -50,6 +49,13 @@ interface RecoveryOptions extends EvictorOptions {
   /** In which this process has the rights. */
   readonly recoveryNamespaces: readonly string[];
   readonly onReport: () => void;
+}
+
+/** What has recovered, until its window opens. */
+interface PendingRecovery {
+  readonly scope: Scope;
+  /** When it has recovered, on the monotonic clock: the other one may be set back before the window opens. */
+  readonly at: number;
 }
 
 /** What one run works on. */
@@ -82,7 +88,8 @@ export class Recovery {
   /** On the monotonic clock, of the lists of open windows. */
   #nextListAt = -Infinity;
   #report: RecoveryReport | 'unknown' | undefined = 'unknown';
-  readonly #pending = new PendingRecoveries();
+  /** By {@link keyOf}. */
+  readonly #pending = new Map<string, PendingRecovery>();
   /** Those that have lost the control plane, of pods that would be evicted. */
   #lostNodes: readonly string[] = [];
 
@@ -123,7 +130,7 @@ export class Recovery {
     for (const end of ends) end();
     this.#loop = undefined;
     this.#watches.follow([]);
-    this.#pending.take();
+    this.#pending.clear();
     this.#nodes.clear();
     this.#lostNodes = [];
     this.#report = 'unknown';
@@ -141,8 +148,15 @@ export class Recovery {
   }
 
   #recovers(scope: Scope): void {
-    this.#pending.add(scope, this.#options.clock.monotonic());
+    this.#pending.set(keyOf(scope), { scope, at: this.#options.clock.monotonic() });
     this.#loop?.wake();
+  }
+
+  /** An obstacle may outlast a window. */
+  #forgetOldPending(): void {
+    const { clock, upkeep } = this.#options;
+    const endedAt = clock.monotonic() - upkeep.policy.recovery.watchForMs;
+    for (const [key, { at }] of this.#pending) if (at <= endedAt) this.#pending.delete(key);
   }
 
   /** Returns after how many milliseconds it is due again, or undefined. Throws KubeError. */
@@ -151,7 +165,7 @@ export class Recovery {
     const { config, obstacle } = upkeep;
     const services = this.#services;
     this.#watches.follow(services);
-    this.#pending.forgetBefore(clock.monotonic() - upkeep.policy.recovery.watchForMs);
+    this.#forgetOldPending();
     this.#publish();
     if (config === undefined || this.#isOff(config, services)) return undefined;
     const monitored = this.#restartsNodes ? upkeep.monitored() : [];
@@ -159,7 +173,7 @@ export class Recovery {
     const isAtRest = this.#pending.size + monitored.length + this.#state.recoveries.length === 0;
     if (obstacle !== undefined) return isAtRest ? restMs : LIST_MS;
     const earlyMs = this.#nextListAt - clock.monotonic();
-    if (earlyMs > 0 && !this.#pending.all.some((one) => this.#isNews(one))) return earlyMs;
+    if (earlyMs > 0 && ![...this.#pending.values()].some((one) => this.#isNews(one))) return earlyMs;
     const delayMs = await this.#work({ config, services, monitored, signal }).finally(() => this.#publish());
     if (this.#state.recoveries.length + monitored.length === 0) return restMs;
     this.#nextListAt = clock.monotonic() + delayMs;
@@ -181,7 +195,7 @@ export class Recovery {
   /** Also if nothing of former times is left on record. */
   #isOff(config: BrupopConfig, services: readonly RecoveryService[]): boolean {
     if (services.length > 0 || this.#restartsNodes) return false;
-    this.#pending.take();
+    this.#pending.clear();
     return recoveriesIn(config).length === 0 && this.#state.recoveries.length === 0;
   }
 
@@ -231,7 +245,7 @@ export class Recovery {
       const list = await this.#lookups.onNode(scope, signal);
       if (list === undefined || !isBack(one, list.pods, agentNamespace)) continue;
       this.#nodes.opened(one);
-      this.#pending.add(scope, clock.monotonic());
+      this.#pending.set(keyOf(scope), { scope, at: clock.monotonic() });
       lists.set(one.name, list);
     }
     return lists;
@@ -241,10 +255,12 @@ export class Recovery {
   #openPending(isWanted: (scope: Scope) => boolean): void {
     const { log, upkeep, clock } = this.#options;
     const now = instantOf(clock);
-    for (const { scope, at } of this.#pending.take()) {
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const { scope, at } of pending) {
       if (!isWanted(scope)) continue;
       const next = recovered(this.#state, scope, upkeep.policy.recovery.watchForMs, wallTimeOf(at, now));
-      if (next === this.#state) this.#pending.add(scope, at);
+      if (next === this.#state) this.#pending.set(keyOf(scope), { scope, at });
       else if (this.#isNews({ scope, at }))
         log.info('recovered: pods in CrashLoopBackOff are evicted for a while', { ...scope });
       this.#state = next;
@@ -259,7 +275,7 @@ export class Recovery {
     const { problem } = this.#lookups;
     const staleForMs = this.#watches.staleForMs();
     const obstacle = upkeep.obstacle ?? this.#record.problem;
-    const pending = this.#pending.all.map(({ scope }) => scope);
+    const pending = [...this.#pending.values()].map(({ scope }) => scope);
     const recoveredNow = new Set([...pending, ...openIn(this.#state, clock.now())].map(keyOf));
     const left = pending.filter((scope) => !hasSpace(this.#state, scope)).map(keyOf);
     const { forbidden } = this.#state;
