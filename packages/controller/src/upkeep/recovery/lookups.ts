@@ -1,5 +1,7 @@
-/** Lists the pods of a scope, in pages; only pods that wait in CrashLoopBackOff, and the UIDs of the others, are kept. */
-import { NOT_STATIC } from '../../cluster/member-pods.ts';
+/**
+ * Lists the pods of a scope, in pages; only pods that wait in CrashLoopBackOff, and the UIDs of the others, are kept.
+ * Of those in open windows, it finds the ones that may be evicted.
+ */
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
@@ -9,8 +11,11 @@ import { listWithin, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
-import { keyOf, type Scope } from './decide.ts';
+import { NOT_STATIC } from '../../cluster/member-pods.ts';
+import type { UpkeepView } from '../../cluster/upkeep-view.ts';
+import { type Eviction, keyOf, listed, openIn, type RecoveryState, type Scope } from './decide.ts';
 import { type ListedPod, listedPod } from './pods.ts';
 
 /** Of a selector; with more, none of them is evicted. */
@@ -28,6 +33,24 @@ interface LookupOptions {
   readonly client: Pick<KubeClient, 'request'>;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+interface ScanOptions {
+  readonly services: readonly RecoveryService[];
+  /** By node: those that have just been listed. */
+  readonly lists: ReadonlyMap<string, PodList>;
+  /** Whose pods may be evicted. */
+  readonly namespaces: readonly string[];
+  readonly upkeep: Pick<UpkeepView, 'isLost' | 'keepsEmptyDirs'>;
+  readonly signal: AbortSignal;
+}
+
+interface Scan {
+  /** Without the pods that are gone. */
+  readonly state: RecoveryState;
+  readonly crashing: readonly Eviction[];
+  /** Whose pods are left, since connectivity is lost there. */
+  readonly lostNodes: readonly string[];
 }
 
 export class PodLookups {
@@ -50,8 +73,38 @@ export class PodLookups {
     this.#problem = undefined;
   }
 
-  /** Undefined if they cannot be listed. */
-  async ofService(
+  /** The pods of all open windows that wait in CrashLoopBackOff. */
+  async scan(before: RecoveryState, options: ScanOptions): Promise<Scan> {
+    const { clock } = this.#options;
+    const { namespaces, upkeep } = options;
+    const crashing: Eviction[] = [];
+    const lostNodes = new Set<string>();
+    const found = new Map<Scope, PodList>();
+    // One that takes long must not make the lists of the others old.
+    await forEachOf(openIn(before, clock.now()), async (scope) => {
+      const list = await this.#ofScope(scope, options);
+      if (list !== undefined) found.set(scope, list);
+    });
+    let state = before;
+    for (const [scope, { pods, listedAt }] of found) {
+      state = listed(state, scope, new Set(pods.map(({ uid }) => uid)), clock.now());
+      for (const pod of pods.flatMap((one) => one.crashing ?? [])) {
+        if (!namespaces.includes(pod.namespace) || (pod.emptyDir === true && upkeep.keepsEmptyDirs(pod.node))) continue;
+        if (upkeep.isLost(pod.node)) lostNodes.add(pod.node);
+        else crashing.push({ scope, pod, listedAt });
+      }
+    }
+    return { state, crashing, lostNodes: [...lostNodes] };
+  }
+
+  /** Undefined if they cannot be listed, or are no longer asked for. */
+  async #ofScope(scope: Scope, { services, lists, signal }: ScanOptions): Promise<PodList | undefined> {
+    if (scope.kind === 'Node') return lists.get(scope.name) ?? (await this.onNode(scope, signal));
+    const service = services.find(({ name }) => name === scope.name);
+    return service && (await this.#ofService(scope, service, signal));
+  }
+
+  async #ofService(
     scope: Scope,
     { namespace, podSelectors }: RecoveryService,
     signal: AbortSignal,

@@ -35,7 +35,6 @@ import { type PodList, PodLookups } from './lookups.ts';
 import type { CrashingPod } from './pods.ts';
 import { recoveriesIn, RecoveryRecord } from './record.ts';
 import { type RecoveryReport, reportOf } from './report.ts';
-import { scan } from './scan.ts';
 import { ServiceWatches } from './service-watches.ts';
 import { isBack, succeededIn, UpdatedNodes } from './updated-nodes.ts';
 
@@ -212,8 +211,8 @@ export class Recovery {
     const isWanted = ({ kind, name }: Scope): boolean => (kind === 'Service' ? names.has(name) : this.#restartsNodes);
     this.#state = current(this.#state, isWanted, instantOf(clock));
     this.#openPending(isWanted);
-    const lookedUp = { lookups: this.#lookups, clock, services, lists, namespaces, upkeep, signal };
-    const { state: found, crashing, lostNodes } = await scan(this.#state, lookedUp);
+    const scanned = { services, lists, namespaces, upkeep, signal };
+    const { state: found, crashing, lostNodes } = await this.#lookups.scan(this.#state, scanned);
     this.#lostNodes = lostNodes;
     const listMs = clock.monotonic() - startedAt;
     const chosenAt = instantOf(clock);
