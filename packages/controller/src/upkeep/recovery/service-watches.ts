@@ -6,7 +6,6 @@
  * What the first list shows is no recovery. Later lists, after a watch that cannot go on, count as a whole. While there are too many
  * slices it is unknown again.
  */
-import { isDeepStrictEqual } from 'node:util';
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import type { KubeClient } from '@brupop/shared/kube/client';
@@ -113,7 +112,7 @@ function readSlice(raw: unknown): Slice {
 export class ServiceWatches {
   readonly #options: WatchOptions;
   readonly #onRecovery: (name: string) => void;
-  readonly #watches = new Map<string, { readonly target: object; readonly watch: ServiceWatch }>();
+  readonly #watches = new Map<string, { readonly of: RecoveryService; readonly watch: ServiceWatch }>();
 
   /** `onRecovery` is called with the name of the entry. */
   constructor(options: WatchOptions, onRecovery: (name: string) => void) {
@@ -123,16 +122,16 @@ export class ServiceWatches {
 
   follow(services: readonly RecoveryService[]): void {
     const wanted = new Map(services.map((one) => [one.name, one]));
-    for (const [name, { target, watch }] of this.#watches) {
+    for (const [name, { of, watch }] of this.#watches) {
       const one = wanted.get(name);
-      if (one !== undefined && isDeepStrictEqual(target, targetOf(one))) continue;
+      if (one?.namespace === of.namespace && one.service === of.service) continue;
       watch.stop();
       this.#watches.delete(name);
     }
     for (const [name, one] of wanted) {
       if (this.#watches.has(name)) continue;
       const watch = new ServiceWatch(this.#options, one, () => this.#onRecovery(name));
-      this.#watches.set(name, { target: targetOf(one), watch });
+      this.#watches.set(name, { of: one, watch });
     }
   }
 
@@ -140,8 +139,4 @@ export class ServiceWatches {
   staleForMs(): ReadonlyMap<string, number> {
     return new Map([...this.#watches].map(([name, { watch }]) => [name, watch.staleForMs]));
   }
-}
-
-function targetOf({ namespace, service }: RecoveryService): object {
-  return { namespace, service };
 }
