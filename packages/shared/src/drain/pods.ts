@@ -82,7 +82,8 @@ interface RawContainer {
   };
 }
 
-interface RawPod {
+/** As the Kubernetes API has it. */
+export interface RawPod {
   readonly metadata: ObjectMeta;
   readonly spec?: {
     readonly volumes?: readonly RawVolume[];
@@ -186,9 +187,10 @@ function drainPolicyOf(value: string | undefined): DrainPolicy | undefined {
   return value === 'skip' || value === 'last' ? value : undefined;
 }
 
+export const CRASHING = 'CrashLoopBackOff';
 /** Reasons of a waiting container (kubelet), which do not pass by themselves soon. */
-const FAILING: readonly (string | undefined)[] = [
-  'CrashLoopBackOff',
+export const FAILING: readonly (string | undefined)[] = [
+  CRASHING,
   'ErrImagePull',
   'ErrImageNeverPull',
   'ImageInspectError',

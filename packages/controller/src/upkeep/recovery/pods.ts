@@ -1,6 +1,5 @@
 /** The pods of a scope: which of them wait in CrashLoopBackOff, and which may be evicted for that. */
-import type { ObjectMeta } from '@brupop/shared/api/meta';
-import { type DrainPod, isTerminating, slimPod } from '@brupop/shared/drain/pods';
+import { CRASHING, type DrainPod, FAILING, isTerminating, type RawPod, slimPod } from '@brupop/shared/drain/pods';
 
 export interface CrashingPod {
   readonly uid: string;
@@ -20,31 +19,6 @@ export interface ListedPod {
   readonly unreadyDaemonSet?: string;
 }
 
-const CRASHING = 'CrashLoopBackOff';
-/** Reasons for which a container waits that a new pod does not end. */
-const OTHERS: readonly (string | undefined)[] = [
-  'ErrImagePull',
-  'ErrImageNeverPull',
-  'ImagePullBackOff',
-  'ImageInspectError',
-  'InvalidImageName',
-  'CreateContainerConfigError',
-  'CreateContainerError',
-  'RunContainerError',
-];
-
-interface RawContainer {
-  readonly state?: { readonly waiting?: { readonly reason?: string } };
-}
-
-interface RawPod {
-  readonly metadata: ObjectMeta;
-  readonly status?: {
-    readonly containerStatuses?: readonly RawContainer[];
-    readonly initContainerStatuses?: readonly RawContainer[];
-  };
-}
-
 export function listedPod(raw: unknown): ListedPod {
   const pod = slimPod(raw);
   const { uid, name, namespace = '' } = pod.metadata;
@@ -60,10 +34,11 @@ export function listedPod(raw: unknown): ListedPod {
   };
 }
 
+/** False while a container waits for a reason that a new pod does not end. */
 function isCrashing({ status = {} }: RawPod): boolean {
   const containers = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
   const reasons = containers.map(({ state }) => state?.waiting?.reason);
-  return reasons.includes(CRASHING) && !reasons.some((reason) => OTHERS.includes(reason));
+  return reasons.includes(CRASHING) && reasons.every((one) => one === CRASHING || !FAILING.includes(one));
 }
 
 /** Nothing would create a pod without a controller again. */
