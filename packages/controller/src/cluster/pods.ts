@@ -141,14 +141,7 @@ export class PodLookups {
   async #listPods({ metadata: { name, uid } }: NodeView, signal: AbortSignal): Promise<void> {
     const { client, clock, logOf } = this.#options;
     try {
-      const list = {
-        path: corePath('pods'),
-        // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
-        query: { fieldSelector: `spec.nodeName=${name}`, resourceVersion: '0' },
-        slim: readPod,
-        maxItems: MAX_PODS_OF_NODE,
-        maxChars: MAX_CHARS_OF_NODE,
-      };
+      const list = { ...podsOn(name), slim: readPod, maxChars: MAX_CHARS_OF_NODE };
       const read = (limited: AbortSignal) => readList(client, { ...list, signal: limited });
       const { items } = await listWithin(LIST_LIMIT_MS, clock, signal, read);
       this.#limitTotal(name, items);
@@ -175,6 +168,12 @@ export class PodLookups {
   }
 }
 
+/** A list from the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30. */
+export function podsOn(node: string) {
+  const query = { fieldSelector: `spec.nodeName=${node}`, resourceVersion: '0' };
+  return { path: corePath('pods'), query, maxItems: MAX_PODS_OF_NODE };
+}
+
 /** What is kept of a list for the observation of its node. */
 export function observedPods(
   { nodeUID, pods, seenAt = 0 }: Pick<PodsOfNode, 'nodeUID' | 'pods' | 'seenAt'>,
@@ -197,30 +196,10 @@ function isTroubled({ finished, ready, failing, mostRestarts, restartedAt = 0 }:
 
 /** There may be many observed nodes, and anyone who may create pods decides on the size of their labels. */
 function observedPod(pod: DrainPod): ObservedPod {
-  const {
-    metadata,
-    controller,
-    daemonSet,
-    mirror,
-    healthIgnored,
-    ready,
-    readyChanged,
-    failing,
-    mostRestarts,
-    restartedAt,
-  } = pod;
+  const { metadata, daemonSet } = pod;
+  const { controller, mirror, healthIgnored, ready, readyChanged, failing, mostRestarts, restartedAt } = pod;
+  const kept = { controller, mirror, healthIgnored, ready, readyChanged, failing, mostRestarts, restartedAt };
   const revision = metadata.labels?.[REVISION_LABEL];
   const labels = revision === undefined ? {} : { [REVISION_LABEL]: revision };
-  return {
-    metadata: { ...metadata, labels },
-    controller,
-    ...(daemonSet !== undefined && { daemonSet }),
-    mirror,
-    healthIgnored,
-    ready,
-    readyChanged,
-    failing,
-    mostRestarts,
-    restartedAt,
-  };
+  return { metadata: { ...metadata, labels }, ...(daemonSet !== undefined && { daemonSet }), ...kept };
 }

@@ -4,7 +4,6 @@
  */
 import type { RecoveryService } from '@brupop/shared/api/config-recovery';
 import { selectorText } from '@brupop/shared/api/label-selector';
-import { MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { isTransient, kindOf } from '@brupop/shared/kube/error';
 import { listWithin, readList } from '@brupop/shared/kube/list';
@@ -14,6 +13,7 @@ import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { NOT_STATIC } from '../../cluster/member-pods.ts';
+import { podsOn } from '../../cluster/pods.ts';
 import type { UpkeepView } from '../../cluster/upkeep-view.ts';
 import { type Eviction, keyOf, listed, openIn, type RecoveryState, type Scope } from './decide.ts';
 import { type ListedPod, listedPod } from './pods.ts';
@@ -130,14 +130,8 @@ export class PodLookups {
   /** Undefined if they cannot be listed. */
   async onNode(scope: Scope, signal: AbortSignal): Promise<PodList | undefined> {
     return await this.#tried(scope, signal, async (limited) => {
-      const { items } = await readList(this.#options.client, {
-        path: corePath('pods'),
-        // From the watch cache: other lists read the pods of all nodes up to Kubernetes 1.30.
-        query: { fieldSelector: `spec.nodeName=${scope.name}`, resourceVersion: '0' },
-        signal: limited,
-        slim: listedPod,
-        maxItems: MAX_PODS_OF_NODE,
-      });
+      const list = { ...podsOn(scope.name), signal: limited, slim: listedPod };
+      const { items } = await readList(this.#options.client, list);
       return items;
     });
   }
