@@ -242,21 +242,13 @@ function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
 
 /** @param before - what was last reported, of one that was at 0 then */
 function numbersOf(found: Shown['found'], before: number | undefined): Pick<Shown, 'replicas' | 'lostRecord'> {
-  const lostRecord = isLeftAtZero(found) ? before : undefined;
-  return { replicas: recordedOf(found) ?? (isUnknown(found) ? before : lostRecord), lostRecord };
-}
-
-function recordedOf(found: Shown['found']): number | undefined {
-  return typeof found !== 'string' && found.state === 'Down' ? found.restored : undefined;
-}
-
-/** By another actor: the operator removes the record only with the request that scales back. */
-function isLeftAtZero(found: Shown['found']): boolean {
-  return typeof found !== 'string' && found.state === 'Up' && found.replicas === 0 && !found.isIgnored;
-}
-
-function isUnknown(found: Shown['found']): boolean {
-  return found === 'NotAllowed' || found === 'Failed';
+  if (found === 'NotFound') return {};
+  // It could not be read.
+  if (typeof found === 'string') return { replicas: before };
+  if (found.state === 'Down') return { replicas: found.restored };
+  // By another actor: the operator removes the record only with the request that scales back.
+  const isLeftAtZero = found.state === 'Up' && found.replicas === 0 && !found.isIgnored;
+  return isLeftAtZero ? { replicas: before, lostRecord: before } : {};
 }
 
 /** Of a target without an entry: it is shown as long as it is not as its users want it. */

@@ -35,38 +35,24 @@ export class Notices {
 
   /** What another actor has done to each is reported once; another leader reports the same, with the same name. */
   seen(shown: readonly Shown[], config: Config): void {
+    const { log } = this.#options;
     const reported = new Set<string>();
     for (const { found, lostRecord, ...name } of shown) {
       if (typeof found === 'string' || !(isByOthers(found) || lostRecord !== undefined)) continue;
       const key = `${found.uid}/${found.generation}`;
       reported.add(key);
       if (this.#reported.has(key)) continue;
-      if (lostRecord === undefined) this.#scaledByOthers(name, found, config);
-      else this.#recordRemoved(name, found, { config, replicas: lostRecord });
+      const event = { config, key: String(found.generation) };
+      const fields = { target: targetKey(name), replicas: lostRecord ?? found.replicas };
+      if (lostRecord === undefined) {
+        log.warn('dependent scaled back by another actor', fields);
+        this.#record('DependentScaledByOthers', name, found, { ...event, message: describeOthers([name]) });
+      } else {
+        log.warn('dependent stays at 0: another actor has removed its annotation', fields);
+        this.#record('DependentRecordRemoved', name, found, { ...event, message: describeRemoved(name, lostRecord) });
+      }
     }
     this.#reported = reported;
-  }
-
-  #scaledByOthers(name: TargetName, found: Target, config: Config): void {
-    this.#options.log.warn('dependent scaled back by another actor', {
-      target: targetKey(name),
-      replicas: found.replicas,
-    });
-    const message = describeOthers([name]);
-    this.#record('DependentScaledByOthers', name, found, { config, message, key: String(found.generation) });
-  }
-
-  #recordRemoved(
-    name: TargetName,
-    found: Target,
-    { config, replicas }: { readonly config: Config; readonly replicas: number },
-  ): void {
-    this.#options.log.warn('dependent stays at 0: another actor has removed its annotation', {
-      target: targetKey(name),
-      replicas,
-    });
-    const message = describeRemoved(name, replicas);
-    this.#record('DependentRecordRemoved', name, found, { config, message, key: String(found.generation) });
   }
 
   forget(): void {
