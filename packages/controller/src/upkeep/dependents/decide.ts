@@ -1,5 +1,6 @@
 /**
- * Which targets are scaled now, pure. Each level of a direction starts when the former is done or timed
+ * The targets that are looked at, how each is wanted by what users, the chart and the cluster say, and
+ * which are scaled now, pure. Each level of a direction starts when the former is done or timed
  * out, and each dependent of it after its delay:
  *
  *     done        it is scaled, and its pods are gone or Ready; or there is nothing to scale
@@ -8,32 +9,93 @@
  * What is to be scaled follows from the targets alone. Only the times at which levels started are
  * remembered: a new leader starts the level that it finds again.
  */
-import type { Dependent } from '@brupop/shared/api/config-dependents';
+import type { DependentStatus } from '@brupop/shared/api/brupop-config';
+import { type Dependent, DEPENDENT_KINDS, type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
+import type { DependentsView } from '../../cluster/dependents.ts';
+import type { Shown } from './report.ts';
 import type { Target } from './target.ts';
 
+/** Also of a target that has no entry in the spec: it may have been left at 0. */
+export interface Entry extends TargetName {
+  readonly key: string;
+  readonly dependent: Dependent | undefined;
+  /** The chart has it, so there is a right to read and to scale it. */
+  readonly isAllowed: boolean;
+  /** What was last reported of it, if it was at 0. */
+  readonly before: DependentStatus | undefined;
+}
+
+/** Of an entry that was removed from the spec. */
+const AT_ONCE = { level: 0, delayMs: 0, timeoutMs: 1_000 };
+
+/** @param targets - those of the chart */
+export function entriesOf({ dependents, config }: DependentsView, targets: readonly TargetName[]): Entry[] {
+  const allowed = new Set(targets.map(targetKey));
+  const wanted = new Map(dependents.map((one) => [targetKey(one), one]));
+  const before = new Map<string, DependentStatus>();
+  const left = (config?.status?.dependents ?? []).flatMap((one) => {
+    const kind = DEPENDENT_KINDS.find((known) => known === one.kind);
+    if (kind === undefined || one.replicas === undefined) return [];
+    const { namespace, target } = one;
+    const key = targetKey({ kind, namespace, target });
+    // There is no record to scale back, and no right to read whether a user has scaled it.
+    if (one.state === 'RecordRemoved' && !wanted.has(key) && !allowed.has(key)) return [];
+    before.set(key, one);
+    return [{ kind, namespace, target }];
+  });
+  const all = new Map([...dependents, ...targets, ...left].map((one) => [targetKey(one), one]));
+  return [...all].map(([key, { kind, namespace, target }]) => ({
+    key,
+    kind,
+    namespace,
+    target,
+    dependent: wanted.get(key),
+    isAllowed: allowed.has(key),
+    before: before.get(key),
+  }));
+}
+
+export function observedOf(entry: Entry, found: Shown['found'], view: DependentsView): Observed {
+  const { scaleDown = AT_ONCE, scaleUp = AT_ONCE } = entry.dependent ?? {};
+  const wanted = wantedOf(entry.dependent, found, view);
+  return { entry, wanted, phases: { Down: scaleDown, Up: scaleUp }, found };
+}
+
+function wantedOf(
+  dependent: Dependent | undefined,
+  found: Shown['found'],
+  { loss, problem }: DependentsView,
+): Direction | 'Stay' {
+  if (loss === undefined || loss.isChanging) return 'Stay';
+  if (!loss.lost) return 'Up';
+  // What users want may be what has the mistake.
+  if (problem !== undefined) return 'Stay';
+  if (dependent === undefined || (typeof found !== 'string' && (found.isIgnored || found.losesVolumes))) return 'Up';
+  return 'Down';
+}
+
 export type Direction = 'Down' | 'Up';
-type Phase = Dependent['scaleDown'];
 
 /** Of one dependent, and of a target whose entry was removed. */
-export interface Observed {
-  readonly key: string;
+interface Observed {
+  readonly entry: Entry;
   /** Stay: it is not known which. */
   readonly wanted: Direction | 'Stay';
-  readonly phases: Readonly<Record<Direction, Phase>>;
-  /** Failed: it cannot be read, or not be written, for a reason of its own. */
-  readonly found: Target | 'NotFound' | 'Failed';
+  readonly phases: Readonly<Record<Direction, Dependent['scaleDown']>>;
+  /** NotAllowed, Failed: it cannot be read, or not be written, for a reason of its own. */
+  readonly found: Shown['found'];
 }
 
 /** When levels started, on the monotonic clock, by direction and level. */
 export type Started = ReadonlyMap<string, number>;
 
 export interface Scaling {
-  readonly key: string;
+  readonly entry: Entry;
   readonly target: Target;
   readonly to: Direction;
 }
 
-export interface Decision {
+interface Decision {
   readonly scalings: readonly Scaling[];
   readonly started: Started;
   /** When there is more to decide even if no target changes, monotonic; undefined: never. */
@@ -41,14 +103,10 @@ export interface Decision {
 }
 
 export function decide(observed: readonly Observed[], started: Started, now: number): Decision {
-  const walks = (['Down', 'Up'] as const).map((direction) =>
-    walk(
-      direction,
-      observed.filter(({ wanted }) => wanted === direction),
-      started,
-      now,
-    ),
-  );
+  const walks = (['Down', 'Up'] as const).map((direction) => {
+    const wanted = observed.filter((one) => one.wanted === direction);
+    return walk(direction, wanted, started, now);
+  });
   const times = walks.flatMap(({ nextAt }) => nextAt ?? []);
   return {
     scalings: walks.flatMap(({ scalings }) => scalings),
@@ -83,10 +141,10 @@ function walk(direction: Direction, observed: readonly Observed[], started: Star
   return { scalings, started: next, nextAt: times.length === 0 ? undefined : Math.min(...times) };
 }
 
-function scalingOf({ key, found }: Observed, to: Direction): Scaling | undefined {
+function scalingOf({ entry, found }: Observed, to: Direction): Scaling | undefined {
   if (typeof found === 'string') return undefined;
   const isNeeded = to === 'Down' ? found.state === 'Up' && found.replicas > 0 : found.state !== 'Up';
-  return isNeeded ? { key, target: found, to } : undefined;
+  return isNeeded ? { entry, target: found, to } : undefined;
 }
 
 function isDone(one: Observed, direction: Direction): boolean {

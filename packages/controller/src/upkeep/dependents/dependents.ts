@@ -20,8 +20,7 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { DependentsView } from '../../cluster/dependents.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { DependentsStatus } from '../../report/config-status.ts';
-import { decide, type Direction, type Scaling, type Started } from './decide.ts';
-import { type Entry, entriesOf, observedOf } from './entries.ts';
+import { decide, type Direction, type Entry, entriesOf, observedOf, type Scaling, type Started } from './decide.ts';
 import { Notices } from './notices.ts';
 import { reportOf, type Shown, stateOf } from './report.ts';
 import { downPatch, type RawTarget, readTarget, targetPath, upPatch } from './target.ts';
@@ -126,8 +125,8 @@ export class Dependents {
     const { scalings, started, nextAt } = decide(observed, this.#started, clock.monotonic());
     this.#started = started;
     this.#forgetRejections(found, scalings);
-    const due = scalings.filter(({ key }) => clock.monotonic() >= (this.#rejections.get(key)?.retryAt ?? 0));
-    for (const scaling of due) await this.#scale(entryOf(entries, scaling), scaling, view, signal);
+    const due = scalings.filter(({ entry }) => clock.monotonic() >= (this.#rejections.get(entry.key)?.retryAt ?? 0));
+    for (const scaling of due) await this.#scale(scaling, view, signal);
     this.#show(entries, found, view);
     if (due.length > 0) return MIN_GAP_MS;
     if (nextAt !== undefined) return Math.max(0, Math.min(POLL_MS, nextAt - clock.monotonic()));
@@ -148,7 +147,7 @@ export class Dependents {
     }
   }
 
-  async #scale(entry: Entry, { target, to }: Scaling, view: DependentsView, signal: AbortSignal): Promise<void> {
+  async #scale({ entry, target, to }: Scaling, view: DependentsView, signal: AbortSignal): Promise<void> {
     const { client, metrics } = this.#options;
     const count = (result: string): void => metrics.writes.inc({ kind: 'dependent', result });
     const body = to === 'Down' ? downPatch(target) : upPatch(target);
@@ -178,7 +177,7 @@ export class Dependents {
   /** Those of targets that can be read again, and are as they are to be. */
   #forgetRejections(found: ReadonlyMap<string, Shown['found']>, scalings: readonly Scaling[]): void {
     for (const key of this.#rejections.keys())
-      if (found.get(key) !== 'Failed' && !scalings.some((one) => one.key === key)) this.#rejections.delete(key);
+      if (found.get(key) !== 'Failed' && !scalings.some(({ entry }) => entry.key === key)) this.#rejections.delete(key);
   }
 
   #show(entries: readonly Entry[], found: ReadonlyMap<string, Shown['found']>, view: DependentsView): void {
@@ -232,12 +231,6 @@ export class Dependents {
     this.#notices.forget();
     this.#measure([], {});
   }
-}
-
-function entryOf(entries: readonly Entry[], { key }: Scaling): Entry {
-  const found = entries.find((one) => one.key === key);
-  if (found === undefined) throw new Error(`${key}: expected an entry, found none`);
-  return found;
 }
 
 /** @param before - what was last reported, of one that was at 0 then */
