@@ -60,27 +60,23 @@ export function cleanupOf(managedNode: ManagedNode, now: Moment): Cleanup | unde
   if (!isManaged(node))
     return { managedNode, kind: 'Unmanage', dueAt: Math.max(now.ms, safeAt), event, kept: keptEvent(managedNode) };
   if (event === undefined) return undefined;
-  const restoresUntil = Math.max(agentRestoresUntil(managedNode, now), safeAt);
-  return { managedNode, event, ...leftover(managedNode, restoresUntil, now) };
+  return { managedNode, event, ...leftover(managedNode, safeAt, now) };
 }
 
-/** A kubelet may keep renewing the times on its Node, so the end of the update limits them. */
-function agentRestoresUntil({ node, shadow, missingSince }: ManagedNode, now: Moment): number {
-  const endedAt = shadow === undefined ? missingSince : (stateSince(shadow, now) ?? 0);
-  const setAt = (node && ownedSince(node, now)) ?? 0;
-  return Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
-}
-
-/** @param restoresUntil - until when the agent may restore the Node, or its host may reboot */
+/** @param safeAt - until when its host may reboot */
 function leftover(
-  { shadow, missingSince }: ManagedNode,
-  restoresUntil: number,
+  { node, shadow, missingSince }: ManagedNode,
+  safeAt: number,
   now: Moment,
 ): Pick<Cleanup, 'kind' | 'dueAt'> {
+  const endedAt = shadow === undefined ? missingSince : (stateSince(shadow, now) ?? 0);
+  const setAt = (node && ownedSince(node, now)) ?? 0;
+  // A kubelet may keep renewing the times on its Node, so the end of the update limits them.
+  const agentRestoresUntil = Math.min(setAt, endedAt + LAST_PASS_MS) + AGENT_RESTORES_MS;
+  const restoresUntil = Math.max(agentRestoresUntil, safeAt);
   if (shadow?.status !== undefined && !isSettled(shadow))
     return { kind: 'RestoreAfterAgentExit', dueAt: Math.max(notRespondingAt(shadow, now), restoresUntil) };
-  const idleSince = shadow === undefined ? missingSince : (stateSince(shadow, now) ?? 0);
-  return { kind: 'Restore', dueAt: Math.max(idleSince + AGENT_RESTORES_MS, restoresUntil) };
+  return { kind: 'Restore', dueAt: Math.max(endedAt + AGENT_RESTORES_MS, restoresUntil) };
 }
 
 function restoredEvent({ node, shadow }: ManagedNode): EventSource | undefined {
