@@ -15,7 +15,7 @@ import { lossOf } from '../cluster/connectivity.ts';
 import { isManaged } from '../cluster/node.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
 import type { WholePlan } from '../report/report.ts';
-import { isRebooting } from '../upkeep/lost-nodes.ts';
+import { rebootOf } from '../upkeep/lost-nodes.ts';
 
 export type Whereabouts = 'Away' | 'Returned';
 
@@ -35,7 +35,7 @@ export function whereabouts(plan: Seen, managedNodes: readonly ManagedNode[]): R
 
 function isExpectedBack(one: ManagedNode, { connectivity }: Seen): boolean {
   if (!isPair(one) || one.shadow.state !== 'Away') return false;
-  return isManaged(one.node) && isRebooting(one.shadow) && !lossOf(connectivity, one.node).lost;
+  return isManaged(one.node) && rebootOf(one.shadow) !== undefined && !lossOf(connectivity, one.node).lost;
 }
 
 function mayHaveSilence({ shadow }: ManagedNode): boolean {

@@ -130,20 +130,17 @@ const LEASE_PERIOD_MS = 10_000;
 /** True from the reboot of a drained node until it is Ready, has booted, or its agent has a result. */
 function isAway({ node, shadow }: NodePair): boolean {
   const reboot = rebootOf(shadow);
-  if (reboot === undefined || drainEnd(shadow) === undefined) return false;
+  if (reboot === undefined) return false;
   return !node.ready && node.bootID === reboot.bootID && shadow.status?.bootID === reboot.bootID;
 }
 
-/** True from the announced reboot of a drained node until its agent has a result. */
-export function isRebooting(shadow: ShadowView): boolean {
-  return rebootOf(shadow) !== undefined && drainEnd(shadow) !== undefined;
-}
-
-/** The reboot that the agent has announced for this very update, and has not reported the result of. */
-function rebootOf({ spec, status }: ShadowView): LastOperation | undefined {
+/** That of a drained node, which its agent has announced for this very update, and not reported the result of. */
+export function rebootOf(shadow: ShadowView): LastOperation | undefined {
+  const { spec, status } = shadow;
   const last = status?.lastOperation;
   if (spec.state !== 'RebootedIntoUpdate' || !sameVersion(last?.version, spec.version)) return undefined;
-  return last?.operation === 'Reboot' && last.state === 'Processing' ? last : undefined;
+  const isAnnounced = last?.operation === 'Reboot' && last.state === 'Processing';
+  return isAnnounced && drainEnd(shadow) !== undefined ? last : undefined;
 }
 
 /** When the drain for the spec was complete, epoch milliseconds. */
