@@ -52,17 +52,13 @@ export interface NodeView extends KubernetesObject {
 }
 
 interface RawNode extends KubernetesObject {
-  readonly metadata: RawMetadata;
+  readonly metadata: ObjectMeta & { readonly managedFields?: readonly ManagedFields[] };
   readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly NodeTaint[] };
   readonly status?: {
     readonly conditions?: readonly { type: string; status: string; lastTransitionTime?: string }[];
     readonly nodeInfo?: { readonly bootID?: string };
     readonly allocatable?: Readonly<Record<string, string>>;
   };
-}
-
-interface RawMetadata extends ObjectMeta {
-  readonly managedFields?: readonly ManagedFields[];
 }
 
 const ANNOTATIONS = [
@@ -114,24 +110,17 @@ function reduced(raw: RawNode): RawNode & { readonly isLarge: boolean } {
   const { conditions = [] } = status;
   const hasManyLabels = JSON.stringify(labels).length > MAX_LABEL_CHARS;
   const named = conditions.filter(({ type, status: found }) => type.length + found.length <= MAX_NAME);
-  const kept = {
-    taints: taints.slice(0, MAX_ITEMS),
-    conditions: named.slice(0, MAX_ITEMS),
-  };
+  const kept = named.slice(0, MAX_ITEMS);
   return {
     metadata: { ...metadata, labels: hasManyLabels ? pick(labels, keptOf(labels)) : labels },
-    spec: { taints: kept.taints },
-    status: { ...status, conditions: kept.conditions },
-    isLarge: hasManyLabels || countOf(kept) < countOf({ taints, conditions }),
+    spec: { taints: taints.slice(0, MAX_ITEMS) },
+    status: { ...status, conditions: kept },
+    isLarge: hasManyLabels || taints.length > MAX_ITEMS || kept.length < conditions.length,
   };
 }
 
 function keptOf(labels: Readonly<Record<string, string>>): readonly string[] {
   return [...OWN_LABELS, ...Object.keys(labels).filter(isProtectedLabel)];
-}
-
-function countOf(lists: Readonly<Record<string, readonly unknown[]>>): number {
-  return Object.values(lists).reduce((sum, { length }) => sum + length, 0);
 }
 
 function devicesOf({ allocatable = {} }: NonNullable<RawNode['status']>): readonly string[] {
