@@ -10,7 +10,7 @@ import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import {
   appliedKeys,
   type AppliedKeys,
-  type KeyField,
+  KEY_FIELDS,
   type ManagedFields,
   managerOf,
   type NodeTaint,
@@ -208,11 +208,10 @@ function decideOn({ metadata, spec }: LiveNode, { wanted, known }: MetadataChang
  * The managed fields with these keys as the group's alone, as the package csaupgrade of client-go moves fields to another manager.
  */
 function adopted(managedFields: readonly ManagedFields[], keys: AppliedKeys): readonly ManagedFields[] {
-  const fields: readonly KeyField[] = ['labels', 'annotations'];
   const others = managedFields.map((entry) => {
     const metadata = entry.fieldsV1?.['f:metadata'];
     if (!isFields(metadata)) return entry;
-    const left = fields.flatMap((field) => {
+    const left = KEY_FIELDS.flatMap((field) => {
       const owned = metadata[`f:${field}`];
       if (!isFields(owned)) return [];
       const kept = Object.entries(owned).filter(([name]) => !keys[field].includes(name.slice(2)));
@@ -223,7 +222,7 @@ function adopted(managedFields: readonly ManagedFields[], keys: AppliedKeys): re
       fieldsV1: { ...entry.fieldsV1, 'f:metadata': { ...metadata, ...Object.fromEntries<object>(left) } },
     };
   });
-  const own = fields.map(
+  const own = KEY_FIELDS.map(
     (field) => [`f:${field}`, Object.fromEntries(keys[field].map((key) => [`f:${key}`, {}]))] as const,
   );
   const entry = {

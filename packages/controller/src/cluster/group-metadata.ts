@@ -18,7 +18,9 @@ export interface ManagedFields {
   readonly fieldsV1?: Readonly<Record<string, unknown>>;
 }
 
-export type KeyField = 'labels' | 'annotations';
+/** What a group gives by keys. */
+export const KEY_FIELDS = ['labels', 'annotations'] as const;
+export type KeyField = (typeof KEY_FIELDS)[number];
 
 /** What a group has applied. */
 export interface AppliedKeys {

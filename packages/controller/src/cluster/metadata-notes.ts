@@ -42,7 +42,7 @@ export class MetadataNotes {
     const { conflicts, rejection, isChangedBack = false } = found;
     if (conflicts.length === 0 && rejection === undefined && !isChangedBack) return this.#notes.delete(uid);
     this.#notes.set(uid, { ...found, checkAt: now + CHECK_AGAIN_MS });
-    return before === undefined || !isSame(before, found);
+    return before === undefined || textOf(before) !== textOf(found);
   }
 
   clear(): void {
@@ -54,8 +54,6 @@ export class MetadataNotes {
   }
 }
 
-function isSame(a: Found, b: Found): boolean {
-  const textOf = ({ conflicts, rejection, isChangedBack = false }: Found): string =>
-    JSON.stringify([conflicts, rejection, isChangedBack]);
-  return textOf(a) === textOf(b);
+function textOf({ conflicts, rejection, isChangedBack = false }: Found): string {
+  return JSON.stringify([conflicts, rejection, isChangedBack]);
 }

@@ -16,6 +16,7 @@ import { GROUP_KEYS_ANNOTATION, GROUP_TAINTS_ANNOTATION } from '@brupop/shared/a
 import { type GroupTaint, type KeyValues, type Rendered, taintId } from '@brupop/shared/api/node-metadata';
 import {
   type AppliedKeys,
+  KEY_FIELDS,
   type KeyField,
   keysRecord,
   type MetadataState,
@@ -23,6 +24,7 @@ import {
   type RecordedTaint,
   readKeysRecord,
   readTaintsRecord,
+  taintName,
   taintsRecord,
 } from '../cluster/group-metadata.ts';
 import type { Conflict } from '../cluster/metadata-notes.ts';
@@ -89,11 +91,9 @@ function adopt({ state, known }: MetadataInput): MetadataWrite[] {
   ];
 }
 
-const FIELDS = ['labels', 'annotations'] as const;
-
 function keyConflicts({ state, wanted, otherOwner }: MetadataInput): Conflict[] {
   if (wanted === undefined || wanted.rendered.conflicts === 'Force') return [];
-  return FIELDS.flatMap((field) =>
+  return KEY_FIELDS.flatMap((field) =>
     Object.entries(wanted.rendered[field]).flatMap(([key, value]): Conflict[] => {
       const [found, manager] = [state[field][key], otherOwner(field, key)];
       if (manager === undefined || found === undefined || found === value) return [];
@@ -120,7 +120,7 @@ function applyWanted(input: MetadataInput, conflicts: readonly Conflict[]): Meta
     annotations: { ...kept.annotations, ...Object.fromEntries(annotations), [GROUP_KEYS_ANNOTATION]: record },
   };
   const isInPlace =
-    applied !== undefined && FIELDS.every((field) => hasApplied(applied[field], body[field], state[field]));
+    applied !== undefined && KEY_FIELDS.every((field) => hasApplied(applied[field], body[field], state[field]));
   return isInPlace ? [] : [{ kind: 'Apply', groups: [group], body }];
 }
 
@@ -139,7 +139,7 @@ function release(input: MetadataInput, applied: AppliedKeys): MetadataWrite[] {
   const keys = input.known.get(applied.group);
   if (keys === undefined) return [];
   const body = unknownKeys(input, applied, keys);
-  const isReleased = FIELDS.every((field) => Object.keys(body[field]).length === applied[field].length);
+  const isReleased = KEY_FIELDS.every((field) => Object.keys(body[field]).length === applied[field].length);
   return isReleased ? [] : [{ kind: 'Apply', groups: [applied.group], body }];
 }
 
@@ -213,10 +213,6 @@ function taintConflict(
 }
 
 function areSame(a: readonly NodeTaint[], b: readonly NodeTaint[]): boolean {
+  const textOf = (taints: readonly NodeTaint[]): string => taints.map(taintName).toSorted().join();
   return textOf(a) === textOf(b);
-}
-
-function textOf(taints: readonly NodeTaint[]): string {
-  const each = taints.map(({ key, value = '', effect }) => `${key}=${value}:${effect}`);
-  return each.toSorted().join();
 }
