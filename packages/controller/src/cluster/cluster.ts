@@ -97,20 +97,18 @@ export class Cluster {
     this.allPods = new AllPodsLookup({ client, clock, log });
     this.members = new MemberPodsLookup({ client, clock, log });
     this.#nodes = reflector(NODES, corePath(NODES), readNode);
-    const shadows = shadowPath({ namespace });
-    this.#shadows = reflector(SHADOW_PLURAL, shadows, readShadow);
+    this.#shadows = reflector(SHADOW_PLURAL, shadowPath({ namespace }), readShadow);
     this.#configs = reflector(CONFIG_PLURAL, configPath(), readBrupopConfig);
-    const groups = nodeGroupPath();
-    this.#groups = reflector(NODE_GROUP_PLURAL, groups, readNodeGroup);
+    this.#groups = reflector(NODE_GROUP_PLURAL, nodeGroupPath(), readNodeGroup);
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, { limits: BUDGET_LIMITS });
     this.#indexedBudgets = new Budgets(this.#budgets, log);
     const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
     this.#leases = reflector(LEASES, leases, readLease, LEASES_WATCH);
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups);
-    const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs, policies: this.#policies };
+    const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs };
     const shadowOf = (node: string): ShadowView | undefined => this.shadowOf(node);
-    const parts = { ...caches, guard: this.#guard, shadowOf };
+    const parts = { ...caches, policies: this.#policies, guard: this.#guard, shadowOf };
     this.#cluster = new ClusterProbe({ ...parts, hasTargets: options.dependents.length > 0 });
     this.upkeep = new UpkeepView({ ...parts, watches: this, client });
     this.#nodes.subscribe(({ type, object, old }) => {
