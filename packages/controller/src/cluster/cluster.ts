@@ -17,7 +17,7 @@ import {
 } from '@brupop/shared/api/names';
 import { type BottlerocketNodeGroup, readNodeGroup } from '@brupop/shared/api/node-group';
 import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/budgets';
-import { configPath, corePath, groupPath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
+import { configPath, corePath, groupPath, leasePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
 import { instantOf } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
@@ -102,8 +102,7 @@ export class Cluster {
     this.#groups = reflector(NODE_GROUP_PLURAL, nodeGroupPath(), readNodeGroup);
     this.#budgets = reflector(BUDGETS, groupPath('policy/v1', BUDGETS), slimBudget, { limits: BUDGET_LIMITS });
     this.#indexedBudgets = new Budgets(this.#budgets, log);
-    const leases = groupPath('coordination.k8s.io/v1', LEASES, { namespace: LEASE_NAMESPACE });
-    this.#leases = reflector(LEASES, leases, readLease, LEASES_WATCH);
+    this.#leases = reflector(LEASES, leasePath({ namespace: LEASE_NAMESPACE }), readLease, LEASES_WATCH);
     this.#leases.subscribe((event) => this.#guard.observe(event, instantOf(clock)));
     this.#policies = new Policies(this.#configs, this.#groups);
     const caches = { nodes: this.#nodes, shadows: this.#shadows, configs: this.#configs };

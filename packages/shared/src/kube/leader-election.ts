@@ -27,7 +27,7 @@ import { messageOf } from '../runtime/errors.ts';
 import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
 import { hasStatus, isConflict } from './error.ts';
-import { groupPath } from './paths.ts';
+import { LEASE_VERSION, leasePath } from './paths.ts';
 import { Reflector } from './reflector.ts';
 
 interface LeaderElectionOptions {
@@ -62,7 +62,6 @@ type Candidate = Pick<Required<LeaderElectionOptions>, 'identity' | 'leaseDurati
 type RequestLimits = Pick<KubeRequest, 'signal' | 'timeoutMs'>;
 type Renewal = Pick<Required<LeaderElectionOptions>, 'renewDeadlineMs' | 'retryPeriodMs'>;
 
-const GROUP_VERSION = 'coordination.k8s.io/v1';
 /** As in client-go: a retry comes up to 1.2 retry periods late. */
 const JITTER_FACTOR = 1.2;
 /** As in client-go: the lease duration that marks a Lease as released. */
@@ -97,7 +96,7 @@ export class LeaderElection {
   constructor(options: LeaderElectionOptions) {
     this.#options = { annotations: () => ({}), ...LEASE_LIMITS, ...options };
     const { client, clock, log, namespace, name } = options;
-    const path = groupPath(GROUP_VERSION, 'leases', { namespace });
+    const path = leasePath({ namespace });
     const query = { fieldSelector: `metadata.name=${name}` };
     this.#leases = new Reflector({ client, clock, log, name: 'leases', path, query, slim: (raw) => raw as Lease });
     this.#problem = new RetriedProblem(clock);
@@ -275,7 +274,7 @@ export class LeaderElection {
     const { namespace, name } = this.#options;
     const annotations = { ...lease?.metadata.annotations, ...this.#options.annotations() };
     const metadata = { ...(lease?.metadata ?? { name, namespace }), annotations };
-    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
+    const body = { apiVersion: LEASE_VERSION, kind: 'Lease', metadata, spec };
     return this.#request({ method: lease === undefined ? 'POST' : 'PUT', body, ...limits });
   }
 
@@ -290,7 +289,7 @@ export class LeaderElection {
 
   #request(request: Pick<KubeRequest, 'method' | 'body'> & RequestLimits): Promise<Lease> {
     const { client, namespace, name } = this.#options;
-    const path = groupPath(GROUP_VERSION, 'leases', { namespace, ...(request.method !== 'POST' && { name }) });
+    const path = leasePath({ namespace, ...(request.method !== 'POST' && { name }) });
     return client.request({ timeoutMs: requestLimitMs(this.#leadingForMs(), this.#options), ...request, path });
   }
 

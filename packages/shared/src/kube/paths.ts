@@ -41,6 +41,9 @@ export function groupPath(groupVersion: string, resource: string, at: ObjectPath
   return `/apis/${groupVersion}${tail(resource, at)}`;
 }
 
+export const LEASE_VERSION = 'coordination.k8s.io/v1';
+export const leasePath = (at: ObjectPath): string => groupPath(LEASE_VERSION, 'leases', at);
+
 function tail(resource: string, { namespace, name, subresource }: ObjectPath): string {
   const parts = [...(namespace === undefined ? [] : ['namespaces', namespace]), resource];
   if (name !== undefined) parts.push(name);

@@ -12,7 +12,7 @@ import { CONTROLLER } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { hasStatus, isTransient } from '@brupop/shared/kube/error';
 import { claimed, holderOf, type Lease, MAX_WAIT_FACTOR } from '@brupop/shared/kube/leader-election';
-import { groupPath } from '@brupop/shared/kube/paths';
+import { LEASE_VERSION, leasePath } from '@brupop/shared/kube/paths';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { type Clock, rfc3339Micro } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
@@ -35,7 +35,6 @@ const LIMIT_MS = 200_000;
 const LOST = 'another process takes the Lease again and again';
 /** So often the Lease is taken again. */
 const RENEW_MS = 20_000;
-const GROUP_VERSION = 'coordination.k8s.io/v1';
 
 /** Throws when targets cannot be scaled back in time, with the reason of each, and the signal's reason when it aborts. */
 export async function restoreDependents(options: RestoreOptions, signal: AbortSignal): Promise<void> {
@@ -128,7 +127,7 @@ class TakenLease {
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
     const { client, namespace } = this.#options;
-    return await client.find<Lease>(groupPath(GROUP_VERSION, 'leases', { namespace, name: CONTROLLER }), signal);
+    return await client.find<Lease>(leasePath({ namespace, name: CONTROLLER }), signal);
   }
 
   async #write(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
@@ -136,12 +135,8 @@ class TakenLease {
     const leaseDurationMs = MAX_WAIT_FACTOR * LEASE_LIMITS.leaseDurationMs;
     const spec = claimed(lease, { identity, leaseDurationMs }, rfc3339Micro(clock.now()));
     const metadata = lease?.metadata ?? { name: CONTROLLER, namespace };
-    const body = { apiVersion: GROUP_VERSION, kind: 'Lease', metadata, spec };
-    const path = groupPath(
-      GROUP_VERSION,
-      'leases',
-      lease === undefined ? { namespace } : { namespace, name: CONTROLLER },
-    );
+    const body = { apiVersion: LEASE_VERSION, kind: 'Lease', metadata, spec };
+    const path = leasePath(lease === undefined ? { namespace } : { namespace, name: CONTROLLER });
     await client.request({ method: lease === undefined ? 'POST' : 'PUT', path, body, signal });
   }
 }
