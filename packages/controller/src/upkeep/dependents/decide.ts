@@ -12,8 +12,7 @@
 import type { DependentStatus } from '@brupop/shared/api/brupop-config';
 import { type Dependent, DEPENDENT_KINDS, type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
 import type { DependentsView } from '../../cluster/dependents.ts';
-import type { Shown } from './report.ts';
-import type { Target } from './target.ts';
+import type { Found, Target } from './target.ts';
 
 /** Also of a target that has no entry in the spec: it may have been left at 0. */
 export interface Entry extends TargetName {
@@ -55,7 +54,7 @@ export function entriesOf({ dependents, config }: DependentsView, targets: reado
   }));
 }
 
-export function observedOf(entry: Entry, found: Shown['found'], view: DependentsView): Observed {
+export function observedOf(entry: Entry, found: Found, view: DependentsView): Observed {
   const { scaleDown = AT_ONCE, scaleUp = AT_ONCE } = entry.dependent ?? {};
   const wanted = wantedOf(entry.dependent, found, view);
   return { entry, wanted, phases: { Down: scaleDown, Up: scaleUp }, found };
@@ -63,7 +62,7 @@ export function observedOf(entry: Entry, found: Shown['found'], view: Dependents
 
 function wantedOf(
   dependent: Dependent | undefined,
-  found: Shown['found'],
+  found: Found,
   { loss, problem }: DependentsView,
 ): Direction | 'Stay' {
   if (loss === undefined || loss.isChanging) return 'Stay';
@@ -83,7 +82,7 @@ interface Observed {
   readonly wanted: Direction | 'Stay';
   readonly phases: Readonly<Record<Direction, Dependent['scaleDown']>>;
   /** NotAllowed, Failed: it cannot be read, or not be written, for a reason of its own. */
-  readonly found: Shown['found'];
+  readonly found: Found;
 }
 
 /** When levels started, on the monotonic clock, by direction and level. */

@@ -23,7 +23,7 @@ import type { DependentsStatus } from '../../report/config-status.ts';
 import { decide, type Direction, type Entry, entriesOf, observedOf, type Scaling, type Started } from './decide.ts';
 import { Notices } from './notices.ts';
 import { reportOf, type Shown, stateOf } from './report.ts';
-import { downPatch, type RawTarget, readTarget, targetPath, upPatch } from './target.ts';
+import { downPatch, type Found, type RawTarget, readTarget, targetPath, upPatch } from './target.ts';
 
 interface DependentsOptions {
   readonly client: Pick<KubeClient, 'find' | 'mergePatch'>;
@@ -134,7 +134,7 @@ export class Dependents {
     return isAway ? LOST_MS : IDLE_MS;
   }
 
-  async #find(entry: Entry, { loss }: DependentsView, signal: AbortSignal): Promise<Shown['found']> {
+  async #find(entry: Entry, { loss }: DependentsView, signal: AbortSignal): Promise<Found> {
     if (!entry.isAllowed) return 'NotAllowed';
     const { client } = this.#options;
     try {
@@ -175,15 +175,15 @@ export class Dependents {
   }
 
   /** Those of targets that can be read again, and are as they are to be. */
-  #forgetRejections(found: ReadonlyMap<string, Shown['found']>, scalings: readonly Scaling[]): void {
+  #forgetRejections(found: ReadonlyMap<string, Found>, scalings: readonly Scaling[]): void {
     for (const key of this.#rejections.keys())
       if (found.get(key) !== 'Failed' && !scalings.some(({ entry }) => entry.key === key)) this.#rejections.delete(key);
   }
 
-  #show(entries: readonly Entry[], found: ReadonlyMap<string, Shown['found']>, view: DependentsView): void {
+  #show(entries: readonly Entry[], found: ReadonlyMap<string, Found>, view: DependentsView): void {
     const shown = entries.map((one) => this.#shownOf(one, found.get(one.key) ?? 'Failed'));
     this.#notices.seen(shown, view.config);
-    this.#shown = shown.filter((one) => one.name !== undefined || isAtRisk(one));
+    this.#shown = shown.filter((one) => one.dependent !== undefined || isAtRisk(one));
     this.#measure(this.#shown, view);
     this.#setReport(this.#shown.length === 0 ? undefined : reportOf(this.#shown, view.loss, reasonOfStay(view)));
   }
@@ -196,18 +196,10 @@ export class Dependents {
     for (const one of shown) metrics.dependents.inc({ state: stateOf(one) });
   }
 
-  #shownOf({ key, kind, namespace, target, dependent, before }: Entry, found: Shown['found']): Shown {
-    const problem = this.#rejections.get(key)?.problem;
-    return {
-      kind,
-      namespace,
-      target,
-      name: dependent?.name,
-      isOptional: dependent?.optional ?? true,
-      found: problem !== undefined && typeof found !== 'string' ? 'Failed' : found,
-      problem,
-      ...numbersOf(found, before?.replicas),
-    };
+  #shownOf(entry: Entry, found: Found): Shown {
+    const problem = this.#rejections.get(entry.key)?.problem;
+    const isRejected = problem !== undefined && typeof found !== 'string';
+    return { ...entry, found: isRejected ? 'Failed' : found, problem, ...numbersOf(found, entry.before?.replicas) };
   }
 
   #setReport(report: DependentsStatus): void {
@@ -234,7 +226,7 @@ export class Dependents {
 }
 
 /** @param before - what was last reported, of one that was at 0 then */
-function numbersOf(found: Shown['found'], before: number | undefined): Pick<Shown, 'replicas' | 'lostRecord'> {
+function numbersOf(found: Found, before: number | undefined): Pick<Shown, 'replicas' | 'lostRecord'> {
   if (found === 'NotFound') return {};
   // It could not be read.
   if (typeof found === 'string') return { replicas: before };

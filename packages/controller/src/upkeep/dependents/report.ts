@@ -1,12 +1,12 @@
 /** What users see of the dependents: the condition DependentsAvailable and `status.dependents` of the BrupopConfig. */
 import type { DependentStatus } from '@brupop/shared/api/brupop-config';
-import { type TargetName, targetKey } from '@brupop/shared/api/config-dependents';
 import type { ConditionReport } from '@brupop/shared/api/meta';
 import { DEPENDENT_REPLICAS_ANNOTATION, IGNORE_SCALING_ANNOTATION } from '@brupop/shared/api/names';
 import { shorten } from '@brupop/shared/runtime/errors';
 import type { ClusterLoss } from '../../cluster/connectivity.ts';
 import type { DependentsReport } from '../../report/config-status.ts';
-import type { Target } from './target.ts';
+import type { Entry } from './decide.ts';
+import type { Found, Target } from './target.ts';
 
 /** Reasons of the condition DependentsAvailable. `docs/runbook.md` explains each. */
 export const DEPENDENT_REASONS = [
@@ -29,11 +29,8 @@ export const DEPENDENT_EVENTS = [
   'DependentRecordRemoved',
 ] as const;
 
-export interface Shown extends TargetName {
-  /** Undefined when its entry was removed. */
-  readonly name: string | undefined;
-  readonly isOptional: boolean;
-  readonly found: Target | 'NotFound' | 'NotAllowed' | 'Failed';
+export interface Shown extends Entry {
+  readonly found: Found;
   /** Why it has failed. */
   readonly problem?: string | undefined;
   /** Recorded, of one that is Down, or was when it was last read, or is at 0 without its record. */
@@ -42,7 +39,7 @@ export interface Shown extends TargetName {
   readonly lostRecord?: number | undefined;
 }
 
-export function isByOthers(found: Shown['found']): found is Target {
+export function isByOthers(found: Found): found is Target {
   return typeof found !== 'string' && found.state === 'ScaledByOthers';
 }
 
@@ -78,31 +75,33 @@ function conditionOf(shown: readonly Shown[], loss: ClusterLoss | undefined, why
 function problemOf(shown: readonly Shown[]): Omit<ConditionReport<Reason>, 'status'> | undefined {
   const failed = shown.find(({ found }) => found === 'Failed');
   if (failed !== undefined)
-    return { reason: 'TargetRequestFailed', message: `${targetKey(failed)}: ${failed.problem ?? 'a request failed'}` };
+    return { reason: 'TargetRequestFailed', message: `${failed.key}: ${failed.problem ?? 'a request failed'}` };
   const denied = shown.find(({ found }) => found === 'NotAllowed');
   if (denied !== undefined) {
     const message =
-      `${targetKey(denied)}: expected a target of the value dependents.targets of the chart, found one that it does not have; ` +
+      `${denied.key}: expected a target of the value dependents.targets of the chart, found one that it does not have; ` +
       'add it, so that the controller has the right to scale it';
     return { reason: 'TargetNotAllowed', message };
   }
   const removed = shown.find(({ lostRecord }) => lostRecord !== undefined);
   if (removed?.lostRecord !== undefined)
-    return { reason: 'RecordRemoved', message: describeRemoved(removed, removed.lostRecord) };
-  const losing = shown.find(({ name, found }) => name !== undefined && typeof found !== 'string' && found.losesVolumes);
+    return { reason: 'RecordRemoved', message: describeRemoved(removed.key, removed.lostRecord) };
+  const losing = shown.find(
+    ({ dependent, found }) => dependent !== undefined && typeof found !== 'string' && found.losesVolumes,
+  );
   if (losing !== undefined) {
     const message =
-      `${targetKey(losing)}: expected persistentVolumeClaimRetentionPolicy.whenScaled: Retain, found Delete, with which Kubernetes ` +
+      `${losing.key}: expected persistentVolumeClaimRetentionPolicy.whenScaled: Retain, found Delete, with which Kubernetes ` +
       'deletes its volumes when it is scaled to 0; it is not scaled';
     return { reason: 'TargetLosesVolumes', message };
   }
-  const missing = shown.find(({ found, isOptional }) => found === 'NotFound' && !isOptional);
+  const missing = shown.find(({ found, dependent }) => found === 'NotFound' && dependent?.optional === false);
   if (missing === undefined) return undefined;
-  const message = `${targetKey(missing)}: expected a target that exists, found none; correct the entry, or set its field optional`;
+  const message = `${missing.key}: expected a target that exists, found none; correct the entry, or set its field optional`;
   return { reason: 'TargetNotFound', message };
 }
 
-export function describeOthers(shown: readonly TargetName[]): string {
+export function describeOthers(shown: readonly Entry[]): string {
   return (
     `Another actor has scaled back what the operator had scaled to 0: ${list(shown)}. It stays as it is; ` +
     `to keep the operator from scaling it, set the annotation ${IGNORE_SCALING_ANNOTATION}: "true"`
@@ -110,9 +109,9 @@ export function describeOthers(shown: readonly TargetName[]): string {
 }
 
 /** @param replicas - that the record had */
-export function describeRemoved(name: TargetName, replicas: number): string {
+export function describeRemoved(key: string, replicas: number): string {
   return (
-    `Another actor has removed the annotation ${DEPENDENT_REPLICAS_ANNOTATION} of ${targetKey(name)}, which the operator had ` +
+    `Another actor has removed the annotation ${DEPENDENT_REPLICAS_ANNOTATION} of ${key}, which the operator had ` +
     `scaled from ${replicas} to 0. It remains at 0 until a user scales it; if it is to remain there, set the annotation ` +
     `${IGNORE_SCALING_ANNOTATION}: "true"`
   );
@@ -125,12 +124,12 @@ function cause(loss: ClusterLoss | undefined): string {
     : 'The nodes renew their Leases again, and dependents are scaled back by their levels';
 }
 
-const list = (shown: readonly TargetName[]): string => shown.map(targetKey).join(', ');
+const list = (shown: readonly Entry[]): string => shown.map(({ key }) => key).join(', ');
 
 function statusOf(shown: Shown): DependentStatus {
-  const { name, kind, namespace, target, replicas } = shown;
+  const { dependent, kind, namespace, target, replicas } = shown;
   return {
-    ...(name !== undefined && { name }),
+    ...(dependent !== undefined && { name: dependent.name }),
     kind,
     namespace,
     target,

@@ -47,6 +47,9 @@ export interface Target {
   readonly isSettled: boolean;
 }
 
+/** What became of a read. NotAllowed: there is no right to read it. */
+export type Found = Target | 'NotFound' | 'NotAllowed' | 'Failed';
+
 const RESOURCES = { Deployment: 'deployments', StatefulSet: 'statefulsets' } as const;
 /** When the record cannot be read: one replica is better than none. */
 const FALLBACK = 1;
