@@ -86,7 +86,7 @@ function lead(slow: SlowClient, managedNodes: readonly ManagedNode[]) {
     },
     catchUp: async () => undefined,
     shadowOf: (node: string) => shown().find(({ name }) => name === node)?.shadow,
-    onChange: (listener: () => void) => lookups.onAnswer(listener),
+    onChange: (listener: () => void) => lookups.answers.subscribe(listener),
   } as unknown as Cluster;
   const metrics = createMetrics(new Registry());
   const names = { namespace: 'brupop', agentNamespace: 'brupop', podName: 'controller-a' };

@@ -55,7 +55,7 @@ describe('pods of a node with one megabyte each', () => {
   it('are known to the controller, reduced to the fields that a drain depends on', async () => {
     const client = await connect();
     const lookups = new PodLookups({ client, clock: systemClock, logOf: () => log });
-    const answered = new Promise<void>((resolve) => lookups.onAnswer(resolve));
+    const answered = new Promise<void>((resolve) => lookups.answers.subscribe(resolve));
     lookups.look([aNode({ name: NODE })], new AbortController().signal);
     await answered;
     const known = lookups.known.get(NODE);

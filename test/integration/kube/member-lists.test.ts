@@ -62,7 +62,7 @@ afterAll(async () => {
 async function listed(of: Pick<MembersToList, 'nodeSelector' | 'staticOn'>) {
   const set = { namespace, podSelector: { matchLabels: { app: 'db' }, matchExpressions: [] }, ...of };
   const lookup = new MemberPodsLookup({ client, clock: systemClock, log });
-  const answer = new Promise<void>((resolve) => void lookup.onAnswer(resolve));
+  const answer = new Promise<void>((resolve) => void lookup.answers.subscribe(resolve));
   lookup.look({ list: [set], keep: new Set([membersKey(set)]) }, new AbortController().signal);
   await answer;
   const { pods: found = [], problem } = lookup.view.get(membersKey(set)) ?? {};

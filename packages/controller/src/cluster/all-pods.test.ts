@@ -15,7 +15,7 @@ it('pods of which too much would be kept are not listed, and the message names t
   const options = { client: client as unknown as KubeClient, clock: new FakeClock(), log: recordingLogger().log };
   const listed = async (maxChars: number): Promise<AllPodsLookup['known']> => {
     const lookup = new AllPodsLookup({ ...options, maxChars });
-    const answered = new Promise<void>((resolve) => lookup.onAnswer(resolve));
+    const answered = new Promise<void>((resolve) => lookup.answers.subscribe(resolve));
     lookup.look('list', new AbortController().signal);
     await answered;
     return lookup.known;
@@ -35,7 +35,7 @@ it('asks for no pods that count for no workload: mirror pods, and those that hav
   };
   const client = { request } as unknown as KubeClient;
   const lookup = new AllPodsLookup({ client, clock: new FakeClock(), log: recordingLogger().log });
-  const answered = new Promise<void>((resolve) => lookup.onAnswer(resolve));
+  const answered = new Promise<void>((resolve) => lookup.answers.subscribe(resolve));
   lookup.look('list', new AbortController().signal);
   await answered;
   const fieldSelector = 'spec.serviceAccountName!=,status.phase!=Succeeded,status.phase!=Failed';

@@ -10,6 +10,7 @@ import { listWithin, quarterOfHeap, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { Listeners } from '@brupop/shared/runtime/listeners';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { NOT_STATIC, UNFINISHED } from './member-pods.ts';
 
@@ -62,7 +63,8 @@ export const RETRY_LIST_MS = 15_000;
 
 export class AllPodsLookup {
   readonly #options: AllPodsOptions;
-  readonly #listeners = new Set<() => void>();
+  /** Called after each list. */
+  readonly answers = new Listeners();
   #known = NO_PODS_LISTED;
   readonly #problem: RetriedProblem;
   #isBusy = false;
@@ -77,12 +79,6 @@ export class AllPodsLookup {
     return this.#known;
   }
 
-  /** Calls `listener` after each list. Returns a function that unsubscribes. */
-  onAnswer(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
   /** Does what a plan says. Lists in the background, until `signal` aborts. */
   look(wanted: 'list' | 'keep' | 'forget', signal: AbortSignal): void {
     if (wanted === 'forget') this.clear();
@@ -90,7 +86,7 @@ export class AllPodsLookup {
     this.#isBusy = true;
     void this.#list(signal).finally(() => {
       this.#isBusy = false;
-      if (!signal.aborted) for (const listener of this.#listeners) listener();
+      if (!signal.aborted) this.answers.call();
     });
   }
 

@@ -43,7 +43,7 @@ describe('evaluations', () => {
     value = answer;
     await clock.advance(afterMs);
     const { promise, resolve } = Promise.withResolvers<void>();
-    const unsubscribe = lookups.onAnswer(resolve);
+    const unsubscribe = lookups.answers.subscribe(resolve);
     lookups.look({ evaluate: [PROBE, PROBE], read: [] }, new AbortController().signal);
     await promise;
     unsubscribe();

@@ -17,6 +17,7 @@ import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
+import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
 import { isQuota, latestRefusal, MAX_REFUSAL, QUOTA_MS, readRefusal } from './refusals.ts';
@@ -91,7 +92,8 @@ export class CheckLookups {
   readonly #evaluations = new Map<string, Evaluation>();
   readonly #jobs = new Map<string, JobView>();
   readonly #busy = new Set<string>();
-  readonly #listeners = new Set<() => void>();
+  /** Called after each answer. */
+  readonly answers = new Listeners();
 
   constructor(options: CheckLookupsOptions) {
     this.#options = options;
@@ -104,12 +106,6 @@ export class CheckLookups {
   get view(): ChecksView {
     const { namespace } = this.#options.config;
     return { namespace, evaluations: this.#evaluations, jobs: this.#jobs };
-  }
-
-  /** Calls `listener` after each answer. Returns a function that unsubscribes. */
-  onAnswer(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   /** Asks in the background, each one only once at a time, until `signal` aborts. */
@@ -156,7 +152,7 @@ export class CheckLookups {
       .catch((error: unknown) => this.#options.log.debug('a check was not evaluated', { error: messageOf(error) }))
       .finally(() => {
         this.#busy.delete(key);
-        if (!signal.aborted) for (const listener of this.#listeners) listener();
+        if (!signal.aborted) this.answers.call();
       });
   }
 

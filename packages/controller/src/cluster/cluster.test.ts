@@ -1,6 +1,7 @@
 /** A snapshot that makes only what has changed beside one that makes every node. */
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
+import { Listeners } from '@brupop/shared/runtime/listeners';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import fc from 'fast-check';
@@ -77,7 +78,7 @@ class World {
   readonly cluster: Cluster;
 
   constructor() {
-    const checks = { onAnswer: () => () => undefined, view: NO_CHECKS_KNOWN, clear: () => undefined };
+    const checks = { answers: new Listeners(), view: NO_CHECKS_KNOWN, clear: () => undefined };
     this.cluster = new Cluster({
       client: this.server.client,
       clock: this.clock,

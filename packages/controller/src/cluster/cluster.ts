@@ -20,6 +20,7 @@ import { type Budget, BUDGET_LIMITS, slimBudget } from '@brupop/shared/drain/bud
 import { configPath, corePath, groupPath, leasePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 import { Reflector, type ReflectorEvent, type StoreLimits } from '@brupop/shared/kube/reflector';
 import { instantOf } from '@brupop/shared/runtime/clock';
+import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import { AllPodsLookup } from './all-pods.ts';
 import { AssumeCache } from './assume-cache.ts';
@@ -75,7 +76,7 @@ export class Cluster {
   readonly #guard = new ConnectivityGuard();
   readonly #cluster: ClusterProbe;
   /** Called when Leases may make a plan differ. */
-  readonly #onProbe = new Set<() => void>();
+  readonly #probes = new Listeners();
   readonly #memory = new NodeMemory();
   readonly #policies: Policies;
   readonly #steps = new ClockSteps();
@@ -169,15 +170,11 @@ export class Cluster {
       on(this.#configs, isSpecChange),
       on(this.#groups, isGroupChange),
       on(this.#budgets, (event) => this.lookups.hasPodsIn(event.object.metadata.namespace ?? '') && differs(event)),
-      this.lookups.onAnswer(listener),
-      this.checks.onAnswer(listener),
-      this.allPods.onAnswer(listener),
-      this.members.onAnswer(listener),
+      ...[this.lookups, this.checks, this.allPods, this.members].map(({ answers }) => answers.subscribe(listener)),
+      this.#probes.subscribe(listener),
     ];
-    this.#onProbe.add(listener);
     return () => {
       for (const end of ends) end();
-      this.#onProbe.delete(listener);
     };
   }
 
@@ -268,7 +265,7 @@ export class Cluster {
       const isWrong = isClockWrong(this.#options.client.clockSkewMs());
       const isClockChanged = isWrong !== wasClockWrong;
       wasClockWrong = isWrong;
-      if (this.#probeLeases() || isClockChanged) for (const listener of this.#onProbe) listener();
+      if (this.#probeLeases() || isClockChanged) this.#probes.call();
       await this.#options.clock.sleep(PROBE_MS, signal).catch(() => undefined);
     }
   }

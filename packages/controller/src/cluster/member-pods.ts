@@ -16,6 +16,7 @@ import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
+import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { Logger } from '@brupop/shared/runtime/log';
 
 /** Of the latest list that succeeded, unless there was none. */
@@ -76,7 +77,8 @@ export function membersKey({ namespace, podSelector, nodeSelector }: Selected): 
 
 export class MemberPodsLookup {
   readonly #options: MemberPodsOptions;
-  readonly #listeners = new Set<() => void>();
+  /** Called after each list. */
+  readonly answers = new Listeners();
   readonly #known = new Map<string, MemberPods>();
   readonly #retries = new Map<string, Backoff>();
   readonly #busy = new Set<string>();
@@ -87,12 +89,6 @@ export class MemberPodsLookup {
 
   get view(): MemberPodsView {
     return new Map(this.#known);
-  }
-
-  /** Calls `listener` after each list. Returns a function that unsubscribes. */
-  onAnswer(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   /** Does what a plan says. Lists in the background, until `signal` aborts. */
@@ -108,7 +104,7 @@ export class MemberPodsLookup {
       this.#busy.add(key);
       void this.#list(key, one, signal).finally(() => {
         this.#busy.delete(key);
-        if (!signal.aborted) for (const listener of this.#listeners) listener();
+        if (!signal.aborted) this.answers.call();
       });
     }
   }

@@ -40,7 +40,7 @@ function lookupsOf(byNode: Readonly<Record<string, readonly Bound[]>>, maxChars?
 }
 
 async function listed(lookups: PodLookups, node: NodeView): Promise<void> {
-  const answered = new Promise<void>((resolve) => lookups.onAnswer(resolve));
+  const answered = new Promise<void>((resolve) => lookups.answers.subscribe(resolve));
   lookups.look([node], new AbortController().signal);
   await answered;
 }
@@ -104,7 +104,7 @@ it('lists some nodes at a time, one after the other, and none that a later plan 
   const client = { request } as unknown as KubeClient;
   const lookups = new PodLookups({ client, clock: new FakeClock(), logOf: (() => console) as never });
   const end = async (node: string): Promise<void> => {
-    const answered = new Promise<void>((resolve) => lookups.onAnswer(resolve));
+    const answered = new Promise<void>((resolve) => lookups.answers.subscribe(resolve));
     ends.get(node)?.();
     await answered;
   };

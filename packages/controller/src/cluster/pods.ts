@@ -13,6 +13,7 @@ import { listWithin, quarterOfHeap, readList, Sizes } from '@brupop/shared/kube/
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
+import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { NodeLog } from '@brupop/shared/runtime/log';
 import { readPod } from './needs.ts';
 import type { NodeView } from './node.ts';
@@ -44,7 +45,8 @@ const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefine
 
 export class PodLookups {
   readonly #options: PodLookupsOptions;
-  readonly #listeners = new Set<() => void>();
+  /** Called after each list. */
+  readonly answers = new Listeners();
   /** Those that are left of the latest plan, by name. */
   #wanted = new Map<string, NodeView>();
   /** The names of the nodes whose pods are being listed. */
@@ -69,12 +71,6 @@ export class PodLookups {
     return this.#observed;
   }
 
-  /** Calls `listener` after each list. Returns a function that unsubscribes. */
-  onAnswer(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
   /**
    * Lists the pods of these nodes in the background, but for those whose list is under way, until `signal` aborts. Those that
    * are left of an earlier call are not listed.
@@ -94,7 +90,7 @@ export class PodLookups {
         this.#busy.delete(name);
         if (signal.aborted) return;
         this.#listNext(signal);
-        for (const listener of this.#listeners) listener();
+        this.answers.call();
       });
     }
   }
