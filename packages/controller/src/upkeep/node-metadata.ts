@@ -96,18 +96,15 @@ export function nodeMetadataOf(
   });
   const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, evaluated)]));
   const finalizers = finalizersOf(snapshot, byGroup, now);
-  const isLeft = (group: BottlerocketNodeGroup): boolean => (byGroup.get(group.metadata.name)?.pending.length ?? 0) > 0;
+  const removed = [...finalizers].flatMap(([group, change]) => (change === 'Remove' ? group : []));
+  const left = removed.map((group) => [group, byGroup.get(group.metadata.name)?.pending ?? []] as const);
   const given = new Set(evaluated.filter(hasAll).map(({ change }) => change.wanted?.group));
   const due = evaluated.filter(({ isDue }) => isDue).map(({ change }) => change);
   return {
     changes: isCurrent ? due.map((one) => ({ ...one, isOnOthers: given.has(one.wanted?.group) })) : [],
     byGroup,
     finalizers: isCurrent ? finalizers : new Map(),
-    leftBehind: new Map(
-      [...finalizers]
-        .filter(([group, change]) => change === 'Remove' && isLeft(group))
-        .map(([group]) => [group, byGroup.get(group.metadata.name)?.pending ?? []]),
-    ),
+    leftBehind: new Map(left.filter(([, names]) => names.length > 0)),
     times: [
       ...evaluated.map(({ note, conflicts }) => (conflicts.length > 0 ? note?.checkAt : undefined)),
       ...groupObjects.map(({ metadata }) => removalEnds(metadata.deletionTimestamp)),
