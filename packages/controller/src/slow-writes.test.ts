@@ -9,7 +9,7 @@ import { MemberPodsLookup } from './cluster/member-pods.ts';
 import { CheckLookups } from './cluster/checks.ts';
 import type { Cluster } from './cluster/cluster.ts';
 import { PodLookups } from './cluster/pods.ts';
-import { NO_CHECKS } from './cluster/probes.ts';
+import { NO_CHECKS } from './testing/checks.ts';
 import { Controller } from './controller.ts';
 import { createMetrics } from './metrics.ts';
 import type { ManagedNode } from './cluster/snapshot.ts';

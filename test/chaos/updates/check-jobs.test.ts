@@ -3,7 +3,7 @@ import { type NodeRecord, readRecord } from '../../../packages/shared/src/api/re
 import { jest } from '@jest/globals';
 import type { V1Job } from '@kubernetes/client-node';
 import { CHECK_LABEL, JOB_OF_ANNOTATION } from '../../../packages/shared/src/api/names.ts';
-import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
+import { NO_CHECKS } from '../../../packages/controller/src/testing/checks.ts';
 import { type AuditedRequest, auditPosition, operatorRequests } from '../../framework/audit.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';

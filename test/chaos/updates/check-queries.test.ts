@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
-import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
+import { NO_CHECKS } from '../../../packages/controller/src/testing/checks.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
 import {
   type Agents,

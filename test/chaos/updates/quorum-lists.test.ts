@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
+import { NO_CHECKS } from '../../../packages/controller/src/testing/checks.ts';
 import type { BrupopConfigSpec } from '../../../packages/shared/src/api/config-spec.ts';
 import type { Condition } from '../../../packages/shared/src/api/meta.ts';
 import { auditPosition, operatorRequests } from '../../framework/audit.ts';

@@ -1,4 +1,4 @@
-import { NO_CHECKS } from '../../../packages/controller/src/cluster/probes.ts';
+import { NO_CHECKS } from '../../../packages/controller/src/testing/checks.ts';
 import type { ControllerConfig } from '../../../packages/controller/src/config.ts';
 import { serve } from '../../../packages/controller/src/main.ts';
 import { systemClock } from '../../../packages/shared/src/runtime/clock.ts';

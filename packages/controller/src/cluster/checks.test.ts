@@ -4,8 +4,9 @@ import { JOB_OF_ANNOTATION } from '@brupop/shared/api/names';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { NO_CHECKS } from '../testing/checks.ts';
 import { CheckLookups, type Evaluation, readJob } from './checks.ts';
-import { keyOf, NO_CHECKS, type Probe } from './probes.ts';
+import { keyOf, type Probe } from './probes.ts';
 
 const SECOND = 1_000;
 const PROBE: Probe = { check: 'errors', kind: 'prometheus', query: 'up' };

@@ -7,7 +7,8 @@ import type { KubeClient } from '@brupop/shared/kube/client';
 import { systemClock } from '@brupop/shared/runtime/clock';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { transcript } from '../../../../test/framework/monitoring/transcripts.ts';
-import { type Answer, ask, evaluateAlerts, evaluateQuery, NO_CHECKS, type Probe } from './probes.ts';
+import { NO_CHECKS } from '../testing/checks.ts';
+import { type Answer, ask, evaluateAlerts, evaluateQuery, type Probe } from './probes.ts';
 
 const vector = (...values: string[]): object => ({
   status: 'success',

@@ -22,13 +22,6 @@ export interface ChecksConfig {
   readonly alertmanager: JsonSource;
 }
 
-export const NO_CHECKS: ChecksConfig = {
-  namespace: '',
-  serviceAccount: '',
-  prometheus: { url: '', credentials: '' },
-  alertmanager: { url: '', credentials: '' },
-};
-
 interface Named {
   /** Of the check or hook. */
   readonly check: string;

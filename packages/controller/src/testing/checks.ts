@@ -1,9 +1,16 @@
 /** What a plan gets to know of checks, for tests. */
 import type { ChecksView, Evaluation, JobView } from '../cluster/checks.ts';
-import { keyOf, type Probe } from '../cluster/probes.ts';
+import { type ChecksConfig, keyOf, type Probe } from '../cluster/probes.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { probesNamed, templatesOf } from '../plan/facts/query-checks.ts';
 import { NO_CHECKS_KNOWN } from './objects.ts';
+
+export const NO_CHECKS: ChecksConfig = {
+  namespace: '',
+  serviceAccount: '',
+  prometheus: { url: '', credentials: '' },
+  alertmanager: { url: '', credentials: '' },
+};
 
 export const PASSED: Pick<Evaluation, 'passed' | 'found'> = { passed: true, found: 'all is well' };
 
