@@ -208,16 +208,10 @@ export class ConnectivityGuard {
       this.#update(zone, isBad, now);
     }
     const zones = new Map([...this.#scopes].map(([zone, scope]) => [zone, lossIn(scope, now)]));
-    const fleet = zones.get(FLEET) ?? CONNECTED;
+    const { lost, lostUntil } = zones.get(FLEET) ?? CONNECTED;
     zones.delete(FLEET);
-    const { lost, lostUntil } = fleet;
-    this.#latest = {
-      lost,
-      lostUntil,
-      zones,
-      expired: expired.toSorted((a, b) => b.ageMs - a.ageMs),
-      counted: all.counted,
-    };
+    const oldestFirst = expired.toSorted((a, b) => b.ageMs - a.ageMs);
+    this.#latest = { lost, lostUntil, zones, expired: oldestFirst, counted: all.counted };
     return this.#latest;
   }
 
