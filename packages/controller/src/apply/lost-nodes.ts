@@ -7,7 +7,7 @@ import type { Events } from '@brupop/shared/kube/events';
 import { corePath } from '@brupop/shared/kube/paths';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { NodeLog } from '@brupop/shared/runtime/log';
-import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
+import { hasTaint, isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import { type NodeView, outOfServiceByUs, readNode } from '../cluster/node.ts';
 import { type LostNode, mayTaint, type OutOfServiceChange } from '../upkeep/lost-nodes.ts';
 import { checkKept, type TaintedNode, taintsOf } from './nodes.ts';
@@ -53,7 +53,7 @@ async function write(context: ApplyContext, { node, wanted, event }: OutOfServic
   const metadata = { uid, resourceVersion: raw.metadata.resourceVersion, annotations };
   const body = { metadata, spec: { taints: wanted ? [...others, TAINT] : others } };
   const answer = await client.mergePatch<TaintedNode>(path, body, { signal });
-  checkKept(taintsOf(answer).some((taint) => isSameTaint(taint, TAINT)) === wanted);
+  checkKept(hasTaint(taintsOf(answer), TAINT) === wanted);
   if (event === undefined) return;
   logOf(name)[wanted ? 'warn' : 'info'](wanted ? 'out-of-service taint set' : 'out-of-service taint removed');
   events.record(event);

@@ -48,6 +48,10 @@ export function isSameTaint(a: NodeTaint, b: NodeTaint): boolean {
   return taintName(a) === taintName(b);
 }
 
+export function hasTaint(taints: readonly NodeTaint[], taint: NodeTaint): boolean {
+  return taints.some((one) => isSameTaint(one, taint));
+}
+
 /** Of a Node in the cache, or of one that was just read. */
 export interface MetadataState {
   readonly labels: Readonly<Record<string, string>>;

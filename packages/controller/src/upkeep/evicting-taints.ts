@@ -15,8 +15,7 @@
  */
 import { SKIP_ANNOTATION } from '@brupop/shared/api/names';
 import { namesOf } from '@brupop/shared/runtime/errors';
-import type { Rendered } from '@brupop/shared/api/node-metadata';
-import { isSameTaint } from '../cluster/group-metadata.ts';
+import { hasTaint } from '../cluster/group-metadata.ts';
 import { type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
@@ -114,9 +113,10 @@ function taintedIn(
 ): Tainted {
   const isOlder = ({ evictedSince = -Infinity }: ManagedNode, ms: number): boolean => now - evictedSince >= ms;
   const isOff = (one: ManagedNode): boolean => one.node?.ready === false && isOlder(one, UNREADY_COUNTS_MS);
+  const evicting = rendered.taints.filter(({ effect }) => effect === 'NoExecute');
   const all = managedNodes.filter(({ group: of, node }) => {
     if (of?.name !== group || node === undefined || skippedBy(node) !== undefined) return false;
-    return hasTaints(node, rendered);
+    return evicting.every((taint) => hasTaint(node.taints, taint));
   });
   const tainted = all.filter((one) => !isOff(one));
   return {
@@ -138,9 +138,4 @@ function whyNotMore({ off, names, unready, isProved }: Tainted): Waits | undefin
   if (names.length === 0) return undefined;
   const first = namesOf(names);
   return { message: `${first} gets its taints that evict pods first, and has to be Ready with them for a minute` };
-}
-
-function hasTaints({ taints }: NodeView, rendered: Rendered): boolean {
-  const evicting = rendered.taints.filter(({ effect }) => effect === 'NoExecute');
-  return evicting.every((one) => taints.some((found) => isSameTaint(found, one)));
 }

@@ -8,7 +8,7 @@ import { NODE_METADATA_FINALIZER } from '@brupop/shared/api/names';
 import { readRendered } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { parseTime } from '@brupop/shared/runtime/clock';
-import { isSameTaint, type NodeTaint } from '../cluster/group-metadata.ts';
+import { hasTaint, type NodeTaint } from '../cluster/group-metadata.ts';
 import type { Conflict, MetadataNote } from '../cluster/metadata-notes.ts';
 import { hasGroupMetadata, isManaged, type NodeView } from '../cluster/node.ts';
 import { groupAtStart } from '../cluster/shadow.ts';
@@ -159,7 +159,7 @@ function keptFor(
   if (wanted === undefined) return undefined;
   const { group, rendered } = wanted;
   const kept = Object.entries(rendered.labels).filter(([key]) => isProtectedLabel(key) && found[key] !== undefined);
-  const taints = rendered.taints.filter((taint) => node.taints.some((one) => isSameTaint(one, taint)));
+  const taints = rendered.taints.filter((taint) => hasTaint(node.taints, taint));
   return { group, rendered: { ...rendered, labels: Object.fromEntries(kept), annotations: {}, taints } };
 }
 
@@ -180,8 +180,7 @@ function evaluate(
   const { writes, conflicts } = decideMetadata({ state, wanted, known, otherOwner: owner });
   const groups = [...new Set(writes.flatMap((write) => write.groups))];
   const isDue = writes.length > 0 || (conflicts.length > 0 && (note === undefined || note.checkAt <= now));
-  const isNew = (taint: NodeTaint): boolean =>
-    taint.effect === 'NoExecute' && !node.taints.some((one) => isSameTaint(one, taint));
+  const isNew = (taint: NodeTaint): boolean => taint.effect === 'NoExecute' && !hasTaint(node.taints, taint);
   const evicts = writes.some((write) => write.kind === 'Taints' && write.taints.some(isNew));
   const [isRejected, isChangedBack] = [note?.rejection !== undefined, note?.isChangedBack === true];
   return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
