@@ -28,7 +28,7 @@ import type {
   Snapshot,
 } from '../../../packages/controller/src/cluster/snapshot.ts';
 import { fleetStateOf } from '../../../packages/controller/src/plan/fleet/fleet-state.ts';
-import { UnchangedNodes } from '../../../packages/controller/src/cluster/unchanged-nodes.ts';
+import { UnchangedNodes } from '../../../packages/controller/src/cluster/managed-nodes.ts';
 import { KeptFacts, type WholePlan as Plan, wholePlan as plan } from '../../../packages/controller/src/whole-plan.ts';
 import { type NodeGroup, readNodeGroups } from '../../../packages/controller/src/policy/node-groups.ts';
 import { readPolicy, type UpdatePolicy } from '../../../packages/controller/src/policy/policy.ts';

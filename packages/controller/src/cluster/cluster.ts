@@ -32,7 +32,7 @@ import type { ClusterOptions } from './options.ts';
 import { ConnectivityGuard, type NodeLease, type ProbeTime, readLease } from './connectivity.ts';
 import { ClusterProbe, type DependentsView } from './dependents.ts';
 import { MemberPodsLookup } from './member-pods.ts';
-import { ManagedNodes } from './managed-nodes.ts';
+import { ManagedNodes, UnchangedNodes } from './managed-nodes.ts';
 import { MetadataNotes } from './metadata-notes.ts';
 import { bearsOwnership, concernsOperator, isManaged, type NodeView, readNode } from './node.ts';
 import { NodeMemory } from './node-memory.ts';
@@ -41,7 +41,6 @@ import { isGroupChange, isSpecChange, KEPT_PAUSED, Policies, rulesFor } from './
 import { attemptIn, nodeOf, readShadow, type ShadowView } from './shadow.ts';
 import { type ManagedNode, type Snapshot, staleResources, type WatchLag } from './snapshot.ts';
 import { SuspendedPolicies } from './suspended-policies.ts';
-import { UnchangedNodes } from './unchanged-nodes.ts';
 import { UpkeepView } from './upkeep-view.ts';
 
 /** Why the API server rejects the write of a node's spec, or the creation of its shadow. */

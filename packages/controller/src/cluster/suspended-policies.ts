@@ -4,8 +4,8 @@
  */
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { type Connectivity, type Loss, lossOf } from './connectivity.ts';
+import { isSameTime } from './managed-nodes.ts';
 import type { ManagedNode } from './snapshot.ts';
-import { isSameTime } from './unchanged-nodes.ts';
 
 interface Suspended {
   readonly loss: Loss;

@@ -1,6 +1,6 @@
 import { aManagedNode, aNode, NOW } from '../testing/objects.ts';
+import { UnchangedNodes } from './managed-nodes.ts';
 import type { ManagedNode } from './snapshot.ts';
-import { UnchangedNodes } from './unchanged-nodes.ts';
 
 const former = { startedAt: NOW, slotUntil: NOW };
 const before: ManagedNode = { ...aManagedNode('a'), former, cordonedSince: NOW };

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { isBeingRemoved } from '../cluster/node.ts';
 import { isOwnedBy } from '../cluster/shadow.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
-import { UnchangedNodes } from '../cluster/unchanged-nodes.ts';
+import { UnchangedNodes } from '../cluster/managed-nodes.ts';
 import { nodesAtOnce } from '../policy/policy.ts';
 import { carryOut, happen, newWorld, POOLS, snapshotOf, startsOf } from '../testing/fleet-simulation.ts';
 import { aGroup, aManagedNode, aNode, withGroups } from '../testing/objects.ts';

@@ -6,7 +6,7 @@ import { ALLOWED, SHADOW_STATES } from '@brupop/shared/api/shadow';
 import fc from 'fast-check';
 import type { JobView } from '../cluster/checks.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
-import { UnchangedNodes } from '../cluster/unchanged-nodes.ts';
+import { UnchangedNodes } from '../cluster/managed-nodes.ts';
 import { carryOut, happen, newWorld, snapshotOf } from '../testing/fleet-simulation.ts';
 import {
   ago,
