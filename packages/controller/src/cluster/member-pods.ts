@@ -93,7 +93,7 @@ export class MemberPodsLookup {
 
   /** Does what a plan says. Lists in the background, until `signal` aborts. */
   look({ list, keep }: MembersWanted, signal: AbortSignal): void {
-    for (const key of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
+    for (const key of this.#known.keys()) {
       if (keep.has(key)) continue;
       this.#known.delete(key);
       this.#retries.delete(key);

@@ -101,7 +101,7 @@ export class PodLookups {
    */
   retain(names: ReadonlySet<string>, observed: ReadonlySet<string>): void {
     for (const name of this.#observed.keys()) if (!observed.has(name)) this.#observed.delete(name);
-    for (const name of new Set([...this.#known.keys(), ...this.#retries.keys()])) {
+    for (const name of this.#known.keys()) {
       if (names.has(name)) continue;
       this.#sightings.delete(name);
       this.#known.delete(name);
