@@ -107,12 +107,12 @@ class TakenLease {
 
   /** A conflict shows that the Lease is to be read again. Returns whether no other process held it: a response may be lost. */
   async #untilTaken(signal: AbortSignal): Promise<boolean> {
-    const { clock, log, identity } = this.#options;
+    const { client, clock, log, namespace, identity } = this.#options;
     const retry = backoff(RETRY);
     let wasHeld = true;
     for (;;) {
       try {
-        const lease = await this.#read(signal);
+        const lease = await client.find<Lease>(leasePath({ namespace, name: CONTROLLER }), signal);
         wasHeld &&= holderOf(lease) === identity;
         await this.#write(lease, signal);
         return wasHeld;
@@ -123,11 +123,6 @@ class TakenLease {
         await clock.sleep(retryInMs, signal);
       }
     }
-  }
-
-  async #read(signal: AbortSignal): Promise<Lease | undefined> {
-    const { client, namespace } = this.#options;
-    return await client.find<Lease>(leasePath({ namespace, name: CONTROLLER }), signal);
   }
 
   async #write(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
