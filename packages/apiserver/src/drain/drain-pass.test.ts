@@ -50,6 +50,7 @@ function setUp(
       await clock.sleep(startMs);
       return true;
     },
+    requested: () => undefined,
     blocks: () => [],
   };
   const deadline = clock.monotonic() + 8_000;

@@ -133,7 +133,7 @@ export class DrainPass {
     const remaining = this.#remaining(view.pods(), view.node(), false);
     const isBlocked = held().length > 0;
     const result = isBlocked && isHoldOver(record.current, settings, clock.now()) ? 'Blocked' : undefined;
-    const handover = result === undefined ? handovers.current : undefined;
+    const handover = result === undefined ? handovers.open : undefined;
     return { ...nothingEvicted(remaining, { blockedBy, handover, result }), evicted, held: isBlocked };
   }
 
@@ -157,7 +157,7 @@ export class DrainPass {
       const failure = mayNotForce(this.#context.settings);
       return { ...result, handover: undefined, result: 'TimedOut', forced: false, failure };
     }
-    const handover = handovers?.current;
+    const handover = handovers?.open;
     const outcome = { ...result, handover, result: undefined, forced: force && result.evicted > 0 };
     if (result.remaining > 0 || handover !== undefined) return outcome;
     return { ...outcome, ...(await this.#confirm(force)) };
@@ -226,7 +226,7 @@ export interface EvictionLoopOptions {
   readonly pods: () => readonly DrainPod[];
   readonly evict: (pod: DrainPod) => Promise<EvictionOutcome>;
   /** Undefined: pods with volumes go like all others. */
-  readonly handovers: Pick<VolumeHandovers, 'pending' | 'start' | 'blocks'> | undefined;
+  readonly handovers: Pick<VolumeHandovers, 'pending' | 'start' | 'requested' | 'blocks'> | undefined;
   readonly order: EvictionOrder;
   readonly mayContinue: () => boolean;
   readonly changes: Changes;
@@ -276,6 +276,7 @@ export class EvictionLoop {
     // The process may have been frozen meanwhile, and the drain cancelled.
     if (!this.#mayContinue()) return;
     const outcome = mayStart ? await evict(pod) : NOT_YET;
+    if (mayStart && hasVolumes(pod)) handovers?.requested(pod, outcome);
     if (outcome.kind === 'accepted') this.#evicted += 1;
     order.record(pod, outcome, clock.monotonic());
   }

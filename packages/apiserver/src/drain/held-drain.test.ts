@@ -1,5 +1,5 @@
 /** Whole drains of a node on which budgets hold pods; their owner opens a budget when it sees what it waits for. */
-import { DRAIN_DEFAULTS } from '@brupop/shared/api/config-spec';
+import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Budget } from '@brupop/shared/drain/budgets';
@@ -31,6 +31,9 @@ class HeldNode {
   readonly evicted: string[] = [];
   readonly ended: string[] = [];
   drain: DrainStatus | undefined;
+  /** After each pass: the pods that block the drain, why, and since when. */
+  readonly blocks: (readonly string[])[] = [];
+  settings: Partial<DrainSettings> = {};
   /** How long pods terminate. */
   endsAfterMs = 0;
   readonly #changes = new Changes(this.clock);
@@ -60,6 +63,7 @@ class HeldNode {
       const pass = new DrainPass(context, parts, this.clock.monotonic() + PASS_MS).run();
       await this.clock.advance(PASS_MS + 1_000);
       await record.finish(await pass);
+      this.blocks.push(this.drain?.blockedBy?.map(({ pod, reason, since }) => `${pod} ${reason} ${since}`) ?? []);
     }
     return this.drain;
   }
@@ -142,7 +146,7 @@ class HeldNode {
       podName: 'apiserver-1',
       signal: new AbortController().signal,
       identity: { node: 'node-a', nodeUID: 'n' },
-      settings: { ...DRAIN_DEFAULTS, blockedBudgets: 'TryLast' },
+      settings: { ...DRAIN_DEFAULTS, blockedBudgets: 'TryLast', ...this.settings },
       nodes: { cordon: () => Promise.resolve(this.#cordon()) },
       shadows: {
         cached: () => undefined,
@@ -241,4 +245,17 @@ describe('a drain of a node on which a budget holds', () => {
     expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 2 });
     expect(node.ended).toEqual(['1 evicted at the end of db-a', '2 evicted at the end of db-b']);
   });
+
+  it.each(['TryLast', 'Wait'] as const)(
+    'several pods with volumes names the budgets since the first pass (%s)',
+    async (blockedBudgets) => {
+      const pods = ['db-a', 'db-b', 'db-c'].map((name) => aPod(name, { claims: [name] }));
+      const node = new HeldNode(pods, { 'db-a': never, 'db-b': never, 'db-c': never });
+      node.settings = { blockedBudgets, timeoutMs: 5 * MINUTE };
+      await node.run();
+      const isFirst = (block: string): boolean => /^apps\/db-[abc] DisruptionBudget /u.test(block);
+      expect(node.blocks.flat().filter((block) => !isFirst(block))).toEqual([]);
+      expect(new Set(node.blocks.flat().map((block) => block.split(' ')[2])).size).toBe(1);
+    },
+  );
 });

@@ -11,7 +11,7 @@
  */
 import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainBlock, DrainStatus, Handover } from '@brupop/shared/api/shadow';
-import { EVICTION_LIMIT_MS } from '@brupop/shared/drain/evictions';
+import { EVICTION_LIMIT_MS, type EvictionOutcome } from '@brupop/shared/drain/evictions';
 import { type DrainPod, hasEnded, hasVolumes, isTerminating, podKey } from '@brupop/shared/drain/pods';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { PassContext } from './context.ts';
@@ -126,6 +126,8 @@ export class VolumeHandovers {
   readonly #record: DrainRecord;
   /** Whether this pass has started the current handover. */
   #startedHere = false;
+  /** UID of the pod whose latest eviction was refused. */
+  #refused: string | undefined;
 
   constructor(context: PassContext, view: DrainView, record: DrainRecord) {
     this.#context = context;
@@ -135,6 +137,14 @@ export class VolumeHandovers {
 
   get current(): Handover | undefined {
     return this.#record.current.handover;
+  }
+
+  /** What the next pass continues. An eviction that was refused is not under way, so that one may begin with any pod. */
+  get open(): Handover | undefined {
+    const { current } = this;
+    const pod = leftOf(this.#view.pods(), current?.podUID);
+    const isRefused = current?.phase === 'Evicting' && current.podUID === this.#refused;
+    return isRefused && pod !== undefined && !isTerminating(pod) ? undefined : current;
   }
 
   /**
@@ -170,6 +180,12 @@ export class VolumeHandovers {
     if (this.#mayBeUnderWay()) return false;
     await this.#start(pod);
     return true;
+  }
+
+  /** Notes how kube-apiserver has responded. Without a response the eviction may be under way. */
+  requested({ metadata }: DrainPod, outcome: EvictionOutcome): void {
+    const isRefused = outcome.kind === 'blocked' && outcome.isUnknown !== true;
+    this.#refused = isRefused ? metadata.uid : undefined;
   }
 
   blocks(): readonly DrainBlock[] {
