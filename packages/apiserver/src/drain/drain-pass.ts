@@ -17,6 +17,7 @@
  * 5. The node counts as empty only after another read of the Node and then of its pods from etcd, in
  *    which the Node is cordoned.
  */
+import type { DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { budgetsOf, type IndexedBudgets } from '@brupop/shared/drain/budget-index';
 import { exhaustedBudgets, isHeld, mayBeOpened } from '@brupop/shared/drain/budgets';
@@ -164,12 +165,12 @@ export class DrainPass {
   }
 
   #loop(pods: () => readonly DrainPod[], force: boolean, handovers: VolumeHandovers | undefined): EvictionLoop {
-    const { namespace, podName, clock } = this.#context;
+    const { namespace, podName, clock, settings } = this.#context;
     const { view, evictor, record } = this.#parts;
     const isCordoned = cordonCheck(view);
     return new EvictionLoop({
       pods,
-      evict: (pod) => evictor.evict(pod, force && !pod.own),
+      evict: async (pod) => forbidden(pod, settings) ?? (await evictor.evict(pod, force && !pod.own)),
       handovers,
       order: new EvictionOrder(`${namespace}/${podName}`),
       mayContinue: () => !record.isOutdated() && isCordoned() && evictor.mayDelete,
@@ -209,6 +210,12 @@ function nothingEvicted(remaining: readonly DrainPod[], changes: Partial<PassOut
 
 function successOf(force: boolean): DrainResultName {
   return force ? 'Forced' : 'Drained';
+}
+
+/** The configuration keeps the pod, which was bound to the node after the pass had read its pods. */
+function forbidden(pod: DrainPod, settings: DrainSettings): EvictionOutcome | undefined {
+  const block = policyBlock(pod, settings);
+  return block && { kind: 'blocked', block, retryAfterMs: 0 };
 }
 
 /** True until the cordon is gone again: the watch shows it a moment after it was set. */

@@ -1,4 +1,4 @@
-/** Whole drains of a node on which budgets hold pods; their owner opens a budget when it sees what it waits for. */
+/** Whole drains of a node. Where budgets hold pods, their owner opens a budget when it sees what it waits for. */
 import { DRAIN_DEFAULTS, type DrainSettings } from '@brupop/shared/api/config-spec';
 import type { DrainStatus } from '@brupop/shared/api/shadow';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
@@ -34,6 +34,8 @@ class HeldNode {
   /** After each pass: the pods that block the drain, why, and since when. */
   readonly blocks: (readonly string[])[] = [];
   settings: Partial<DrainSettings> = {};
+  /** Bound to the node right before it is cordoned. */
+  late: DrainPod | undefined;
   /** How long pods terminate. */
   endsAfterMs = 0;
   readonly #changes = new Changes(this.clock);
@@ -158,6 +160,8 @@ class HeldNode {
   }
 
   #cordon(): string {
+    if (this.late !== undefined) this.#pods = [...this.#pods, this.late];
+    this.late = undefined;
     this.#isCordoned = true;
     return 'Cordoned';
   }
@@ -258,4 +262,19 @@ describe('a drain of a node on which a budget holds', () => {
       expect(new Set(node.blocks.flat().map((block) => block.split(' ')[2])).size).toBe(1);
     },
   );
+});
+
+describe('a pod that the configuration keeps, and that is bound to the node right before the cordon,', () => {
+  it.each([
+    ['emptyDirPods', { emptyDir: true }],
+    ['unmanagedPods', { unmanaged: true }],
+    ['unmanagedPods', { unmanaged: true, claims: ['data'] }],
+  ])('is not evicted, and blocks the drain (%s)', async (setting, changes) => {
+    const node = new HeldNode([aPod('web')], {});
+    node.settings = { [setting]: 'Block', timeoutMs: 5 * MINUTE };
+    node.late = aPod('late', changes);
+    expect(await node.run()).toMatchObject({ result: 'TimedOut', evicted: 1, remaining: 1 });
+    expect(node.evicted).toEqual(['web']);
+    expect(node.blocks.flat().every((block) => block.startsWith('apps/late BlockedByPolicy '))).toBe(true);
+  });
 });
