@@ -140,13 +140,17 @@ export class DrainPass {
 
   /** The outcome before the node is cordoned; undefined: the pass continues. */
   #endsEarly(stage: Stage, pods: readonly DrainPod[]): PassOutcome | undefined {
-    const { settings } = this.#context;
-    const { handover, blockedBy = [], result, held = false } = this.#parts.record.current;
+    const { settings, clock } = this.#context;
+    const { current } = this.#parts.record;
+    const { handover, blockedBy = [], result, held = false } = current;
     if (result === 'Blocked') return nothingEvicted(pods, { result, blockedBy });
     if (stage === 'Over' && pods.length > 0)
       return nothingEvicted(pods, { result: 'TimedOut', failure: timedOut(settings), blockedBy });
     const blocks = pods.flatMap((pod) => policyBlock(pod, settings) ?? []);
-    return blocks.length === 0 ? undefined : nothingEvicted(pods, { handover, blockedBy: blocks, held });
+    if (blocks.length === 0) return undefined;
+    if (held && isHoldOver(current, settings, clock.now()))
+      return nothingEvicted(pods, { result: 'Blocked', blockedBy: blocks });
+    return nothingEvicted(pods, { handover, blockedBy: blocks, held });
   }
 
   async #evict(stage: Stage, force: boolean): Promise<PassOutcome> {

@@ -277,4 +277,12 @@ describe('a pod that the configuration keeps, and that is bound to the node righ
     expect(node.evicted).toEqual(['web']);
     expect(node.blocks.flat().every((block) => block.startsWith('apps/late BlockedByPolicy '))).toBe(true);
   });
+
+  it('ends a drain as Blocked in which budgets hold pods, too', async () => {
+    const node = new HeldNode([primary], { primary: never });
+    node.settings = { emptyDirPods: 'Block' };
+    node.late = aPod('late', { emptyDir: true });
+    expect(await node.run()).toMatchObject({ result: 'Blocked', evicted: 0, remaining: 2 });
+    expect(node.minutes).toBe(5);
+  });
 });
