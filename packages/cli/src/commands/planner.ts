@@ -6,7 +6,8 @@ import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import { configPath } from '@brupop/shared/kube/paths';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import { LISTS_AT_ONCE } from '@brupop/controller/cluster/pods';
+import { forEachOf } from '@brupop/shared/runtime/for-each';
+import type { NodeView } from '@brupop/controller/cluster/node';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
 import { gatesOf } from '@brupop/controller/plan/gates/admission';
 import { type Plan, plan } from '@brupop/controller/plan/plan';
@@ -17,13 +18,17 @@ import { type Objects, readObjects, readPods, snapshotOf } from '../cluster/snap
 import { type Outcome, outcomesOf } from '../render/outcomes.ts';
 import type { Context } from './context.ts';
 
-/** Each plan may ask for the pods of more nodes. */
-const MAX_ROUNDS = 20;
+/** Each plan may ask for the pods of a hundred more nodes: so many suffice if all nodes of a large fleet may start, */
+const MAX_ROUNDS = 60;
+/** and for those of one node only, if its drain is blocked: pods of so many more nodes are read in each round. */
+const MORE_EACH_ROUND = 2;
 
 export interface Comparison {
   readonly config: BrupopConfig | undefined;
   readonly before: readonly Outcome[];
   readonly after: readonly Outcome[];
+  /** A sentence if the pods of more nodes would have to be read; undefined: all that is asked is known. */
+  readonly incomplete: string | undefined;
 }
 
 /** Throws UsageError for a file that cannot be read, and KubeError. */
@@ -36,7 +41,16 @@ export async function compare(
   const now = await timeOf(client, clock);
   const before = await planned(client, objects, now);
   const after = await planned(client, withEdits(before.objects, file, given), now);
-  return { config: objects.config, before: outcomesOf(before.plan), after: outcomesOf(after.plan) };
+  return {
+    config: objects.config,
+    before: outcomesOf(before.plan),
+    after: outcomesOf(after.plan),
+    incomplete: before.isComplete && after.isComplete ? undefined : describeLimit(after.objects),
+  };
+}
+
+function describeLimit({ pods }: Objects): string {
+  return `the pods of ${pods.size} nodes were read, and more nodes may start now than are shown`;
 }
 
 export interface Gates {
@@ -64,7 +78,9 @@ function answersOf(node: string, made: Plan): Gates['answers'] {
     return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made.fleetState);
   const decision = made.decisions.flat().find(({ managedNode: { name } }) => name === node);
   if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
-  const { reason = 'Waiting', message = 'its agent has not reported yet' } = decision.progressing ?? {};
+  // A condition that is not decided on now stays as it was reported.
+  const shown = decision.progressing ?? decision.managedNode.shadow?.progressing;
+  const { reason = 'Waiting', message = 'its agent has not reported yet' } = shown ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
 }
 
@@ -79,6 +95,8 @@ async function plannedWithPodsOf(node: string, client: Client, now: number): Pro
 interface Planned {
   readonly plan: Plan;
   readonly objects: Objects;
+  /** The plan asked for no pods that are not known. */
+  readonly isComplete: boolean;
 }
 
 /** Plans again with the pods that the plan before asked for. */
@@ -88,12 +106,15 @@ async function planned(client: Client, given: Objects, now: number): Promise<Pla
     const snapshot = snapshotOf(objects, now);
     const made = plan(snapshot, now);
     const { lookUps } = lookUpsOf(made, [], snapshot);
-    const unknown = lookUps.filter(({ metadata }) => !objects.pods.has(metadata.name)).slice(0, LISTS_AT_ONCE);
-    if (unknown.length === 0 || round === MAX_ROUNDS) return { plan: made, objects };
-    const found = await Promise.all(
-      unknown.map(async (node) => [node.metadata.name, await readPods(client, node, now)] as const),
-    );
-    objects = { ...objects, pods: new Map([...objects.pods, ...found]) };
+    const isUnknown = ({ metadata }: NodeView): boolean => !objects.pods.has(metadata.name);
+    const wanted = lookUps.filter(isUnknown);
+    const isComplete = wanted.length === 0;
+    if (isComplete || round === MAX_ROUNDS) return { plan: made, objects, isComplete };
+    const next = [...made.admitted.keys()].map(({ node }) => node).filter(isUnknown);
+    const asked = [...new Set([...wanted, ...next])].slice(0, Math.max(wanted.length, round * MORE_EACH_ROUND));
+    const pods = new Map(objects.pods);
+    await forEachOf(asked, async (node) => void pods.set(node.metadata.name, await readPods(client, node, now)));
+    objects = { ...objects, pods };
   }
 }
 

@@ -127,8 +127,9 @@ export async function plan(
   { output, with: file }: Output & { readonly with?: string | undefined },
 ): Promise<void> {
   if (file !== undefined) {
-    const { config, before, after } = await compare(context, file);
+    const { config, before, after, incomplete } = await compare(context, file);
     warnOf(context, plannerSkewText(config));
+    warnOf(context, incomplete);
     const differences = differencesOf(before, after).map(([was, is]) => ({ before: was, after: is }));
     show(context, output, differences, () => differenceLines(before, after, context.screen));
     return;
