@@ -1,7 +1,8 @@
 /**
  * The credentials of requests. A file with a token is read again before each of them; a program that prints credentials
  * runs again when they expire, or when the API server has refused them. Each new credential gets connections of its own,
- * since a connection has the certificate that it was opened with.
+ * since a connection has the certificate that it was opened with. A token of OpenID Connect is used until it expires:
+ * whoever renews it has to store the next refresh token in the kubeconfig, as kubectl does.
  */
 import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions } from 'node:https';
@@ -12,7 +13,7 @@ import { processEnv } from '@brupop/shared/runtime/env';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from './errors.ts';
 import { type Credential, type ExecOptions, runExec } from './exec.ts';
-import type { Access } from './kubeconfig.ts';
+import type { Access, AuthProvider } from './kubeconfig.ts';
 import { proxyOf } from './proxy.ts';
 
 /** So that a credential does not expire on its way. */
@@ -41,6 +42,26 @@ function trustThisMachine({ server, ...cluster }: Access['cluster']): void {
 
 function base64(pem: string): string {
   return Buffer.from(pem).toString('base64');
+}
+
+/** Throws UsageError when it is missing, or expires now. One whose expiry cannot be read is left to the API server. */
+function idTokenOf({ config }: AuthProvider, now: number): string {
+  const token = config?.['id-token'] ?? '';
+  if (token !== '' && expiryOf(token) - MARGIN_MS > now) return token;
+  throw new UsageError(
+    'the id-token of the auth-provider oidc is missing or has expired: run another command of kubectl, such as ' +
+      '"kubectl auth whoami", which renews it in the kubeconfig',
+  );
+}
+
+/** Of a JSON Web Token, epoch milliseconds. */
+function expiryOf(token: string): number {
+  try {
+    const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
+    return typeof exp === 'number' ? exp * 1000 : Infinity;
+  } catch {
+    return Infinity;
+  }
 }
 
 export class Credentials {
@@ -92,6 +113,8 @@ export class Credentials {
   async #user(): Promise<object> {
     const { exec, tokenFile, ...user } = this.#access.user;
     if (tokenFile !== undefined) return { ...user, token: readFileSync(tokenFile, 'utf8').trim() };
+    const { 'auth-provider': provider, ...others } = user;
+    if (provider?.name === 'oidc') return { ...others, token: idTokenOf(provider, this.#options.clock.now()) };
     if (exec == null) return user;
     const { token, certificate, key } = await this.#unexpired();
     return {

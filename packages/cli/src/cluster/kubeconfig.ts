@@ -40,9 +40,16 @@ export interface ExecConfig {
   readonly installHint?: string;
 }
 
+/** Of OpenID Connect, in kubectl itself. */
+export interface AuthProvider {
+  readonly name?: string;
+  readonly config?: Readonly<Record<string, string>> | null;
+}
+
 export interface UserEntry {
   readonly token?: string;
   readonly tokenFile?: string;
+  readonly 'auth-provider'?: AuthProvider;
   readonly exec?: ExecConfig;
   readonly 'as-groups'?: readonly string[];
   readonly 'as-uid'?: string;
