@@ -1,29 +1,153 @@
+import { RECORD_ANNOTATION, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
+import type { NodeRecord } from '@brupop/shared/api/record';
+import { KubeError } from '@brupop/shared/kube/error';
+import { RELEASE } from '@brupop/shared/runtime/build';
 import type { TextRequest } from '../cluster/client.ts';
-import { resume } from './change.ts';
+import { resume, retry, updateNow } from './change.ts';
 import type { Context } from './context.ts';
 
 const SERVER_TIME = 1_796_000_000_000;
+const AT = '2026-11-22T10:00:00Z';
+
+interface World {
+  readonly spec?: object;
+  readonly record?: NodeRecord;
+  /** Of the shadow. */
+  readonly shadowSpec?: object;
+  readonly status?: object;
+  /** Of the condition Progressing. */
+  readonly reason?: string;
+  readonly waitingFor?: string;
+  /** Of the user. */
+  readonly now?: number;
+}
+
+/** A context with one node, which runs 1.20.0 and is offered 1.21.0, and what is written with it. */
+function worldOf({ spec = {}, record = {}, shadowSpec, status, reason, waitingFor, now = SERVER_TIME }: World) {
+  const patches: unknown[] = [];
+  const printed: string[] = [];
+  const progressing = { type: 'Progressing', status: 'False', reason, message: '', lastTransitionTime: AT };
+  const metadata = { uid: 'a', resourceVersion: '1', generation: 1, namespace: 'brupop' };
+  const shadow = {
+    metadata: { ...metadata, name: 'brs-a', annotations: { [RECORD_ANNOTATION]: JSON.stringify(record) } },
+    spec: { state: 'Idle', ...shadowSpec },
+    status: {
+      current_state: 'Idle',
+      current_version: '1.20.0',
+      target_version: '1.21.0',
+      observedGeneration: 1,
+      waitingFor,
+      ...(reason !== undefined && { conditions: [progressing] }),
+      ...status,
+    },
+  };
+  const config = { metadata: { ...metadata, name: 'cluster' }, spec, status: { observedGeneration: 1, release: RELEASE } };
+  const answerTo = ({ method, path, body }: TextRequest): object => {
+    const items = path.endsWith('/brupopconfigs') ? [config] : path.endsWith('/bottlerocketshadows') ? [shadow] : [];
+    if (path.includes('/leases/')) throw new KubeError(404, 'NotFound', path);
+    if (method === 'PATCH') patches.push(body);
+    return { metadata: { resourceVersion: '1' }, items, spec: {} };
+  };
+  const client: Partial<Context['client']> = {
+    time: async () => await Promise.resolve(SERVER_TIME),
+    request: async <T>(request: TextRequest) => await Promise.resolve(answerTo(request) as T),
+  };
+  const context = {
+    client,
+    clock: { now: () => now },
+    screen: { width: 1_000 },
+    print: (text: string) => printed.push(text),
+    warn: (text: string) => printed.push(text),
+  } as unknown as Context;
+  return { context, patches, printed };
+}
+
+const annotated = (annotations: object): object[] => [{ metadata: { annotations } }];
 
 it.each([
   ['slow', SERVER_TIME - 3_600_000],
   ['fast', SERVER_TIME + 3_600_000],
 ])('failures are accepted up to the time of the API server, although the clock of the user is %s', async (_, now) => {
-  const requests: TextRequest[] = [];
-  const printed: string[] = [];
-  const client: Partial<Context['client']> = {
-    time: async () => await Promise.resolve(SERVER_TIME),
-    request: async <T>(request: TextRequest) => {
-      requests.push(request);
-      return await Promise.resolve({ spec: {} } as T);
-    },
-  };
-  const context = {
-    client,
-    clock: { now: () => now },
-    screen: { width: 200 },
-    print: (text: string) => printed.push(text),
-  };
-  await resume(context as unknown as Context, { failures: true });
-  expect(requests.map(({ body }) => body)).toEqual([{ spec: { rollout: { resume: '2026-11-30T00:53:20Z' } } }]);
+  const { context, patches, printed } = worldOf({ now });
+  await resume(context, { failures: true });
+  expect(patches).toEqual([{ spec: { rollout: { resume: '2026-11-30T00:53:20Z' } } }]);
   expect(printed.join('')).toContain('Failures of the fleet up to 2026-11-30T00:53:20Z are accepted');
+});
+
+it('accepting the failures of a group ends no freeze of the fleet, and says so', async () => {
+  const { context, printed } = worldOf({});
+  await resume(context, { failures: true, group: 'web' });
+  expect(printed.join('')).toBe(
+    'Failures of the group web up to 2026-11-30T00:53:20Z are accepted: they do not count for its own budget, and ' +
+      'hold no slot. A freeze of the fleet and a hold go on. A pause is not ended.\n',
+  );
+});
+
+describe('a node that is to go back to its previous version', () => {
+  const record = { rollback: { failed: '1.21.0', previous: '1.20.0', since: AT, isDone: false } };
+  const spec = { versions: { pin: '1.21.0' } };
+
+  it('retries that, although the fleet is pinned to the version that failed', async () => {
+    const status = { current_version: '1.21.0', target_version: '1.20.0' };
+    const { context, patches } = worldOf({ record, spec, status, reason: 'Aborted' });
+    await retry(context, 'a');
+    expect(patches).toEqual(annotated({ [RETRY_ANNOTATION]: '1.20.0' }));
+  });
+
+  it('retries the one that failed when it has gone back', async () => {
+    const done = { rollback: { ...record.rollback, isDone: true } };
+    const { context, patches } = worldOf({ record: done, spec, reason: 'Reverted' });
+    await retry(context, 'a');
+    expect(patches).toEqual(annotated({ [RETRY_ANNOTATION]: '1.21.0' }));
+  });
+});
+
+it.each(['CheckFailed', 'HostLocked', 'HostSettingsNotApplied', 'SettingsConflict', 'UpdateCheckFailed'])(
+  'a retry that %s would ignore is refused',
+  async (reason) => {
+    const status = { current_version: '1.21.0' };
+    const { context, patches } = worldOf({ status, reason, waitingFor: reason });
+    await expect(retry(context, 'a')).rejects.toThrow(
+      `node a: it runs 1.21.0, which a retry does not change: see ${reason} in docs/runbook.md`,
+    );
+    expect(patches).toEqual([]);
+  },
+);
+
+it('a reboot for settings is retried after a check that failed before its drain', async () => {
+  const waitingFor = 'CheckFailed until 2026-11-22T11:00:00Z';
+  const { context, patches } = worldOf({ status: { current_version: '1.21.0' }, reason: 'CheckFailed', waitingFor });
+  await retry(context, 'a');
+  expect(patches).toEqual(annotated({ [RETRY_ANNOTATION]: '1.21.0' }));
+});
+
+it('an update that is staged is not retried: the request would be followed after its failure', async () => {
+  const shadowSpec = { state: 'StagedAndPerformedUpdate', version: '1.21.0', state_transition_timestamp: AT };
+  const { context } = worldOf({ shadowSpec, status: { current_state: 'StagedAndPerformedUpdate' } });
+  await expect(retry(context, 'a')).rejects.toThrow('node a: expected a node at rest, found an update to 1.21.0');
+});
+
+it.each([
+  ['Backoff', 'retry'],
+  ['Aborted', 'retry'],
+  ['Skipped', 'unskip'],
+])('update-now of a node with the reason %s names the command that ends it', async (reason, command) => {
+  const { context, printed } = worldOf({ reason });
+  await updateNow(context, 'a', {});
+  expect(printed.join('')).toContain(` It also waits for ${reason}, until "kubectl brupop ${command} a".`);
+});
+
+it('update-now of a node that waits for its turn names no other command', async () => {
+  const { context, patches, printed } = worldOf({ reason: 'WaitingForCapacity' });
+  await updateNow(context, 'a', {});
+  expect(patches).toEqual(annotated({ [UPDATE_NOW_ANNOTATION]: '1.21.0' }));
+  expect(printed.join('')).not.toContain('It also waits');
+});
+
+it('update-now does not ask for another version than the one that is pinned', async () => {
+  const { context, patches } = worldOf({ spec: { versions: { pin: '1.20.5' } } });
+  await expect(updateNow(context, 'a', {})).rejects.toThrow(
+    'node a: expected its host to offer 1.20.5, which is pinned, found 1.21.0',
+  );
+  expect(patches).toEqual([]);
 });

@@ -1,6 +1,7 @@
 /** The commands that change something, each with one patch. */
 import { readShadow, type ShadowView } from '@brupop/controller/cluster/shadow';
 import { isUnderWay } from '@brupop/controller/cluster/state';
+import { isReason, type Reason } from '@brupop/controller/plan/facts/reasons';
 import { mayHaveRebooted } from '@brupop/controller/plan/specs/transition';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
 import {
@@ -13,6 +14,7 @@ import {
 } from '@brupop/shared/api/names';
 import type { KubeRequest } from '@brupop/shared/kube/client';
 import { configPath, corePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
+import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -92,11 +94,11 @@ export async function resume(
   if (failures) {
     const now = rfc3339((await context.client.time(pathOf(of))) ?? context.clock.now());
     await configure(context, of, { rollout: { resume: now } });
-    say(
-      context,
-      `Failures of ${nameOf(of)} up to ${now} are accepted: they freeze no version, and hold no slot. ` +
-        'A pause is not ended.',
-    );
+    const what =
+      of.group === undefined
+        ? 'they freeze no version, and hold no slot.'
+        : 'they do not count for its own budget, and hold no slot. A freeze of the fleet and a hold go on.';
+    say(context, `Failures of ${nameOf(of)} up to ${now} are accepted: ${what} A pause is not ended.`);
     return;
   }
   await configure(context, of, { paused: false, pauseReason: null, pauseMode: null });
@@ -156,8 +158,7 @@ export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await fleetFor(context, 'retry');
   const shadow = shadowOf(fleet, node);
   const groups = await readGroups(context.client);
-  const pin = groupOf(groups, shadow)?.spec.versions?.pin ?? fleet.config?.spec.versions?.pin;
-  const version = pin ?? shadow.status?.target_version;
+  const version = previousOf(shadow) ?? pinOf({ ...fleet, groups }, shadow) ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
   checkRetry(node, shadow, version);
   const pauses = pauseText({ ...fleet, groups }, shadow);
@@ -168,16 +169,47 @@ export async function retry(context: Context, node: string): Promise<void> {
   );
 }
 
+/** The version to which a node goes back that runs one that failed: it runs that next, whatever is pinned. */
+function previousOf(found: BottlerocketShadow): string | undefined {
+  const { rollback, status } = readShadow(found);
+  const isPending = rollback?.isDone === false && sameVersion(status?.current_version, rollback.failed);
+  return isPending ? rollback.previous : undefined;
+}
+
+interface Rules extends Pick<Fleet, 'config'> {
+  readonly groups: readonly BottlerocketNodeGroup[];
+}
+
+/** Of the group of the node, or else of the fleet. */
+function pinOf({ config, groups }: Rules, shadow: BottlerocketShadow): string | undefined {
+  return groupOf(groups, shadow)?.spec.versions?.pin ?? config?.spec.versions?.pin ?? undefined;
+}
+
+/** With these a node that runs the version starts nothing, so there is nothing that a retry could start sooner. */
+const NOT_RETRIED: readonly string[] = [
+  'CheckFailed',
+  'HostLocked',
+  'HostSettingsNotApplied',
+  'SettingsConflict',
+  'UpdateCheckFailed',
+] satisfies Reason[];
+
 /** A request that nothing uses up now would start an attempt later that its user does not expect. */
 function checkRetry(node: string, found: BottlerocketShadow, version: string): void {
   const shadow = readShadow(found);
   if (shadow.metadata.annotations?.[ABORT_ANNOTATION] !== undefined)
     throw new UsageError(`node ${node}: its update is to end first: retry it when it shows the reason Aborted`);
-  // A staged update may wait to be drained again.
-  if (isUnderWay(shadow) && shadow.state !== 'Staged')
+  if (isUnderWay(shadow))
     throw new UsageError(`node ${node}: expected a node at rest, found an update to ${shadow.spec.version}`);
-  if (nodeRow(found).phase === 'UpToDate' && sameVersion(shadow.status?.current_version, version))
+  if (!sameVersion(shadow.status?.current_version, version)) return;
+  const { phase, reason, waitingFor } = nodeRow(found);
+  if (phase === 'UpToDate')
     throw new UsageError(`node ${node}: it is up to date with ${version}, so there is nothing to retry`);
+  // Before the drain of a reboot for settings, a check that failed is retried at a time.
+  if (NOT_RETRIED.includes(reason) && waitingFor === reason)
+    throw new UsageError(
+      `node ${node}: it runs ${version}, which a retry does not change: see ${reason} in docs/runbook.md`,
+    );
 }
 
 async function request(
@@ -207,8 +239,8 @@ export async function abort(context: Context, node: string): Promise<void> {
 }
 
 /**
- * Throws UsageError when the host does not offer the version, when the node runs it or is under way, or for an operator
- * of another release.
+ * Throws UsageError when the host does not offer the version, or another one is pinned, when the node runs it or is under
+ * way, or for an operator of another release.
  */
 export async function updateNow(
   context: Context,
@@ -218,22 +250,53 @@ export async function updateNow(
   const fleet = await fleetFor(context, 'update-now');
   const found = shadowOf(fleet, node);
   const shadow = readShadow(found);
-  const { current_version: running = '', target_version: offered = '' } = shadow.status ?? {};
   if (isUnderWay(shadow))
     throw new UsageError(`node ${node}: expected a node at rest, found an update to ${shadow.spec.version}`);
-  if (offered === '') throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
-  if (version !== undefined && !sameVersion(version, offered))
-    throw new UsageError(`node ${node}: expected --version ${offered}, which its host offers, found ${version}`);
-  if (sameVersion(running, offered)) throw new UsageError(`node ${node}: it runs ${running}, and is offered no other`);
-  const pauses = pauseText({ ...fleet, groups: await readGroups(context.client) }, found);
+  const all = { ...fleet, groups: await readGroups(context.client) };
+  const offered = offeredTo(node, shadow, { wanted: version, pin: pinOf(all, found) });
   await request(context, shadow, { [UPDATE_NOW_ANNOTATION]: offered });
   say(
     context,
     `${node} updates to ${offered} before other nodes, and outside of maintenance windows, once. ` +
       'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain". ' +
       'If it cannot start within 24 hours, the request ends with an Event UpdateNowRefused on the Node.' +
-      pauses,
+      remainsText(found) +
+      pauseText(all, found),
   );
+}
+
+/** Throws UsageError when the host offers no version, or another one than a user wants or pins, or the one that it runs. */
+function offeredTo(
+  node: string,
+  { status }: Pick<ShadowView, 'status'>,
+  { wanted, pin }: { readonly wanted: string | undefined; readonly pin: string | undefined },
+): string {
+  const { current_version: running = '', target_version: offered = '' } = status ?? {};
+  if (offered === '') throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
+  if (wanted !== undefined && !sameVersion(wanted, offered))
+    throw new UsageError(`node ${node}: expected --version ${offered}, which its host offers, found ${wanted}`);
+  if (sameVersion(running, offered)) throw new UsageError(`node ${node}: it runs ${running}, and is offered no other`);
+  if (pin !== undefined && !sameVersion(pin, offered))
+    throw new UsageError(`node ${node}: expected its host to offer ${pin}, which is pinned, found ${offered}`);
+  return offered;
+}
+
+/** Another command ends these, not the request. */
+const ENDED_BY: Partial<Record<Reason, string>> = {
+  Aborted: 'retry',
+  Backoff: 'retry',
+  CheckFailed: 'retry',
+  HookFailed: 'retry',
+  ManualRetryRequired: 'retry',
+  Reverted: 'retry',
+  Skipped: 'unskip',
+};
+
+/** A sentence, after a space: what the node also waits for, and how to end it; empty: none of these. */
+function remainsText(found: BottlerocketShadow): string {
+  const { node, reason } = nodeRow(found);
+  const command = isReason(reason) ? ENDED_BY[reason] : undefined;
+  return command === undefined ? '' : ` It also waits for ${reason}, until "kubectl brupop ${command} ${node}".`;
 }
 
 export async function skip(context: Context, node: string, reason = 'true'): Promise<void> {
