@@ -29,7 +29,8 @@ async function main(): Promise<void> {
       },
       hasColors: isTerminal && !processEnv()['NO_COLOR'],
       get height() {
-        return isTerminal && processEnv()['TERM'] !== 'dumb' ? output.rows : undefined;
+        // A terminal may not know its size.
+        return isTerminal && processEnv()['TERM'] !== 'dumb' ? output.rows || undefined : undefined;
       },
     },
     print: (text) => void process.stdout.write(text),

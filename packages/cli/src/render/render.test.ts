@@ -9,7 +9,7 @@ import { explainLines } from './explain.ts';
 import { gateLines } from './gates.ts';
 import { historyLines, historyOf } from './history.ts';
 import { planLines } from './plan.ts';
-import { statusLines } from './status.ts';
+import { fittingLines, statusLines } from './status.ts';
 
 const now = parseTime('2026-11-28T12:00:00Z') ?? 0;
 
@@ -345,4 +345,25 @@ it('shows what each gate says in full', () => {
     'backoff  Backoff until 2026-11-28T12:30:00Z: the update',
     '         failed twice, and is tried again later',
   ]);
+});
+
+describe('in a terminal', () => {
+  const names = Array.from({ length: 20 }, (_, index) => `ip-10-0-0-${index}.eu-west-1.compute.internal`);
+  const fleet = { config: undefined, shadows: names.map((name) => shadow(name, ['False', 'WaitingForCapacity'])) };
+  const linesIn = (height: number, isWide: boolean): string[] =>
+    fittingLines(fleet, { screen: { width: 80, hasColors: false, height }, now, isWide });
+
+  it('as many nodes are shown as fit', () => {
+    expect(linesIn(12, false)).toHaveLength(11);
+    expect(linesIn(12, false).at(-1)).toBe('… and 15 more nodes');
+    expect(linesIn(26, false)).toHaveLength(25);
+  });
+
+  it('lines with -o wide that take two rows count twice', () => {
+    const lines = linesIn(12, true);
+    const rows = lines.map((line) => Math.ceil(Math.max(1, line.length) / 80)).reduce((sum, one) => sum + one, 0);
+    expect(lines.some((line) => line.length > 80)).toBe(true);
+    expect(rows).toBeLessThan(12);
+    expect(lines.at(-1)).toBe('… and 18 more nodes');
+  });
 });

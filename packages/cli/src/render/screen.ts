@@ -40,6 +40,12 @@ export function colored(text: string, color: Color, { hasColors }: Screen): stri
   return hasColors ? `\u001B[${COLORS[color]}m${text}\u001B[0m` : text;
 }
 
+/** How many rows of the terminal a line takes: what does not fit into one continues in the next. */
+export function rowsOf(line: string, { width }: Pick<Screen, 'width'>): number {
+  const { length } = line.replaceAll(/\u001B\[\d+m/gu, '');
+  return Math.max(1, Math.ceil(length / width));
+}
+
 export function cut(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`;
 }

@@ -4,7 +4,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { type Fleet, namespacesText } from '../cluster/fleet.ts';
 import { skewText } from '../cluster/skew.ts';
 import { type NodeRow, nodeRow } from './node.ts';
-import { colored, type Screen, wrapped } from './screen.ts';
+import { colored, rowsOf, type Screen, wrapped } from './screen.ts';
 import { table } from './table.ts';
 import { relative } from './times.ts';
 
@@ -53,10 +53,20 @@ function namespaceLines(fleet: Fleet, { screen }: StatusOptions): string[] {
 export function fittingLines(fleet: Fleet, options: StatusOptions): string[] {
   const { height = Infinity } = options.screen;
   const lines = statusLines(fleet, options);
-  if (lines.length < height) return lines;
+  if (within(lines, height - 1, options) === lines.length) return lines;
   const sorted = statusLines(fleet, options, (rows) => rows.toSorted((a, b) => urgencyOf(a) - urgencyOf(b)));
-  const shown = sorted.slice(0, Math.max(1, height - 2));
+  const shown = sorted.slice(0, Math.max(1, within(sorted, height - 2, options)));
   return [...shown, `… and ${sorted.length - shown.length} more nodes`];
+}
+
+/** How many lines fit into so many rows of the terminal. */
+function within(lines: readonly string[], rows: number, { screen }: StatusOptions): number {
+  let left = rows;
+  const first = lines.findIndex((line) => {
+    left -= rowsOf(line, screen);
+    return left < 0;
+  });
+  return first < 0 ? lines.length : first;
 }
 
 const URGENCY: readonly string[] = ['Updating', 'Failed', 'Waiting', 'Unknown', 'UpToDate'];
