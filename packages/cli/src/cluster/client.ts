@@ -93,11 +93,12 @@ class Calls {
 
   /** The API server has done nothing of a request that it refused with 401, so that one is sent again. */
   async open(request: TextRequest): Promise<IncomingMessage> {
+    let used = 0;
     try {
-      return await this.#openOnce(request);
+      return await this.#openOnce(request, () => (used = this.#credentials.runs));
     } catch (error) {
       if (!hasStatus(error, 401) || !this.#credentials.canRenew) throw error;
-      this.#credentials.discard();
+      this.#credentials.discard(used);
       return await this.#openOnce(request);
     }
   }
@@ -116,8 +117,10 @@ class Calls {
     return await readText(this.chunks(request, message), maxBytes, () => new KubeError(0, TOO_LARGE, why));
   }
 
-  async #openOnce(request: TextRequest): Promise<IncomingMessage> {
+  /** @param onSend - called when the credentials are known */
+  async #openOnce(request: TextRequest, onSend?: () => void): Promise<IncomingMessage> {
     const options = await this.#credentials.apply(optionsOf(request, this.#end));
+    onSend?.();
     const message = await exchange(this.#urlOf(request), options, request).catch((error: unknown) => {
       throw this.#noResponse(request, error);
     });

@@ -13,7 +13,7 @@ import { processEnv } from '@brupop/shared/runtime/env';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from './errors.ts';
 import { type Credential, type ExecOptions, runExec } from './exec.ts';
-import type { Access, AuthProvider } from './kubeconfig.ts';
+import type { Access, AuthProvider, ExecConfig } from './kubeconfig.ts';
 import { proxyOf } from './proxy.ts';
 
 /** So that a credential does not expire on its way. */
@@ -69,6 +69,7 @@ export class Credentials {
   readonly #options: CredentialsOptions;
   readonly #proxy: string | undefined;
   #credential: Promise<Credential> | undefined;
+  #runs = 0;
   #config: Current | undefined;
 
   /** Throws UsageError for a proxy that is no URL. */
@@ -85,9 +86,14 @@ export class Credentials {
     return exec != null || tokenFile !== undefined;
   }
 
-  /** The next request gets new credentials. */
-  discard(): void {
-    this.#credential = undefined;
+  /** How often the program has run: which of its credentials a request gets now. */
+  get runs(): number {
+    return this.#runs;
+  }
+
+  /** The next request gets new credentials, unless there are newer ones already: others may have been refused as well. */
+  discard(runs = this.#runs): void {
+    if (runs === this.#runs) this.#credential = undefined;
   }
 
   /** Adds what authenticates a request. Throws UsageError when there are no credentials. */
@@ -130,13 +136,18 @@ export class Credentials {
     const { cluster, user } = this.#access;
     const known = await this.#credential;
     if (known?.expiresAt !== undefined && known.expiresAt - MARGIN_MS <= this.#options.clock.now()) this.discard();
-    this.#credential ??= runExec(user.exec ?? {}, cluster, this.#options);
+    this.#credential ??= this.#run(user.exec ?? {}, cluster);
     try {
       return await this.#credential;
     } catch (error) {
       this.discard();
       throw error;
     }
+  }
+
+  async #run(exec: ExecConfig, cluster: Access['cluster']): Promise<Credential> {
+    this.#runs += 1;
+    return await runExec(exec, cluster, this.#options);
   }
 
   #configOf(user: object): KubeConfig {
