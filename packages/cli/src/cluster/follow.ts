@@ -45,6 +45,8 @@ export class Followed<T extends KubernetesObject> {
   #resourceVersion: string | undefined;
   #stale: Stale | undefined;
   #isListed = false;
+  /** Since a watch was open. */
+  #failures = 0;
 
   constructor(options: FollowOptions<T>) {
     this.#options = options;
@@ -65,11 +67,9 @@ export class Followed<T extends KubernetesObject> {
   /** Until the signal aborts. Throws when the first list fails; later failures are retried with backoff. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    let failures = 0;
     while (!signal.aborted) {
       try {
         if (this.#resourceVersion === undefined) await this.#list(signal);
-        failures = 0;
         await this.#watch(signal);
         await clock.sleep(PAUSE_MS, signal).catch(() => undefined);
       } catch (error) {
@@ -78,8 +78,8 @@ export class Followed<T extends KubernetesObject> {
         this.#resourceVersion = undefined;
         if (hasStatus(error, GONE)) continue;
         this.#failed(error);
-        failures += 1;
-        await clock.sleep(delayAfter(failures, RETRY), signal).catch(() => undefined);
+        this.#failures += 1;
+        await clock.sleep(delayAfter(this.#failures, RETRY), signal).catch(() => undefined);
       }
     }
   }
@@ -104,6 +104,7 @@ export class Followed<T extends KubernetesObject> {
     };
     const timeoutMs = WATCH_SECONDS * 1000 + GRACE_MS;
     const chunks = await client.stream({ method: 'GET', path, query, signal, timeoutMs });
+    this.#failures = 0;
     for await (const line of jsonLines(chunks)) {
       const { type, object } = readEvent(line);
       this.#resourceVersion = object.metadata.resourceVersion;
