@@ -201,7 +201,7 @@ describe('with the operator', () => {
     const warningOf = async (version: string): Promise<string> =>
       (await plugin.runWith({ COLUMNS: '200' }, 'approve', version)).stderr;
     expect(await warningOf('1.21.0')).toBe(
-      'warning: spec.rollout.approval is not Required, so no version needs an approval\n',
+      'warning: spec.rollout.approval is not Required, so no version needs an approval of the fleet\n',
     );
     await cluster.api.patch(`${CONFIG}/cluster`, { spec: { rollout: { approval: 'Required' } } });
     const versions = [

@@ -3,7 +3,7 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import { KubeError } from '@brupop/shared/kube/error';
 import { RELEASE } from '@brupop/shared/runtime/build';
 import type { TextRequest } from '../cluster/client.ts';
-import { resume, retry, updateNow } from './change.ts';
+import { approve, resume, retry, updateNow } from './change.ts';
 import type { Context } from './context.ts';
 
 const SERVER_TIME = 1_796_000_000_000;
@@ -11,6 +11,7 @@ const AT = '2026-11-22T10:00:00Z';
 
 interface World {
   readonly spec?: object;
+  readonly groups?: readonly object[];
   readonly record?: NodeRecord;
   /** Of the shadow. */
   readonly shadowSpec?: object;
@@ -23,7 +24,7 @@ interface World {
 }
 
 /** A context with one node, which runs 1.20.0 and is offered 1.21.0, and what is written with it. */
-function worldOf({ spec = {}, record = {}, shadowSpec, status, reason, waitingFor, now = SERVER_TIME }: World) {
+function worldOf({ spec = {}, groups = [], record = {}, shadowSpec, status, reason, waitingFor, now }: World) {
   const patches: unknown[] = [];
   const printed: string[] = [];
   const progressing = { type: 'Progressing', status: 'False', reason, message: '', lastTransitionTime: AT };
@@ -41,12 +42,17 @@ function worldOf({ spec = {}, record = {}, shadowSpec, status, reason, waitingFo
       ...status,
     },
   };
-  const config = { metadata: { ...metadata, name: 'cluster' }, spec, status: { observedGeneration: 1, release: RELEASE } };
+  const config = {
+    metadata: { ...metadata, name: 'cluster' },
+    spec,
+    status: { observedGeneration: 1, release: RELEASE },
+  };
+  const lists = { brupopconfigs: [config], bottlerocketshadows: [shadow], bottlerocketnodegroups: groups };
   const answerTo = ({ method, path, body }: TextRequest): object => {
-    const items = path.endsWith('/brupopconfigs') ? [config] : path.endsWith('/bottlerocketshadows') ? [shadow] : [];
     if (path.includes('/leases/')) throw new KubeError(404, 'NotFound', path);
     if (method === 'PATCH') patches.push(body);
-    return { metadata: { resourceVersion: '1' }, items, spec: {} };
+    const [, items = []] = Object.entries(lists).find(([plural]) => path.endsWith(`/${plural}`)) ?? [];
+    return { metadata: { resourceVersion: '1' }, items, spec };
   };
   const client: Partial<Context['client']> = {
     time: async () => await Promise.resolve(SERVER_TIME),
@@ -54,7 +60,7 @@ function worldOf({ spec = {}, record = {}, shadowSpec, status, reason, waitingFo
   };
   const context = {
     client,
-    clock: { now: () => now },
+    clock: { now: () => now ?? SERVER_TIME },
     screen: { width: 1_000 },
     print: (text: string) => printed.push(text),
     warn: (text: string) => printed.push(text),
@@ -80,6 +86,33 @@ it('accepting the failures of a group ends no freeze of the fleet, and says so',
   expect(printed.join('')).toBe(
     'Failures of the group web up to 2026-11-30T00:53:20Z are accepted: they do not count for its own budget, and ' +
       'hold no slot. A freeze of the fleet and a hold go on. A pause is not ended.\n',
+  );
+});
+
+it('an approval of the fleet names the groups that wait for one of their own', async () => {
+  const group = (name: string, rollout?: object): object => ({
+    metadata: { name },
+    spec: { nodeSelector: {}, rollout },
+  });
+  const groups = [
+    group('without'),
+    group('budget', { failureBudget: 2 }),
+    group('canaries', { canary: { nodes: 2 } }),
+    group('approved', { approval: 'Required', approvedVersion: '1.21.0' }),
+    group('free', { approval: 'NotRequired' }),
+  ];
+  const required = worldOf({ spec: { rollout: { approval: 'Required' } }, groups });
+  await approve(required.context, '1.21.0', {});
+  expect(required.printed.join('')).toBe(
+    '1.21.0 is approved for the fleet. Nodes of groups with an approval of their own still wait for it, with --group: ' +
+      'canaries.\n',
+  );
+  const { context, printed } = worldOf({ groups: [...groups, group('ledger', { approval: 'Required' })] });
+  await approve(context, '1.21.0', {});
+  expect(printed.join('')).toBe(
+    'warning: spec.rollout.approval is not Required, so no version needs an approval of the fleet\n' +
+      '1.21.0 is approved for the fleet. Nodes of groups with an approval of their own still wait for it, with --group: ' +
+      'ledger.\n',
   );
 });
 

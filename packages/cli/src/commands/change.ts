@@ -18,8 +18,9 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { namesOf } from '@brupop/shared/runtime/errors';
 import { UsageError } from '../cluster/errors.ts';
-import { type Fleet, groupOf, readFleet, readGroups, shadowOf } from '../cluster/fleet.ts';
+import { type Fleet, groupOf, readFleet, readGroups, readIfAllowed, shadowOf } from '../cluster/fleet.ts';
 import { leaderText } from '../cluster/leader.ts';
 import { checkRequest, type Request, skewText } from '../cluster/skew.ts';
 import { nodeRow } from '../render/node.ts';
@@ -109,26 +110,47 @@ export async function resume(
 /** Fields of `spec.rollout` by which a group has canaries and an approval of its own. */
 const OWN_APPROVAL = ['canary', 'soak', 'approval', 'approvedVersion'];
 
+function hasOwnApproval(rollout: object | null | undefined): boolean {
+  return Object.keys(rollout ?? {}).some((key) => OWN_APPROVAL.includes(key));
+}
+
 /** Throws UsageError for a group that waits for the approval of the fleet: the patch would give it canaries of its own. */
 export async function approve(context: Context, version: string, of: OfGroup): Promise<void> {
   if (of.group !== undefined) {
     const { rollout = {} } = await specOf(context, of);
-    const isOwn = Object.keys(rollout).some((key) => OWN_APPROVAL.includes(key));
-    if (!isOwn)
+    if (!hasOwnApproval(rollout))
       throw new UsageError(
         `the group ${of.group} has no approval of its own: expected one of ${OWN_APPROVAL.join(', ')} in its ` +
           'spec.rollout, found none; approve the version for the fleet, without --group',
       );
   }
   const configured = await configure(context, of, { rollout: { approvedVersion: version } });
-  if (of.group === undefined) warnOf(context, uselessText(configured, version));
-  say(context, `${version} is approved for ${nameOf(of)}.`);
+  if (of.group !== undefined) {
+    say(context, `${version} is approved for ${nameOf(of)}.`);
+    return;
+  }
+  warnOf(context, uselessText(configured, version));
+  const others = await groupsToApprove(context, configured, version);
+  const named = ` Nodes of groups with an approval of their own still wait for it, with --group: ${namesOf(others)}.`;
+  say(context, `${version} is approved for the fleet.${others.length === 0 ? '' : named}`);
+}
+
+/** The names of groups that require an approval of their own, and have not approved the version. */
+async function groupsToApprove({ client }: Context, { spec }: Configured, version: string): Promise<string[]> {
+  const { items = [] } =
+    (await readIfAllowed<{ items?: readonly BottlerocketNodeGroup[] }>(client, nodeGroupPath())) ?? {};
+  return items
+    .filter(({ spec: { rollout } }) => {
+      const approval = rollout?.approval ?? spec.rollout?.approval;
+      return hasOwnApproval(rollout) && approval === 'Required' && !sameVersion(rollout?.approvedVersion, version);
+    })
+    .map(({ metadata }) => metadata.name);
 }
 
 /** A sentence when an approval of the fleet lets no node start, at least for now. */
 function uselessText({ spec, status }: Configured, version: string): string | undefined {
   if (spec.rollout?.approval !== 'Required')
-    return 'spec.rollout.approval is not Required, so no version needs an approval';
+    return 'spec.rollout.approval is not Required, so no version needs an approval of the fleet';
   const { observedGeneration = 0, versions = [] } = status ?? {};
   const offered = versions.filter((one) => one.offered > 0).map((one) => one.version);
   const wanted = [...offered, spec.versions?.pin];
