@@ -35,6 +35,6 @@ it.each([
 ])('of one that is %s the error says how it is renewed', async (_, config) => {
   await expect(headersOf(config)).rejects.toThrow(
     'context dev: no credentials: the id-token of the auth-provider oidc is missing or has expired: run another ' +
-      'command of kubectl, such as "kubectl auth whoami", which renews it in the kubeconfig',
+      'command of kubectl, such as "kubectl auth whoami", which renews it in the kubeconfig, and then this one again',
   );
 });

@@ -50,7 +50,7 @@ function idTokenOf({ config }: AuthProvider, now: number): string {
   if (token !== '' && expiryOf(token) - MARGIN_MS > now) return token;
   throw new UsageError(
     'the id-token of the auth-provider oidc is missing or has expired: run another command of kubectl, such as ' +
-      '"kubectl auth whoami", which renews it in the kubeconfig',
+      '"kubectl auth whoami", which renews it in the kubeconfig, and then this one again',
   );
 }
 
