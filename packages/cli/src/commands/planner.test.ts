@@ -63,15 +63,18 @@ interface World {
 }
 
 function contextOf({ spec, nodes, shadows = nodes.map((node) => shadowOf(node)), hasPod = () => false }: World) {
+  const lists: Record<string, (node: string) => readonly object[]> = {
+    nodes: () => nodes.map(nodeOf),
+    bottlerocketshadows: () => shadows,
+    bottlerocketnodegroups: () => [],
+    brupopconfigs: () => [{ metadata: metadata('cluster'), spec }],
+    poddisruptionbudgets: () => [BUDGET],
+    pods: (node) => (hasPod(node) ? [podOn(node)] : []),
+  };
   const itemsOf = ({ path, query = {} }: TextRequest): readonly object[] => {
-    if (path.endsWith('/nodes')) return nodes.map(nodeOf);
-    if (path.endsWith('/bottlerocketshadows')) return shadows;
-    if (path.endsWith('/brupopconfigs')) return [{ metadata: metadata('cluster'), spec }];
-    if (path.endsWith('/poddisruptionbudgets')) return [BUDGET];
-    const node = query['fieldSelector']?.split('=')[1] ?? '';
-    if (path.endsWith('/pods')) return hasPod(node) ? [podOn(node)] : [];
-    if (path.endsWith('/bottlerocketnodegroups')) return [];
-    throw new KubeError(404, 'NotFound', path);
+    const list = lists[path.split('/').at(-1) ?? ''];
+    if (list === undefined) throw new KubeError(404, 'NotFound', path);
+    return list(query['fieldSelector']?.split('=')[1] ?? '');
   };
   const client: Partial<Context['client']> = {
     time: async () => await Promise.resolve(NOW),

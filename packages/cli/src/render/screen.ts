@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import { escapeOf } from '@brupop/shared/runtime/errors';
 
 /** Where text is printed: how wide it may be, and whether it may have colors. */
@@ -42,8 +43,7 @@ export function colored(text: string, color: Color, { hasColors }: Screen): stri
 
 /** How many rows of the terminal a line takes: what does not fit into one continues in the next. */
 export function rowsOf(line: string, { width }: Pick<Screen, 'width'>): number {
-  const { length } = line.replaceAll(/\u001B\[\d+m/gu, '');
-  return Math.max(1, Math.ceil(length / width));
+  return Math.max(1, Math.ceil(stripVTControlCharacters(line).length / width));
 }
 
 export function cut(text: string, width: number): string {
