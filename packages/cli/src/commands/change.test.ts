@@ -12,6 +12,7 @@ const AT = '2026-11-22T10:00:00Z';
 interface World {
   readonly spec?: object;
   readonly groups?: readonly object[];
+  readonly frozen?: readonly string[];
   readonly record?: NodeRecord;
   /** Of the shadow. */
   readonly shadowSpec?: object;
@@ -24,14 +25,14 @@ interface World {
 }
 
 /** A context with one node, which runs 1.20.0 and is offered 1.21.0, and what is written with it. */
-function worldOf({ spec = {}, groups = [], record = {}, shadowSpec, status, reason, waitingFor, now }: World) {
+function worldOf({ spec = {}, groups = [], frozen = [], record = {}, status, reason, waitingFor, ...more }: World) {
   const patches: unknown[] = [];
   const printed: string[] = [];
   const progressing = { type: 'Progressing', status: 'False', reason, message: '', lastTransitionTime: AT };
   const metadata = { uid: 'a', resourceVersion: '1', generation: 1, namespace: 'brupop' };
   const shadow = {
     metadata: { ...metadata, name: 'brs-a', annotations: { [RECORD_ANNOTATION]: JSON.stringify(record) } },
-    spec: { state: 'Idle', ...shadowSpec },
+    spec: { state: 'Idle', ...more.shadowSpec },
     status: {
       current_state: 'Idle',
       current_version: '1.20.0',
@@ -42,10 +43,11 @@ function worldOf({ spec = {}, groups = [], record = {}, shadowSpec, status, reas
       ...status,
     },
   };
+  const frozenVersions = frozen.map((version) => ({ version, since: AT }));
   const config = {
     metadata: { ...metadata, name: 'cluster' },
     spec,
-    status: { observedGeneration: 1, release: RELEASE },
+    status: { observedGeneration: 1, release: RELEASE, frozenVersions },
   };
   const lists = { brupopconfigs: [config], bottlerocketshadows: [shadow], bottlerocketnodegroups: groups };
   const answerTo = ({ method, path, body }: TextRequest): object => {
@@ -60,7 +62,7 @@ function worldOf({ spec = {}, groups = [], record = {}, shadowSpec, status, reas
   };
   const context = {
     client,
-    clock: { now: () => now ?? SERVER_TIME },
+    clock: { now: () => more.now ?? SERVER_TIME },
     screen: { width: 1_000 },
     print: (text: string) => printed.push(text),
     warn: (text: string) => printed.push(text),
@@ -175,6 +177,15 @@ it('update-now of a node that waits for its turn names no other command', async 
   await updateNow(context, 'a', {});
   expect(patches).toEqual(annotated({ [UPDATE_NOW_ANNOTATION]: '1.21.0' }));
   expect(printed.join('')).not.toContain('It also waits');
+});
+
+it.each([
+  ['retry', retry],
+  ['update-now', async (context: Context, node: string) => await updateNow(context, node, {})],
+])('%s of a node whose version is frozen says what ends that', async (_, run) => {
+  const { context, printed } = worldOf({ frozen: ['1.21.0'], reason: 'Reverted' });
+  await run(context, 'a');
+  expect(printed.join('')).toContain(' a waits, since 1.21.0 is frozen, until "kubectl brupop resume --failures".');
 });
 
 it('update-now does not ask for another version than the one that is pinned', async () => {

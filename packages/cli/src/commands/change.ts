@@ -24,7 +24,7 @@ import { type Fleet, groupOf, readFleet, readGroups, readIfAllowed, shadowOf } f
 import { leaderText } from '../cluster/leader.ts';
 import { checkRequest, type Request, skewText } from '../cluster/skew.ts';
 import { nodeRow } from '../render/node.ts';
-import { pauseText } from '../render/pause.ts';
+import { freezeText, pauseText } from '../render/pause.ts';
 import { type Context, say, warnOf } from './context.ts';
 
 async function patch<T = unknown>(
@@ -179,15 +179,16 @@ async function fleetFor(context: Context, name: Request): Promise<Fleet> {
 export async function retry(context: Context, node: string): Promise<void> {
   const fleet = await fleetFor(context, 'retry');
   const shadow = shadowOf(fleet, node);
-  const groups = await readGroups(context.client);
-  const version = previousOf(shadow) ?? pinOf({ ...fleet, groups }, shadow) ?? shadow.status?.target_version;
+  const all = { ...fleet, groups: await readGroups(context.client) };
+  const version = previousOf(shadow) ?? pinOf(all, shadow) ?? shadow.status?.target_version;
   if (version === undefined) throw new UsageError(`node ${node}: expected a version that its host offers, found none`);
   checkRetry(node, shadow, version);
-  const pauses = pauseText({ ...fleet, groups }, shadow);
   await request(context, shadow, { [RETRY_ANNOTATION]: version });
   say(
     context,
-    `${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.${pauses}`,
+    `${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.` +
+      pauseText(all, shadow) +
+      freezeText(all, shadow, version),
   );
 }
 
@@ -283,7 +284,8 @@ export async function updateNow(
       'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain". ' +
       'If it cannot start within 24 hours, the request ends with an Event UpdateNowRefused on the Node.' +
       remainsText(found) +
-      pauseText(all, found),
+      pauseText(all, found) +
+      freezeText(all, found, offered),
   );
 }
 

@@ -1,5 +1,5 @@
 import type { BottlerocketShadow } from '@brupop/shared/api/shadow';
-import { pauseText, type Pausing } from './pause.ts';
+import { freezeText, type Freezing, pauseText, type Pausing } from './pause.ts';
 
 const shadow = {
   metadata: { name: 'brs-a', uid: 'a', resourceVersion: '1' },
@@ -34,4 +34,30 @@ test.each<[string, Pausing, string]>([
   ],
 ])('of pauses, a request names %s', (_, pauses, text) => {
   expect(pauseText(pauses, shadow)).toBe(text);
+});
+
+const frozen = (...versions: readonly string[]): object => ({
+  status: { frozenVersions: versions.map((version) => ({ version, since: '2026-11-22T10:00:00Z' })) },
+});
+
+const freezing = (fleet: object, ...groups: readonly (readonly [string, object])[]): Freezing => ({
+  config: fleet,
+  groups: groups.map(([name, group]) => ({ metadata: { name }, ...group }) as Freezing['groups'][number]),
+});
+
+test.each<[string, Freezing, string]>([
+  ['nothing of a fleet without a report', freezing({}, ['web', {}]), ''],
+  ['nothing of another version or group', freezing(frozen('1.20.5'), ['db', frozen('1.21.0')]), ''],
+  [
+    'the fleet',
+    freezing(frozen('1.21.0'), ['web', frozen('1.21.0')]),
+    ' a waits, since 1.21.0 is frozen, until "kubectl brupop resume --failures".',
+  ],
+  [
+    'the group of the node',
+    freezing({}, ['web', frozen('1.21.0')]),
+    ' a waits, since 1.21.0 is frozen for the group web, until "kubectl brupop resume --failures --group web".',
+  ],
+])('of freezes, a request names %s', (_, freezes, text) => {
+  expect(freezeText(freezes, shadow, '1.21.0')).toBe(text);
 });
