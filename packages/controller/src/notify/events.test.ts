@@ -72,6 +72,25 @@ test('a node that failed is named with its version and code', () => {
   });
 });
 
+test.each([
+  [
+    'RolledBack',
+    false,
+    /^Its update to 1\.21\.0 failed at .* when it is tried again\. .* until the node succeeds or /u,
+  ],
+  [
+    'RolledBack',
+    true,
+    /^Its update to 1\.21\.0 failed at .*\. It was deleted since\. .* until all nodes run the version or /u,
+  ],
+  ['WorkloadsFailed', false, /^Since its update to 1\.21\.0, a workload fails on it .* the condition Suspect /iu],
+])('a failure says what failed, and until when it counts: %s, deleted %s', (code, deleted, expected) => {
+  const one = { name: 'a', version: NEW, code, since: NOW - MINUTE, ...(deleted && { deleted }) };
+  const [notice] = found({ nodes: [aManagedNode('a')], changes: { failed: [one] } });
+  expect(notice?.message).toMatch(expected);
+  expect(notice?.message).not.toMatch(code === 'WorkloadsFailed' ? /tried again/u : /Suspect/u);
+});
+
 describe('a frozen version', () => {
   const nodes = [failed('a'), failed('b'), aManagedNode('c')];
   const spec = { rollout: { failureBudget: 1 } };
@@ -176,7 +195,7 @@ function overdue(startedMs: number, step: 'RebootedIntoUpdate' | 'MonitoringUpda
     current_state: 'StagedAndPerformedUpdate',
     lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
   } as const;
-  return aManagedNode('a', {}, { spec: underWay(step, 30 * HOUR), status, record });
+  return aManagedNode('a', { ready: false }, { spec: underWay(step, 30 * HOUR), status, record });
 }
 
 test('a node that is stuck has the same ID in all steps of its update, and another one in the next update', () => {
@@ -196,6 +215,60 @@ test('a node that holds its slot past a deadline is stuck, once, also if it did 
   expect(shown(found({ nodes: [node], changes: lost })).filter((one) => one.startsWith('Stuck'))).toEqual(stuck);
 });
 
+describe('of nodes past a deadline', () => {
+  const since = 30 * HOUR;
+  const record = { startedAt: ago(since), from: OLD };
+  const goesOn = (operation: 'Stage' | 'Drain') => ({
+    lastOperation: failure(undefined, { operation, state: 'Processing' }),
+  });
+  const staging: ManagedNode = aManagedNode(
+    'a',
+    {},
+    {
+      spec: underWay('StagedAndPerformedUpdate', since),
+      record,
+      status: { current_state: 'Idle', observedGeneration: 2, ...goesOn('Stage') },
+    },
+  );
+  const draining: ManagedNode = aManagedNode(
+    'a',
+    {},
+    {
+      spec: underWay('RebootedIntoUpdate', since),
+      record,
+      status: { current_state: 'StagedAndPerformedUpdate', ...goesOn('Drain') },
+    },
+  );
+  const unhealthy: ManagedNode = aManagedNode(
+    'a',
+    { conditions: ['Broken'] },
+    { spec: underWay('MonitoringUpdate', since), record, status: { current_version: NEW } },
+  );
+  const health = { conditions: ['Broken'] };
+  const stuck = (node: ManagedNode, spec: object = { health }): string[] =>
+    shown(found({ nodes: [node], spec })).filter((one) => one.startsWith('Stuck'));
+
+  it.each([
+    ['whose staging is cancelled then', staging, {}],
+    ['whose drain is cancelled then', draining, {}],
+    ['that goes back to its previous version then', unhealthy, { health, rollout: { rollback: 'Automatic' } }],
+  ])('one %s is not stuck', (_, node, spec) => {
+    expect(planOf({ nodes: [node], spec }).stuckNodes).toEqual(['a']);
+    expect(stuck(node, spec)).toEqual([]);
+  });
+
+  it('one that holds its slot is stuck', () => {
+    expect(stuck(unhealthy)).toEqual(['Stuck Node a']);
+  });
+
+  it.each([{ writeRejection: 'denied' }, { writeFailure: 'failed calling webhook' }])(
+    'one whose next spec cannot be written is stuck: %j',
+    (failing) => {
+      expect(stuck({ ...staging, ...failing })).toEqual(['Stuck Node a']);
+    },
+  );
+});
+
 test('a rollout that is finished says what the nodes run', () => {
   const notices = found({ nodes: [upToDate('a'), upToDate('b')], finishedAt: NOW });
   expect(shown(notices)).toEqual(['Finished BrupopConfig cluster']);
@@ -210,6 +283,59 @@ test('a rollout lasts while a node needs an update, and it is certain when none 
   expect(isCertain({ ...done, stale: ['nodes'] })).toBe(false);
   expect(isCertain({ ...done, counts: { ...done.counts, managed: 0 } })).toBe(false);
   expect(isCertain({ ...done, policy: { ...done.policy, problem: 'a mistake' } })).toBe(false);
+});
+
+describe('it is not certain that a rollout has ended while', () => {
+  const isOver = (world: World): unknown => {
+    const plan = planOf(world);
+    return { isRolling: isRolling(plan), isCertain: isCertain(plan) };
+  };
+  const shows = (reason: string): Pick<NonNullable<Parameters<typeof aManagedNode>[2]>, 'progressing'> => ({
+    progressing: { type: 'Progressing', status: 'False', reason, message: '', lastTransitionTime: ago(HOUR) },
+  });
+  /** Its agent has had a second to confirm its spec, or `ms`. */
+  const unconfirmed = (reason: string, ms = 1_000, record = {}): ManagedNode =>
+    aManagedNode(
+      'b',
+      {},
+      {
+        ...shows(reason),
+        record,
+        generation: 4,
+        spec: { state_transition_timestamp: ago(ms) },
+        status: { observedGeneration: 3 },
+      },
+    );
+  const failedLate = { startedAt: ago(5 * HOUR), rebootRequestedAt: ago(4 * HOUR) };
+  const version = '1.22.0';
+  const young = (name: string): ManagedNode => aManagedNode(name, {}, { status: { target_version: version } });
+  const versions = [{ version, running: 0, offered: 2, firstOfferedTime: ago(HOUR) }];
+  const worlds: Record<string, World> = {
+    'the hosts get other settings': {
+      nodes: [upToDate('a'), aManagedNode('b')],
+      spec: { paused: true, versions: { pin: NEW } },
+    },
+    'a node that waits has not confirmed these': {
+      nodes: [upToDate('a'), unconfirmed('Paused')],
+      spec: { paused: true },
+    },
+    'the last node has failed after its deadline, and has not confirmed the end': {
+      nodes: [upToDate('a'), unconfirmed('DeadlineExceeded', 1_000, failedLate)],
+    },
+    'nodes wait for the age of the next version': {
+      nodes: [upToDate('a'), young('b'), young('c')],
+      spec: { versions: { minimumAge: '168h' } },
+      status: { versions },
+    },
+  };
+  it.each(Object.entries(worlds))('%s', (_, world) => {
+    expect(isOver(world)).toEqual({ isRolling: false, isCertain: false });
+  });
+
+  it('but not while an agent is silent for longer', () => {
+    const nodes = [upToDate('a'), unconfirmed('Paused', 2 * HOUR)];
+    expect(isOver({ nodes, spec: { paused: true } })).toEqual({ isRolling: false, isCertain: true });
+  });
 });
 
 test('fifty events at once are the most, and those that stop most nodes come first', () => {

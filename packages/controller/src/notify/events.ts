@@ -20,6 +20,7 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import type { FailedNode } from '../plan/facts/failed-nodes.ts';
 import { versionsOf } from '../plan/facts/versions.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { CONDITIONS, GROUP_CONDITIONS } from '../report/config-conditions.ts';
@@ -51,7 +52,7 @@ export interface Seen {
   /** As it is written. */
   readonly status: Pick<BrupopConfigStatus, 'frozenVersions' | 'heldVersions'>;
   readonly groups: readonly Pick<BottlerocketNodeGroup, 'metadata' | 'status'>[];
-  readonly nodes: readonly Pick<ManagedNode, 'name' | 'shadow'>[];
+  readonly nodes: readonly Pick<ManagedNode, 'name' | 'shadow' | 'writeRejection' | 'writeFailure'>[];
   /** When the rollout ended, if that was within the hour, epoch milliseconds. */
   readonly finishedAt: number | undefined;
 }
@@ -85,9 +86,18 @@ export function isRolling({ progress, groups }: Pick<WholePlan, 'progress' | 'gr
   return progress !== undefined || groups.some((group) => group.progress !== undefined);
 }
 
-/** False: it is not known whether the rollout has ended. */
-export function isCertain({ stale, policy: { problem }, counts }: WholePlan): boolean {
-  return stale.length === 0 && problem === undefined && counts.managed > 0 && counts.updating + counts.failed === 0;
+/** False: it is not known whether the rollout has ended, or nodes wait for the age of a version only. */
+export function isCertain(plan: WholePlan): boolean {
+  const { stale, policy, counts, forecast } = plan;
+  if (stale.length > 0 || policy.problem !== undefined || counts.managed === 0) return false;
+  return counts.updating + counts.failed === 0 && !forecast.reasons.has('MinimumAgeNotReached') && isConfirmed(plan);
+}
+
+/** False while an agent has time to confirm a spec: until then the plan does not say what its node needs. */
+function isConfirmed({ unconfirmed, conditions }: WholePlan): boolean {
+  if (unconfirmed.length === 0) return true;
+  const known = new Set(conditions.flat().map(({ node }) => node.metadata.name));
+  return unconfirmed.every((name) => known.has(name));
 }
 
 const FLEET = { kind: CONFIG_KIND, name: CONFIG_NAME };
@@ -206,9 +216,11 @@ function late(progress: Progress | undefined, object: Notice['object'], messageO
   return [notice({ event: 'Stuck', severity: 'error', object, summary, message, command }, since)];
 }
 
-function stuckNotices({ stuckNodes, lost, conditions }: WholePlan, nodes: Seen['nodes']): Notice[] {
-  const names = [...new Set([...lost.map(({ name }) => name), ...stuckNodes])];
-  if (names.length === 0) return [];
+function stuckNotices(plan: WholePlan, nodes: Seen['nodes']): Notice[] {
+  const { stuckNodes, lost, conditions } = plan;
+  if (lost.length + stuckNodes.length === 0) return [];
+  const going = goingOn(plan, nodes);
+  const names = [...new Set([...lost.map(({ name }) => name), ...stuckNodes.filter((name) => !going.has(name))])];
   const found = new Map(conditions.flat().map((one): [string, NodeCondition] => [one.node.metadata.name, one]));
   return names.map((name) => {
     const isLost = lost.some((one) => one.name === name);
@@ -222,23 +234,34 @@ function stuckNotices({ stuckNodes, lost, conditions }: WholePlan, nodes: Seen['
   });
 }
 
+/** Names of nodes whose step ends with this plan, such as a staging that is cancelled at its deadline, if that can be written. */
+function goingOn({ specs }: Pick<WholePlan, 'specs'>, nodes: Seen['nodes']): ReadonlySet<string> {
+  const failing = nodes.filter(({ writeRejection, writeFailure }) => (writeRejection ?? writeFailure) !== undefined);
+  const unwritten = new Set(failing.map(({ name }) => name));
+  return new Set(specs.map(({ node }) => node.metadata.name).filter((name) => !unwritten.has(name)));
+}
+
 const nodeObject = (name: string): Notice['object'] => ({ kind: 'Node', name });
 const shadowOf = (name: string): string => `kubectl get brs -A -o wide --field-selector metadata.name=brs-${name}`;
 
 function failedNotices({ failed }: WholePlan): Notice[] {
-  return failed.map(({ name, version, code, since, deleted }) => {
-    const object = nodeObject(name);
+  return failed.map((one) => {
+    const { name, version, code } = one;
     const summary = `${name} failed with Bottlerocket ${version}: ${code}`;
-    const what =
-      deleted === true ? 'It was deleted since' : 'Its BottlerocketShadow says why, and when it is tried again';
-    const message =
-      `Its update to ${version} failed at ${rfc3339(since)} with the code ${code}. ${what}. The failure counts against ` +
-      'spec.rollout.failureBudget until the node succeeds or spec.rollout.resume accepts it';
-    return notice(
-      { event: 'Failed', severity: 'warning', object, version, summary, message, command: shadowOf(name) },
-      code,
-    );
+    const texts = { summary, message: describeFailure(one), command: shadowOf(name) };
+    return notice({ event: 'Failed', severity: 'warning', object: nodeObject(name), version, ...texts }, code);
   });
+}
+
+function describeFailure({ version, code, since, deleted = false }: FailedNode): string {
+  const failed = `Its update to ${version} failed at ${rfc3339(since)} with the code ${code}`;
+  const counts = 'The failure counts against spec.rollout.failureBudget until';
+  const orAccepted = 'or spec.rollout.resume accepts it';
+  if (deleted) return `${failed}. It was deleted since. ${counts} all nodes run the version ${orAccepted}`;
+  if (code !== 'WorkloadsFailed')
+    return `${failed}. Its BottlerocketShadow says why, and when it is tried again. ${counts} the node succeeds ${orAccepted}`;
+  const suspect = `Since its update to ${version}, a workload fails on it (${code}, ${rfc3339(since)})`;
+  return `${suspect}. The condition Suspect of its BottlerocketShadow names it. ${counts} no such workload fails ${orAccepted}`;
 }
 
 function finishedNotice({ counts, forecast: { versions } }: WholePlan, at: number): Notice {
