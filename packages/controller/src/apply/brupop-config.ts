@@ -20,11 +20,21 @@ const CREATE_KEY = 'config_create';
 const COLLECTION = configPath();
 const STATUS = configPath({ name: CONFIG_NAME, subresource: 'status' });
 
+/** As it was written or read. */
+interface Known {
+  readonly uid: string;
+  readonly status: BrupopConfigStatus;
+  /** What the cache showed then. */
+  readonly shown: BrupopConfigStatus | undefined;
+}
+
 export class ConfigWriter {
   readonly #context: ApplyContext;
   /** On the monotonic clock, milliseconds. */
   #missingSince: number | undefined;
-  #known: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;
+  #known: Known | undefined;
+  /** What the cache shows. */
+  #shown: BrupopConfigStatus | undefined;
   #writtenAt = -Infinity;
   #knownAt = -Infinity;
 
@@ -47,6 +57,7 @@ export class ConfigWriter {
   /** The watch may not show yet what is known, such as a freeze. */
   withWritten<T extends { readonly config: BrupopConfig | undefined }>(snapshot: T): T {
     const { config } = snapshot;
+    this.#shown = config?.status;
     const status = config && this.#statusOf(config);
     return status === undefined ? snapshot : { ...snapshot, config: { ...config, status } };
   }
@@ -86,10 +97,14 @@ export class ConfigWriter {
     return plan.quorums.length > 0 ? 0 : undefined;
   }
 
-  /** As it was last written or read; later the cache counts, since another actor may have edited the status. */
+  /**
+   * As it was last written or read; later the cache counts if it has changed since, as another actor may have edited the status. One
+   * that has not is of a watch that hangs, and knows of no freeze since.
+   */
   #statusOf({ metadata: { uid }, status }: BrupopConfig): BrupopConfigStatus | undefined {
-    const isFresh = this.#known?.uid === uid && this.#context.clock.monotonic() - this.#knownAt < WATCH_LIMIT_MS;
-    return isFresh ? this.#known?.status : status && ownOf(status);
+    const known = this.#known?.uid === uid ? this.#known : undefined;
+    const isRecent = this.#context.clock.monotonic() - this.#knownAt < WATCH_LIMIT_MS;
+    return known !== undefined && (isRecent || status === known.shown) ? known.status : status && ownOf(status);
   }
 
   async #apply(uid: string, status: BrupopConfigStatus): Promise<void> {
@@ -100,7 +115,7 @@ export class ConfigWriter {
   }
 
   #remember(uid: string, status: BrupopConfigStatus): void {
-    this.#known = { uid, status: ownOf(status) };
+    this.#known = { uid, status: ownOf(status), shown: this.#shown };
     this.#knownAt = this.#context.clock.monotonic();
   }
 }

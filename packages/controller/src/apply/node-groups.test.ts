@@ -65,5 +65,7 @@ it('a freeze of a group is reported once, and known before the watch shows it', 
   const [seen] = groups.withWritten({ groupObjects: [group] }).groupObjects;
   expect(seen?.status).toEqual({ frozenVersions: [{ version: NEW, since: expect.any(String) as string }] });
   await clock.advance(MINUTE);
-  expect(groups.withWritten({ groupObjects: [group] }).groupObjects).toEqual([group]);
+  expect(groups.withWritten({ groupObjects: [group] }).groupObjects).toEqual([seen]);
+  const edited = { ...group, status: {} as NonNullable<typeof group.status> };
+  expect(groups.withWritten({ groupObjects: [edited] }).groupObjects).toEqual([edited]);
 });

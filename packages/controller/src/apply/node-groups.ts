@@ -38,6 +38,8 @@ interface Written {
   readonly status: NodeGroupStatus;
   /** On the monotonic clock, milliseconds. */
   readonly at: number;
+  /** What the cache showed then. */
+  readonly shown: NodeGroupStatus | undefined;
 }
 
 export class NodeGroupWriter {
@@ -46,6 +48,8 @@ export class NodeGroupWriter {
   readonly #startedAt: number;
   /** By UID; the watch may be behind. */
   readonly #written = new Map<string, Written>();
+  /** By UID: what the cache shows. */
+  #shown: ReadonlyMap<string, NodeGroupStatus | undefined> = new Map();
 
   constructor(context: ApplyContext) {
     this.#context = context;
@@ -54,6 +58,7 @@ export class NodeGroupWriter {
 
   /** The watch may not show yet what was written, such as a freeze. */
   withWritten<T extends { readonly groupObjects: readonly BottlerocketNodeGroup[] }>(snapshot: T): T {
+    this.#shown = new Map(snapshot.groupObjects.map(({ metadata: { uid }, status }) => [uid, status]));
     const groupObjects = snapshot.groupObjects.map((object) => {
       const status = this.#statusOf(object);
       return status === object.status ? object : { ...object, status: withLane(object.status, status) };
@@ -136,10 +141,12 @@ export class NodeGroupWriter {
     return undefined;
   }
 
+  /** A cache that has not changed since the write is of a watch that hangs. */
   #statusOf({ metadata: { uid }, status }: BottlerocketNodeGroup): NodeGroupStatus | undefined {
     const written = this.#written.get(uid);
-    const isFresh = written !== undefined && this.#context.clock.monotonic() - written.at < WATCH_LIMIT_MS;
-    return isFresh ? written.status : status;
+    if (written === undefined) return status;
+    const isRecent = this.#context.clock.monotonic() - written.at < WATCH_LIMIT_MS;
+    return isRecent || this.#shown.get(uid) === written.shown ? written.status : status;
   }
 
   async #apply(name: string, uid: string, status: NodeGroupStatus): Promise<void> {
@@ -147,7 +154,7 @@ export class NodeGroupWriter {
     const path = nodeGroupPath({ name, subresource: 'status' });
     const body = { apiVersion: API_VERSION, kind: NODE_GROUP_KIND, metadata: { name, uid }, status };
     await client.apply(path, body, { fieldManager: CONTROLLER, signal });
-    this.#written.set(uid, { status, at: clock.monotonic() });
+    this.#written.set(uid, { status, at: clock.monotonic(), shown: this.#shown.get(uid) });
   }
 }
 

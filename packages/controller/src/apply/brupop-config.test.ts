@@ -1,0 +1,48 @@
+import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { anApplyContext } from '../testing/apply-context.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
+import { wholePlan } from '../whole-plan.ts';
+import { ConfigWriter } from './brupop-config.ts';
+
+const failed = (name: string) =>
+  aManagedNode(name, {}, { record: { failed: { version: NEW, code: 'RolledBack', at: ago(MINUTE) } } });
+
+/** A leader of a fleet whose watch shows of its configuration what it showed at first. `turn` plans, and writes the status. */
+function lead() {
+  const clock = new FakeClock(NOW);
+  const events: string[] = [];
+  const context = anApplyContext({
+    clock,
+    client: { apply: async () => await Promise.resolve({}) },
+    record: ({ reason }) => events.push(reason),
+  });
+  const writer = new ConfigWriter(context, undefined);
+  const { config, ...rest } = aSnapshot([failed('a'), failed('b')], {});
+  const turn = async (status?: object) => {
+    const shown = config && { ...config, ...(status !== undefined && { status }) };
+    const snapshot = writer.withWritten({ ...rest, config: shown });
+    await writer.write(snapshot.config, wholePlan(snapshot as ReturnType<typeof aSnapshot>, clock.now()), true);
+    return writer.withWritten({ config: shown }).config?.status?.frozenVersions;
+  };
+  return { clock, events, turn };
+}
+
+test('a freeze is reported once, and with the same time, also while the watch of the configuration hangs', async () => {
+  const { clock, events, turn } = lead();
+  const first = await turn();
+  expect(first).toMatchObject([{ version: NEW }]);
+  for (let seconds = 0; seconds < 110; seconds += 10) {
+    await clock.advance(10_000);
+    expect(await turn()).toEqual(first);
+  }
+  expect(events.filter((reason) => reason === 'Frozen')).toEqual(['Frozen']);
+});
+
+test('what another actor has edited counts half a minute after the latest write', async () => {
+  const { clock, turn } = lead();
+  const first = await turn();
+  const edited = { frozenVersions: [{ version: NEW, since: ago(60 * MINUTE) }] };
+  expect(await turn(edited)).toEqual(first);
+  await clock.advance(MINUTE);
+  expect(await turn(edited)).toEqual(edited.frozenVersions);
+});
