@@ -244,4 +244,15 @@ export const WANTED: readonly Wanted[] = [
       { find: /if \(updating2\) count2\.updating \+= by;/u, replace: 'count2.updating += updating2;' },
     ],
   },
+  {
+    what: 'a rollout goes on while its nodes have to confirm a spec',
+    changes: [
+      {
+        find: /(?<=if \(!counted\.some\(needsUpdate\))(?=\) return void 0;)/u,
+        replace:
+          ' && !(before?.progress !== void 0 && counted.some((one) => one.phase === "waiting" && one.pending === true &&' +
+          ' one.progressing === void 0))',
+      },
+    ],
+  },
 ];

@@ -99,6 +99,40 @@ describe.each([
   });
 });
 
+describe('a late rollout remains late without a success', () => {
+  const late = { lastProgressTime: ago(24 * HOUR), countedSeconds: 7_200 };
+  const unconfirmed = (reason: string, ms: number, record = {}): ManagedNode =>
+    aManagedNode(
+      'b',
+      {},
+      {
+        record,
+        generation: 4,
+        spec: { state_transition_timestamp: ago(ms) },
+        status: { observedGeneration: 3 },
+        progressing: { type: 'Progressing', status: 'False', reason, message: '', lastTransitionTime: ago(HOUR) },
+      },
+    );
+  const isLate = (node: ManagedNode, spec: object = {}): unknown => {
+    const { made, progress } = seen([succeeded(30 * HOUR), node], spec, late);
+    return [made.progress?.isLate, progress];
+  };
+
+  it('while the last node, which failed past its deadline, has not confirmed the end', () => {
+    const record = { startedAt: ago(5 * HOUR), rebootRequestedAt: ago(4 * HOUR) };
+    expect(isLate(unconfirmed('DeadlineExceeded', 1_000, record))).toEqual([true, late]);
+  });
+
+  it('while the hosts of the nodes that wait get other settings', () => {
+    expect(isLate(aManagedNode('b'), { versions: { ignoreWaves: true } })).toEqual([true, late]);
+    expect(isLate(unconfirmed('NodeNotReady', 1_000))).toEqual([true, late]);
+  });
+
+  it('but not when their agents are silent for longer', () => {
+    expect(isLate(unconfirmed('NodeNotReady', 2 * HOUR))).toEqual([undefined, undefined]);
+  });
+});
+
 describe('nodes that wait for canaries', () => {
   const pool = (name: string, of: string, parts: object = {}): ManagedNode =>
     aManagedNode(name, { labels: { pool: of }, ...parts });

@@ -5,6 +5,7 @@
  *     no node needs an update                      no record
  *     the rollout begins, or a node succeeds       the count begins at zero
  *     paused, outside of windows, frozen, …        the count stands still: `countedFrom` is undefined
+ *     the nodes that wait are to confirm a spec    the same, until it is known what they need
  *
  * The record is in the status of the BrupopConfig, or of a group with a deadline of its own, and changes only when one of these does.
  */
@@ -38,7 +39,7 @@ export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?:
   const { now } = fleetState;
   const { before, policy, groups, counted } = laneOf(fleetState, all, group);
   const open = openIn(counted).flat();
-  if (open.length === 0) return undefined;
+  if (open.length === 0 && (before?.progress === undefined || isKnown(counted))) return undefined;
   const { lastProgressAt, countedMs, countedFrom } = recordOf(
     before?.progress,
     Math.max(0, ...latestSuccessIn(counted, now)),
@@ -86,6 +87,17 @@ function needsUpdate(decision: Decision): boolean {
   const { isIntended = false, fleetWide = false } = traitsFor(decision);
   return (candidate !== undefined || phase === 'failed') && (fleetWide || !isIntended);
 }
+
+/** False while it is not known what a node needs, since its agent has to confirm its spec. */
+function isKnown(counted: Parts<Decision>): boolean {
+  return unconfirmedIn(counted).every((part) => part.length === 0);
+}
+
+const unconfirmedIn = ofParts((part: readonly Decision[]) =>
+  part.filter(
+    ({ phase, pending, progressing }) => phase === 'waiting' && pending === true && progressing === undefined,
+  ),
+);
 
 const openIn = ofParts((part: readonly Decision[]) => part.filter(needsUpdate));
 
