@@ -42,7 +42,8 @@ async function untilStart(limitMs: number, answer: (node: string, clock: FakeClo
 }
 
 beforeEach(() => {
-  for (const level of ['info', 'warn'] as const) jest.spyOn(console, level).mockImplementation(() => undefined);
+  for (const level of ['debug', 'info', 'warn'] as const)
+    jest.spyOn(console, level).mockImplementation(() => undefined);
 });
 
 it.each([5, 11, 15])('with %i nodes whose lists hang, another one starts', async (count) => {

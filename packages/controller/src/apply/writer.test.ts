@@ -4,7 +4,7 @@ import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { createMetrics } from '../metrics.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
-import { NotLeading, Writer } from './writer.ts';
+import { NotLeading, UselessWrite, Writer } from './writer.ts';
 
 interface Parts {
   readonly writer: Writer;
@@ -136,6 +136,19 @@ test('an error that many writes have in common is logged once a minute', async (
   await clock.advance(60_000);
   await writer.attempt('shadow_create', 'create/b', forbid('b'));
   expect(lines).toHaveLength(2);
+});
+
+test('what many writes wait for a user for is logged once each time they are tried', async () => {
+  const { writer, clock, lines } = setUp();
+  const drop = async (): Promise<void> => {
+    throw new UselessWrite('spec.settings is not kept');
+  };
+  for (let tries = 1; tries <= 2; tries += 1) {
+    for (const key of ['a', 'b', 'c']) await writer.attempt('spec', key, drop);
+    expect(lines).toHaveLength(tries);
+    await clock.advance(600_000);
+  }
+  expect(lines[0]).toContain('"level":"error","msg":"a write has to wait for a user"');
 });
 
 test('a list that fails backs off, and is a warning when no retry ends it, or once that has lasted', async () => {

@@ -260,7 +260,8 @@ export class Writer {
       log.debug('object changed since it was read', { kind, key });
       this.#conflicted(kind, key, log);
     } else if (error instanceof UselessWrite) {
-      log.error('a write has to wait for a user', { kind, key, error: messageOf(error) });
+      const level = this.#isNew(kind, error) ? 'error' : 'debug';
+      log[level]('a write has to wait for a user', { kind, key, error: messageOf(error) });
       this.#delay(key, backoff(RETRY), USELESS_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#logFailure(kind, key, error, log);
@@ -276,18 +277,21 @@ export class Writer {
     return failing === undefined || now - at > LASTING_MS ? now : failing.since;
   }
 
-  /** Removes quoted names from the error, which differ between objects. */
   #logFailure(kind: WriteKind, key: string, thrown: unknown, log: Logger): void {
-    const { clock } = this.#options;
-    const error = messageOf(thrown);
-    const cause = `${kind} ${error.replaceAll(/"[^"]*"/gu, '')}`;
-    const now = clock.monotonic();
-    for (const [one, at] of this.#warnedAt) if (now - at >= WARN_AGAIN_MS) this.#warnedAt.delete(one);
-    const isKnown = this.#warnedAt.has(cause);
-    if (!isKnown) this.#warnedAt.set(cause, now);
     const isLasting = isRejection(thrown) || this.#retries.get(key)?.kind !== undefined;
     const level = isLasting ? 'warn' : 'info';
-    log[isKnown ? 'debug' : level]('write failed, retrying', { kind, key, error });
+    const fields = { kind, key, error: messageOf(thrown) };
+    log[this.#isNew(kind, thrown) ? level : 'debug']('write failed, retrying', fields);
+  }
+
+  /** True once a minute for each cause. Quoted names in the error differ between objects. */
+  #isNew(kind: WriteKind, error: unknown): boolean {
+    const cause = `${kind} ${messageOf(error).replaceAll(/"[^"]*"/gu, '')}`;
+    const now = this.#options.clock.monotonic();
+    for (const [one, at] of this.#warnedAt) if (now - at >= WARN_AGAIN_MS) this.#warnedAt.delete(one);
+    if (this.#warnedAt.has(cause)) return false;
+    this.#warnedAt.set(cause, now);
+    return true;
   }
 
   /** An agent that reports continuously must not keep a slot while its spec cannot be written. */

@@ -6,12 +6,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isClockWrong } from '@brupop/shared/api/deadlines';
 import type { Condition } from '@brupop/shared/api/meta';
-import { hasStatus } from '@brupop/shared/kube/error';
+import { hasStatus, kindOf } from '@brupop/shared/kube/error';
 import type { Events } from '@brupop/shared/kube/events';
 import { backoff } from '@brupop/shared/runtime/backoff';
 import { type Clock, rfc3339 } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 import { Loop } from '@brupop/shared/runtime/loop';
 import type { Metrics } from '../metrics.ts';
 import { writeFor } from './contents.ts';
@@ -71,9 +71,11 @@ export class CertificateIssuer {
   #report: CertificateReport | undefined;
   /** In a row. */
   #failures = 0;
+  readonly #problem: RetriedProblem;
 
   constructor(options: IssuerOptions) {
     this.#options = options;
+    this.#problem = new RetriedProblem(options.clock);
   }
 
   /** Undefined until this process has looked, as the leader. */
@@ -90,6 +92,7 @@ export class CertificateIssuer {
         await this.check(signal);
         retry.reset();
         this.#failures = 0;
+        this.#problem.ended();
         return mode === 'self' && this.#report?.status === 'True' ? CHECK_MS : OTHERS_CHECK_MS;
       } catch (error) {
         return signal.aborted ? CHECK_MS : this.#failed(error, retry.next());
@@ -138,7 +141,7 @@ export class CertificateIssuer {
   #failed(error: unknown, retryInMs: number): number {
     const { log } = this.#options;
     this.#failures += 1;
-    const level = this.#failures < REPORTED_FAILURES ? 'info' : 'warn';
+    const level = this.#problem.levelOf(kindOf(error));
     log[level]('cannot check the certificate, retrying', { error: messageOf(error), retryInMs });
     if (this.#failures >= REPORTED_FAILURES)
       this.#setReport({ status: 'False', reason: 'RequestFailed', message: messageOf(error) });

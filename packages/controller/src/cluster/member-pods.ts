@@ -11,13 +11,14 @@ import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
+import { kindOf } from '@brupop/shared/kube/error';
 import { listWithin, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
 import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { Listeners } from '@brupop/shared/runtime/listeners';
-import type { Logger } from '@brupop/shared/runtime/log';
+import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
 
 /** Of the latest list that succeeded, unless there was none. */
 export interface MemberPods {
@@ -75,12 +76,18 @@ export function membersKey({ namespace, podSelector, nodeSelector }: Selected): 
   return `${namespace}?${selectorText(podSelector)}${nodes}`;
 }
 
+/** Of lists that fail. */
+interface Retry {
+  readonly delays: Backoff;
+  readonly problem: RetriedProblem;
+}
+
 export class MemberPodsLookup {
   readonly #options: MemberPodsOptions;
   /** Called after each list. */
   readonly answers = new Listeners();
   readonly #known = new Map<string, MemberPods>();
-  readonly #retries = new Map<string, Backoff>();
+  readonly #retries = new Map<string, Retry>();
   readonly #busy = new Set<string>();
 
   constructor(options: MemberPodsOptions) {
@@ -126,13 +133,13 @@ export class MemberPodsLookup {
       this.#known.set(key, { pods, asOf, problem: undefined, nextAt: clock.now() + pauseMs });
     } catch (error) {
       if (signal.aborted) return;
-      const level = this.#retries.has(key) ? 'warn' : 'info';
+      const retry = this.#retries.get(key) ?? { delays: backoff(RETRY), problem: new RetriedProblem(clock) };
+      this.#retries.set(key, retry);
+      const level = retry.problem.levelOf(kindOf(error));
       const of = { namespace: set.namespace, selector: selectorText(set.podSelector) };
       log[level]('cannot list the members of a quorum, retrying', { ...of, error: messageOf(error) });
-      const retry = this.#retries.get(key) ?? backoff(RETRY);
-      this.#retries.set(key, retry);
       const before = this.#known.get(key) ?? { pods: [], asOf: undefined };
-      this.#known.set(key, { ...before, problem: messageOf(error), nextAt: clock.now() + retry.next() });
+      this.#known.set(key, { ...before, problem: messageOf(error), nextAt: clock.now() + retry.delays.next() });
     }
   }
 

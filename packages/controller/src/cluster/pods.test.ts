@@ -1,6 +1,8 @@
 /** How much the controller keeps of the pods on nodes, to which anyone who may create pods can bind some. */
 import type { KubeClient, KubeRequest } from '@brupop/shared/kube/client';
+import { KubeError } from '@brupop/shared/kube/error';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
+import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
 import { aNode, NOW } from '../testing/objects.ts';
 import type { NodeView } from './node.ts';
 import { LISTS_AT_ONCE, PodLookups } from './pods.ts';
@@ -34,9 +36,13 @@ function lookupsOf(byNode: Readonly<Record<string, readonly Bound[]>>, maxChars?
     return { items: podsOf(node, byNode[node] ?? []), metadata: { resourceVersion: '1' } };
   };
   const client = { request } as unknown as KubeClient;
-  const log = { info: () => undefined, warn: () => undefined };
-  const logOf = (() => log) as never;
-  return new PodLookups({ client, clock: new FakeClock(), logOf, ...(maxChars !== undefined && { maxChars }) });
+  const { log } = recordingLogger();
+  return new PodLookups({
+    client,
+    clock: new FakeClock(),
+    logOf: () => log,
+    ...(maxChars !== undefined && { maxChars }),
+  });
 }
 
 async function listed(lookups: PodLookups, node: NodeView): Promise<void> {
@@ -89,6 +95,21 @@ it('says that the pods are too large only as long as they are the cause', async 
     },
   });
   expect(await knownOf(lookups, 'a')).toMatchObject([{ isTooLarge: false, problem: 'no response' }]);
+});
+
+it('says once that the pods of a node cannot be listed, and warns once that this lasts', async () => {
+  const { log, lines } = recordingLogger();
+  const clock = new FakeClock();
+  const request = async (): Promise<unknown> => {
+    throw new KubeError(403, 'Forbidden', 'pods is forbidden');
+  };
+  const lookups = new PodLookups({ client: { request } as unknown as KubeClient, clock, logOf: () => log });
+  for (let minute = 0; minute < 60; minute += 1) {
+    await listed(lookups, aNode({ name: 'a' }));
+    await clock.advance(60_000);
+  }
+  const levels = lines.map((line) => (JSON.parse(line) as { level: string }).level);
+  expect(levels.filter((level) => level !== 'debug')).toEqual(['info', 'warn']);
 });
 
 it('lists some nodes at a time, one after the other, and none that a later plan does not ask for', async () => {
