@@ -4,7 +4,7 @@ import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import { wholePlan as plan } from '../whole-plan.ts';
 import { anApplyContext } from '../testing/apply-context.ts';
-import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
+import { ago, aManagedNode, aShadow, aSnapshot, MINUTE, NEW, NOW, OLD, underWay } from '../testing/objects.ts';
 import type { SpecChange } from '../plan/specs/spec-change.ts';
 import { ConditionQueue } from './conditions.ts';
 import { inWriteOrder } from '../plan/plan.ts';
@@ -67,6 +67,30 @@ test('a conflict shows a start whose response was lost, although the watch does 
   };
   await writeSpecs({ ...context, client: client as unknown as KubeClient }, specs);
   expect(context.assumeCache.view(shadow, NOW).spec.state).toBe('StagedAndPerformedUpdate');
+});
+
+test.each([
+  ['counts', 'Updating', 1],
+  ['that its condition has counted does not count again', 'DeadlineExceeded', 0],
+])('a deadline with which a node goes back to its previous version %s', async (_, reason, count) => {
+  const { context } = setUp();
+  const since = 30 * 60 * MINUTE;
+  const shadow = {
+    spec: underWay('MonitoringUpdate', since),
+    record: { startedAt: ago(since), from: OLD },
+    status: { current_version: NEW },
+    progressing: { type: 'Progressing', status: 'True', reason, message: '', lastTransitionTime: ago(0) },
+  } as const;
+  const node = aManagedNode('a', { conditions: ['Broken'] }, shadow);
+  const { specs } = plan(
+    aSnapshot([node], { rollout: { rollback: 'Automatic' }, health: { conditions: ['Broken'] } }),
+    NOW,
+  );
+  expect(specs.map(({ outcome }) => outcome)).toEqual(['Reverting']);
+  const mergePatch = async (): Promise<unknown> => await Promise.resolve({ ...specs[0]?.shadow, spec: specs[0]?.spec });
+  await writeSpecs({ ...context, client: { mergePatch } as unknown as KubeClient }, specs);
+  const { values } = await context.metrics.deadlineExceeded.get();
+  expect(values.map(({ value }) => value)).toEqual(count === 0 ? [] : [count]);
 });
 
 /** One change of each kind in turn, for as many nodes. */

@@ -122,8 +122,7 @@ async function writeSpec(context: ApplyContext, change: SpecChange): Promise<voi
   const { level, msg, fields } = lineOf(change);
   log[level](msg, { node: node.metadata.name, ...fields });
   record(context, change);
-  if (change.because?.reason === 'DeadlineExceeded' && outcome === 'Reverting')
-    metrics.deadlineExceeded.inc({ state: shadow.spec.state });
+  if (change.because?.reason === 'DeadlineExceeded' && outcome === 'Reverting') countDeadline(metrics, shadow);
 }
 
 /**
@@ -153,7 +152,12 @@ async function readAgain(
 export function record({ events, metrics }: ApplyContext, { event, shadow }: SpecChange | NodeCondition): void {
   if (event === undefined) return;
   events.record(event);
-  if (event.reason === 'DeadlineExceeded') metrics.deadlineExceeded.inc({ state: shadow.spec.state });
+  if (event.reason === 'DeadlineExceeded') countDeadline(metrics, shadow);
+}
+
+/** Once for each step: a node may hold its slot past a deadline, and its update may end later. */
+function countDeadline({ deadlineExceeded }: ApplyContext['metrics'], { spec, progressing }: ShadowView): void {
+  if (progressing?.reason !== 'DeadlineExceeded') deadlineExceeded.inc({ state: spec.state });
 }
 
 export function patchOf(change: SpecChange): object {
