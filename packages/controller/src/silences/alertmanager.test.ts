@@ -149,6 +149,8 @@ test('a check changes nothing', async () => {
   ]);
 });
 
+const CUT = 'expected a list of silences of at most 1048576 bytes, found more, or a response that did not end';
+
 describe('an Alertmanager that', () => {
   const cases: Record<string, [behavior: keyof typeof BEHAVIORS, expected: object]> = {
     'redirects is not followed': ['redirects', { reason: 'Redirected' }],
@@ -159,10 +161,7 @@ describe('an Alertmanager that', () => {
       'accepts',
       { reason: 'Response', message: 'expected a list of silences, found another response' },
     ],
-    'answers without an end is read to a limit': [
-      'answersTooMuch',
-      { reason: 'Response', message: 'expected a list of silences of at most 1048576 bytes, found more' },
-    ],
+    'answers without an end is read to a limit': ['answersTooMuch', { reason: 'Response', message: CUT }],
   };
   it.each(Object.entries(cases))('%s', async (_, [behavior, expected]) => {
     server.behavior = BEHAVIORS[behavior];
@@ -181,6 +180,12 @@ describe('an Alertmanager that', () => {
     await eventually(() => expect(server.received).toHaveLength(1));
     await clock.advance(10_000);
     expect(await failure).toMatchObject({ reason: 'Timeout', message: 'no response within 10 s' });
+  });
+
+  it('does not end its response is not said to have too many silences only', async () => {
+    server.behavior = (response) =>
+      void response.writeHead(200, { 'content-length': '100' }).write('[', () => response.destroy());
+    expect(await failureOf()).toMatchObject({ reason: 'Response', message: CUT });
   });
 
   it('does not take a silence fails', async () => {

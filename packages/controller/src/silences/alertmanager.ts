@@ -22,6 +22,7 @@ export const LASTS_MS = 1_500_000;
 const EARLIER_MS = 600_000;
 /** Of the silences with the name of one node, also those that have expired: each takes about 600 bytes. */
 const MAX_BODY_BYTES = 1_048_576;
+const CUT = 'more, or a response that did not end';
 
 const matcher = v.object({
   name: v.string(),
@@ -107,7 +108,7 @@ async function listSilences(
   const filter = `${name}=${JSON.stringify(value)}`;
   const body = await ask(target, { method: 'GET', path: '/api/v2/silences', filter }, options, signal, MAX_BODY_BYTES);
   if (body === undefined)
-    throw new DeliveryError('Response', `expected a list of silences of at most ${MAX_BODY_BYTES} bytes, found more`);
+    throw new DeliveryError('Response', `expected a list of silences of at most ${MAX_BODY_BYTES} bytes, found ${CUT}`);
   const list = v.safeParse(v.array(v.unknown()), parsed(body));
   if (!list.success) throw new DeliveryError('Response', 'expected a list of silences, found another response');
   return list.output.flatMap((one) => {
