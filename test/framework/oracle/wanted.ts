@@ -255,4 +255,13 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'the field of spec.drain that keeps a pod may be one of the group of the node',
+    changes: [
+      {
+        find: /BrupopConfig "cluster" says Block in spec\.drain\.\$\{setting2\}/u,
+        replace: 'spec.drain.${setting2} is Block',
+      },
+    ],
+  },
 ];

@@ -20,7 +20,8 @@ export function policyBlock(
 }
 
 function block(pod: DrainPod, why: string, setting: string): DrainBlock {
-  const message = `${why}, and BrupopConfig "cluster" says Block in spec.drain.${setting}`;
+  // That of the configuration, or of the group of the node.
+  const message = `${why}, and spec.drain.${setting} is Block`;
   return { pod: podKey(pod), reason: 'BlockedByPolicy', message };
 }
 
