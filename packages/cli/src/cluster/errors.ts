@@ -16,6 +16,8 @@ interface Missing {
 }
 
 const VIEW_VERBS = ['get', 'list', 'watch'];
+/** A role would not help: it would give the right to anyone. */
+const ANONYMOUS = 'system:anonymous';
 
 /** @param context - the name of the context in the kubeconfig */
 export function explainError(error: unknown, context: string): string {
@@ -23,6 +25,11 @@ export function explainError(error: unknown, context: string): string {
   const { status, message } = error;
   if (status === 401)
     return `context ${context}: the credentials are expired or invalid: log in again, or choose another --context`;
+  if (status === 403 && message.includes(`User "${ANONYMOUS}"`))
+    return (
+      `context ${context}: the request arrived without credentials (${ANONYMOUS}): log in again, choose another --context, ` +
+      'or find the proxy that drops the client certificate'
+    );
   if (status === 403 && isOfRBAC(message)) return forbidden(message);
   const field = unknownField(error);
   if (field !== undefined)
