@@ -264,4 +264,25 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a Node that other settings may repair is rebooted for them before an update, and does not wait for its pods',
+    changes: [
+      {
+        find: /(?<=phase: phase2, \.\.\.startOf\(input, \{ change, status, version: )version3(?= \}\))/u,
+        replace: 'isMendedFirst(input) ? running : version3',
+      },
+      {
+        find: /(?=function problemOf5\()/u,
+        replace:
+          'function isMendedFirst({ node, shadow: shadow2, policy, settings: settings2, now }) {\n' +
+          '  const mayStay = isWanted(shadow2.status?.current_version ?? "", policy.versions);\n' +
+          '  if (node.ready || !mayStay || pendingRollback(shadow2, policy, now) !== void 0) return false;\n' +
+          '  return needsReboot(settings2) && repairs(shadow2, settings2);\n}\n',
+      },
+      {
+        find: /(?<=if \()(?=podsBefore === "Ignored" \|\| unhealthyNodes !== "Wait")/u,
+        replace: 'input.isRepair === true && !input.node.ready || ',
+      },
+    ],
+  },
 ];

@@ -16,7 +16,7 @@ import { isManaged, skippedBy } from '../cluster/node.ts';
 import { blockOf, type ShadowView } from '../cluster/shadow.ts';
 import { hasReached, isSettled, isUnderWay } from '../cluster/state.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
-import { type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
+import { isWanted, type UpdatePolicy, wantedVersion } from '../policy/policy.ts';
 import { whyNotDrainedNow } from './gates/admission.ts';
 import * as condition from './condition.ts';
 import { failures, pendingRollback } from './facts/attempts.ts';
@@ -252,7 +252,14 @@ function assessSettled(input: TransitionInput, change: Transition | undefined): 
     return { ...found, ...restingOf(input, status) };
   }
   const phase = failures(shadow) > 0 ? 'failed' : 'waiting';
-  return { ...found, phase, ...startOf(input, { change, status, version }) };
+  return { ...found, phase, ...startOf(input, { change, status, version: isMendedFirst(input) ? running : version }) };
+}
+
+/** An update would wait for the Node, which may not be Ready until other settings replace what its host has. */
+function isMendedFirst({ node, shadow, policy, settings, now }: TransitionInput): boolean {
+  const mayStay = isWanted(shadow.status?.current_version ?? '', policy.versions);
+  if (node.ready || !mayStay || pendingRollback(shadow, policy, now) !== undefined) return false;
+  return needsReboot(settings) && repairs(shadow, settings);
 }
 
 /** A restore needs no refresh, and the node holds its slot until then. */

@@ -1,7 +1,9 @@
 /** Changes of settings that take long on a node, or that end otherwise than they began, as when their group is edited. */
-import { leavesOf, type SettingClass } from '@brupop/shared/api/settings';
+import { CONFIG_KIND } from '@brupop/shared/api/names';
+import { leavesOf, type SettingClass, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { NodeRecord } from '@brupop/shared/api/record';
+import { aPod } from '@brupop/shared/testing/pods';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   aGroup,
@@ -9,9 +11,11 @@ import {
   aManagedNode,
   aSnapshot,
   MINUTE,
+  NEW,
   type NodeParts,
   NOW,
   OLD,
+  podsOf,
   withGroups,
 } from '../testing/objects.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
@@ -30,6 +34,8 @@ interface Parts {
   readonly record?: NodeRecord;
   readonly node?: NodeParts;
   readonly settingsSince?: number;
+  /** The version that its host is offered. */
+  readonly offered?: string;
 }
 
 function member(name: string, parts: Parts): ManagedNode {
@@ -40,10 +46,11 @@ function member(name: string, parts: Parts): ManagedNode {
     settings = {},
     record = {},
     node,
+    offered = OLD,
     ...seen
   } = parts;
   const spec = { settings: { leaves, allow }, state_transition_timestamp: ago(agoMs) };
-  const status = { target_version: OLD, settings };
+  const status = { target_version: offered, settings };
   return { ...aManagedNode(name, { labels: { pool: 'gpu' }, ...node }, { spec, status, record }), ...seen };
 }
 const pending = (found: SettingClass): PendingSetting[] => [{ key: KEY, class: found, reason: 'because' }];
@@ -95,6 +102,26 @@ describe('a Node that is not Ready since it was rebooted for settings', () => {
     const limits = { concurrency: { maxUpdating: 1, maxUnavailable: 1 } };
     expect(started(planOf([broken(requested(SETTINGS))], limits))).toEqual(['a Started']);
     expect(started(planOf([broken([])], limits, { settings: undefined }))).toEqual(['a Started']);
+  });
+
+  it('is rebooted for them before an update, which would wait for the Node, if it may run its version', () => {
+    const due = (versions: { readonly pin?: string; readonly deny?: string[] }, node: NodeParts = down): unknown[] => {
+      const lock = { key: VERSION_LOCK, value: JSON.stringify(versions.pin), owner: CONFIG_KIND, force: true };
+      const leaves = [...(versions.pin === undefined ? [] : [lock]), ...requested(SETTINGS)];
+      const made = planOf([member('a', { leaves, node, settings: found, offered: NEW })], { versions });
+      return made.specs.map(({ outcome, spec }) => [outcome, spec.version]);
+    };
+    expect(due({})).toEqual([['Started', OLD]]);
+    expect([due({ deny: [OLD] }), due({ pin: NEW })]).toEqual([[], []]);
+    expect(due({}, {})).toEqual([['Started', NEW]]);
+  });
+
+  it.each(['Required', 'Prefer'])('does not wait for its pods: podsBefore %s', (podsBefore) => {
+    const node = broken(requested(SETTINGS));
+    const pods = [aPod('web', { ready: false, readyChanged: NOW - 60 * MINUTE }), aPod('job', { failing: true })];
+    const listed = new Map(node.node === undefined ? [] : [['a', podsOf(node.node, pods)]]);
+    const snapshot = { ...aSnapshot([node], { health: { podsBefore } }), pods: listed };
+    expect(started(plan(withGroups(snapshot, [aGroup('gpu', { settings: SETTINGS })]), NOW))).toEqual(['a Started']);
   });
 
   it('is not rebooted if it has proved what its host has', () => {

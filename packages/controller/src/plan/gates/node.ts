@@ -158,9 +158,11 @@ function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryA
 
 /** As {@link drainNotBlocked}, the pods are listed again only where the node could start. */
 export const podsHealthy: Gate = (input) => {
-  const { drain, policy, capacity, now, moment } = input;
+  const { node, isRepair = false, drain, policy, capacity, now, moment } = input;
   const { podsBefore, unhealthyNodes } = policy.health;
-  if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait') return undefined;
+  // No pod on a Node that is not Ready is, and the reboot is to end that.
+  const isExpected = isRepair && !node.ready;
+  if (isExpected || podsBefore === 'Ignored' || unhealthyNodes !== 'Wait') return undefined;
   const { podHealth, recheckAt } = drain();
   const problem = problemBefore(podHealth(), policy, moment);
   if (problem === undefined || (capacity === undefined && now >= recheckAt)) return undefined;
