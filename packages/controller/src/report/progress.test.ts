@@ -136,18 +136,33 @@ describe('a late rollout remains late without a success', () => {
 describe('nodes that wait for canaries', () => {
   const pool = (name: string, of: string, parts: object = {}): ManagedNode =>
     aManagedNode(name, { labels: { pool: of }, ...parts });
-  const counts = (nodes: readonly ManagedNode[], groupSpec: object): boolean => {
+  const planOf = (nodes: readonly ManagedNode[], groupSpec: object, others: object = {}): Plan => {
     const canary = { nodeSelector: { matchLabels: { pool: 'first' } } };
     const snapshot = aSnapshot(nodes, { rollout: { progressDeadline: '2h', canary } });
-    return plan(withGroups(snapshot, [aGroup('first', groupSpec)]), NOW).progress?.deadline !== undefined;
+    return plan(withGroups(snapshot, [aGroup('first', groupSpec), aGroup('other', others)]), NOW);
   };
+  const counts = (nodes: readonly ManagedNode[], groupSpec: object): boolean =>
+    planOf(nodes, groupSpec).progress?.deadline !== undefined;
   const nodes = [pool('a', 'first'), pool('b', 'other'), pool('c', 'other')];
+  const rollout = { progressDeadline: '4h' };
+  const closed = { maintenance: { windows: [{ schedule: '0 20 * * *', duration: '1h' }] } };
 
   test.each([
-    ['the windows', { maintenance: { windows: [{ schedule: '0 20 * * *', duration: '1h' }] } }],
+    ['the windows', closed],
     ['a pause', { paused: true }],
+    ['the windows, with a deadline of its own,', { ...closed, rollout }],
   ])('do not count while %s of the group of the canaries let none start', (_, spec) => {
     expect(counts(nodes, spec)).toBe(false);
+  });
+
+  test('do not count for a deadline of their group either', () => {
+    const countsForGroup = (canaries: readonly ManagedNode[], groupSpec: object): unknown[] =>
+      planOf([...canaries, ...nodes.slice(1)], groupSpec, { rollout })
+        .groups.filter(({ group }) => group.name === 'other')
+        .map(({ progress }) => progress?.deadline !== undefined);
+    expect(countsForGroup(nodes.slice(0, 1), closed)).toEqual([false]);
+    expect(countsForGroup([pool('a', 'first', { ready: false })], {})).toEqual([true]);
+    expect(countsForGroup([], closed)).toEqual([true]);
   });
 
   test('count while others that are no canaries may not start', () => {

@@ -19,6 +19,7 @@ import type { NodeGroup } from '../policy/node-groups.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
 import { isPrevious } from '../plan/facts/attempts.ts';
 import { ofParts, ofPartsAt, type Parts } from '../kept/parts.ts';
+import { decisionsOf } from './forecast.ts';
 import { isReason, type ReasonTraits, traitsOf } from '../plan/facts/reasons.ts';
 
 /** Times are epoch milliseconds. */
@@ -32,7 +33,7 @@ export interface Progress {
 }
 
 /**
- * @param all - the nodes of the rollout: of the group, or of the fleet
+ * @param all - the nodes of the fleet's rollout
  * @param group - one with a deadline of its own; undefined: the fleet, without the nodes of such groups
  */
 export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?: NodeGroup): Progress | undefined {
@@ -50,7 +51,8 @@ export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?:
   const longestSoakMs = Math.max(soakMs, ...groups.flatMap((one) => [one.soakMs, one.policy.rollout.soakMs]));
   const limitMs = progressDeadlineMs + longestSoakMs;
   const isLate = soFarMs >= limitMs;
-  if (!mayProgress({ ...fleetState, policy }, open, group)) {
+  const first = (): readonly Decision[] => withoutFollowers(withoutLater(open, group), all, fleetState.policy);
+  if (!mayProgress({ ...fleetState, policy }, first)) {
     return { lastProgressAt, countedMs: soFarMs, countedFrom: undefined, deadline: undefined, isLate };
   }
   const from = countedFrom ?? now;
@@ -69,7 +71,8 @@ function laneOf(
   group: NodeGroup | undefined,
 ): Lane {
   if (group === undefined) return { before, policy, groups: groups.filter(isOfFleet), counted: ofFleetIn(all) };
-  return { before: groupsBefore.get(group.name), policy: group.policy, groups: [group], counted: all };
+  const counted = decisionsOf(group.name, all);
+  return { before: groupsBefore.get(group.name), policy: group.policy, groups: [group], counted };
 }
 
 const ofFleetIn = ofParts((part: readonly Decision[]) =>
@@ -125,29 +128,51 @@ const latestSuccessIn = ofPartsAt((part: readonly Decision[], now) => {
 /** False while no node may start or be drained, or all that wait do so because the configuration says so. */
 function mayProgress(
   { policy, stale, clockSkewMs, connectivity, now }: FleetState,
-  waiting: readonly Decision[],
-  group: NodeGroup | undefined,
+  first: () => readonly Decision[],
 ): boolean {
   const isUncertain = stale.length > 0 || connectivity.lost || isClockWrong(clockSkewMs);
   const isStopped = policy.paused || policy.problem !== undefined || isUncertain;
   if (isStopped) return false;
-  // Those that wait for another group do when that one is stopped. Its time is not that of the group.
-  const others = waiting.filter(({ blocked }) => blocked?.reason !== 'WaitingForNodeGroup');
-  const asked = others.length > 0 || group !== undefined ? others : waiting;
-  const byCanaries = Map.groupBy(asked, ({ managedNode: one }) =>
-    one.group?.lanes.has('canaries') === true ? one.group.policy : policy,
-  );
-  const first = [...byCanaries].flatMap(([ofCanaries, nodes]) => withoutFollowers(nodes, ofCanaries));
-  const byPolicy = Map.groupBy(first, ({ managedNode }) => managedNode.policy);
+  const byPolicy = Map.groupBy(first(), ({ managedNode }) => managedNode.policy);
   return [...byPolicy].some(([{ calendar }, nodes]) => calendar.at(now).open && areFree(nodes));
 }
 
-/** Those that wait for canaries do when these are stopped, unless no node that waits otherwise may be one. */
-function withoutFollowers(nodes: readonly Decision[], policy: UpdatePolicy): readonly Decision[] {
-  const others = nodes.filter(({ blocked }) => blocked?.reason !== 'WaitingForCanary');
-  const mayBeFirst = others.some(({ managedNode: { node } }) => node !== undefined && isCanary(node, policy));
-  return mayBeFirst ? others : nodes;
+/** Those that wait for another group do when that one is stopped. Its time is not that of the group. */
+function withoutLater(nodes: readonly Decision[], group: NodeGroup | undefined): readonly Decision[] {
+  const others = nodes.filter(({ blocked }) => blocked?.reason !== 'WaitingForNodeGroup');
+  return others.length > 0 || group !== undefined ? others : nodes;
 }
+
+/**
+ * Those that wait for canaries do when these are stopped, also in a group with a deadline of its own, unless no node that waits
+ * otherwise may be one.
+ * @param all - the nodes of the fleet's rollout
+ */
+function withoutFollowers(nodes: readonly Decision[], all: Parts<Decision>, fleet: UpdatePolicy): readonly Decision[] {
+  const byCanaries = Map.groupBy(nodes, (one) => policyOfCanaries(one, fleet));
+  return [...byCanaries].flatMap(([policy, members]) => {
+    const others = members.filter(isNoFollower);
+    if (others.length === members.length) return members;
+    const canaries = othersIn(all)
+      .flat()
+      .filter((one) => policyOfCanaries(one, fleet) === policy && mayBeCanary(one, policy));
+    return canaries.length === 0 ? members : [...new Set([...others, ...canaries])];
+  });
+}
+
+function policyOfCanaries({ managedNode: { group } }: Decision, fleet: UpdatePolicy): UpdatePolicy {
+  return group?.lanes.has('canaries') === true ? group.policy : fleet;
+}
+
+function isNoFollower({ blocked }: Decision): boolean {
+  return blocked?.reason !== 'WaitingForCanary';
+}
+
+function mayBeCanary({ managedNode: { node } }: Decision, policy: UpdatePolicy): boolean {
+  return node !== undefined && isCanary(node, policy);
+}
+
+const othersIn = ofParts((part: readonly Decision[]) => part.filter((one) => needsUpdate(one) && isNoFollower(one)));
 
 /** Of nodes with the same rules: what stops all of them also stops those that wait for another reason first. */
 function areFree(nodes: readonly Decision[]): boolean {

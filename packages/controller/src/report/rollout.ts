@@ -153,7 +153,7 @@ export function groupRollouts(
       fleetFrozen: fleetState.frozen,
       ...(groupFreezes.get(group.name) ?? NO_FREEZE),
       canaries: canaries.completed(group.name),
-      progress: group.lanes.has('progress') ? progressOf(fleetState, members, group) : undefined,
+      progress: group.lanes.has('progress') ? progressOf(fleetState, counted, group) : undefined,
       forecast: own,
       stuckNodes: stuckNodes.filter(isMember),
       lost: lost.filter(({ name }) => isMember(name)),
