@@ -24,6 +24,8 @@ class Server {
   readonly #objects = new Map<string, Map<string, Raw>>();
   readonly #watches = new Map<string, ReadableStreamDefaultController<Uint8Array>>();
   #version = 1;
+  /** By how much the clock of the controller is ahead. */
+  clockSkewMs = 0;
 
   set(kind: string, name: string, object: object): Raw {
     const of = this.#of(kind);
@@ -48,7 +50,7 @@ class Server {
 
   get client(): KubeClient {
     return {
-      clockSkewMs: () => 0,
+      clockSkewMs: () => this.clockSkewMs,
       request: async ({ path }: { path: string }) => ({
         metadata: { resourceVersion: `${this.#version}` },
         items: [...this.#of(kindOf(path)).values()],
@@ -295,5 +297,25 @@ it('a shadow with a name that the operator does not give belongs to no Node', as
   });
   await world.clock.advance(1);
   expect(world.nodes().map(({ name, node }) => [name, node])).toEqual([['node-0', undefined]]);
+  world.end();
+});
+
+it('no node is late when the clock of the controller, which was an hour behind, is set right', async () => {
+  const HOUR = 3_600_000;
+  const world = new World();
+  await world.start();
+  await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a', machine: 0 }, 1);
+  const policyOf = () => world.cluster.snapshot(undefined).managedNodes[0]?.policy;
+  expect(policyOf()?.deadlinesFrom).toBeUndefined();
+  world.server.clockSkewMs = -HOUR;
+  await world.clock.advance(20_000);
+  expect(policyOf()).toMatchObject({ isSuspended: true, isClockWrong: true });
+  world.clock.step(HOUR);
+  world.server.clockSkewMs = 0;
+  const rightAt = world.clock.now();
+  await world.clock.advance(20_000);
+  expect(policyOf()).toMatchObject({ isSuspended: false });
+  expect(policyOf()?.isClockWrong).toBeUndefined();
+  expect(policyOf()?.deadlinesFrom).toBeGreaterThan(rightAt - 20_000);
   world.end();
 });

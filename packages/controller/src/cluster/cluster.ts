@@ -212,8 +212,8 @@ export class Cluster {
     const connectivity = this.#guard.probe(managedNodes, this.#policies.fleet, this.#now());
     const clockSkewMs = this.#options.client.clockSkewMs();
     // By a wrong clock, nodes that are updating would miss their deadlines.
-    const isWrong = isClockWrong(clockSkewMs);
-    const loss = isWrong ? { ...connectivity, lost: true, lostUntil: this.#options.clock.now() } : connectivity;
+    const wrong = { lost: true, lostUntil: this.#options.clock.now(), isClockWrong: true } as const;
+    const loss = isClockWrong(clockSkewMs) ? { ...connectivity, ...wrong } : connectivity;
     const suspended = this.#suspended.of(managedNodes, this.#policies.fleet, loss);
     return {
       managedNodes: this.#unchanged.recognised(suspended.managedNodes),
@@ -279,8 +279,9 @@ export class Cluster {
   }
 
   #now(): ProbeTime {
-    const isStale = staleResources(this.watchLags()).length > 0;
-    return { ...instantOf(this.#options.clock), silentMs: this.#leases.idleForMs(), isStale };
+    const { clock, client } = this.#options;
+    const isUnsure = staleResources(this.watchLags()).length > 0 || isClockWrong(client.clockSkewMs());
+    return { ...instantOf(clock), silentMs: this.#leases.idleForMs(), isUnsure };
   }
 
   #managedNodes(): readonly ManagedNode[] {

@@ -59,15 +59,15 @@ class Fleet {
   }
 
   /** `silentMs`: since the latest event of the watch. */
-  probe(silentMs = 0, { isStale = false, setBackMs = 0, percent = 60 } = {}): Connectivity {
+  probe(silentMs = 0, { isUnsure = false, setBackMs = 0, percent = 60 } = {}): Connectivity {
     const policy = { connectivity: { ...POLICY.connectivity, expiredPercent: percent } };
-    const now = { wall: NOW + this.#ms - setBackMs, monotonic: this.#ms, silentMs, isStale };
+    const now = { wall: NOW + this.#ms - setBackMs, monotonic: this.#ms, silentMs, isUnsure };
     return this.#guard.probe(this.#nodes, policy, now);
   }
 
   /** Of the whole cluster. */
   probeCluster(silentMs = 0): ClusterLoss {
-    const now = { wall: NOW + this.#ms, monotonic: this.#ms, silentMs, isStale: false };
+    const now = { wall: NOW + this.#ms, monotonic: this.#ms, silentMs, isUnsure: false };
     return this.#guard.probeCluster(this.#nodes, POLICY, now);
   }
 
@@ -306,7 +306,7 @@ it('a Lease is read from what kubelets write', () => {
 it('time limits start again when a watch is no longer stale, although no Lease has expired', () => {
   const fleet = new Fleet(4);
   expect(fleet.probe().lostUntil).toBe(0);
-  expect(fleet.probe(0, { isStale: true })).toMatchObject({ lost: false, lostUntil: NOW });
+  expect(fleet.probe(0, { isUnsure: true })).toMatchObject({ lost: false, lostUntil: NOW });
   expect(fleet.pass(MINUTE).lostUntil).toBe(NOW);
 });
 

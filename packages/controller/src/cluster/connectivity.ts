@@ -56,10 +56,12 @@ interface ExpiredLease {
 export interface Loss {
   readonly lost: boolean;
   /**
-   * Until when it was lost, or a watch was stale, epoch milliseconds; the current time while that is so, and 0 if it
-   * never was.
+   * Until when it was lost, a watch was stale, the clock wrong or no process the leader, epoch milliseconds; the current
+   * time while that is so, and 0 if it never was.
    */
   readonly lostUntil: number;
+  /** The clock of this process is wrong. */
+  readonly isClockWrong?: true;
   /** All nodes of the zone, which was lost, have been silent for an hour: they are off. */
   readonly isOff?: true;
 }
@@ -89,10 +91,10 @@ export interface ClusterLoss {
 export const CONNECTED: Connectivity = { lost: false, lostUntil: 0, zones: new Map(), expired: [], counted: 0 };
 
 /** Whether the fleet or the zone of a node is lost. */
-export function lossOf({ lost, lostUntil, zones }: Connectivity, node: NodeView | undefined): Loss {
+export function lossOf({ lost, lostUntil, zones, isClockWrong }: Connectivity, node: NodeView | undefined): Loss {
   const zone = node === undefined ? undefined : zones.get(zoneOf(node));
-  if (zone === undefined) return { lost, lostUntil };
-  return { ...zone, lost: lost || zone.lost, lostUntil: Math.max(lostUntil, zone.lostUntil) };
+  const both = { lost: lost || zone?.lost === true, lostUntil: Math.max(lostUntil, zone?.lostUntil ?? 0) };
+  return { ...zone, ...both, ...(isClockWrong && { isClockWrong }) };
 }
 
 /** Returns the names of the zones that are lost, in order. */
@@ -138,8 +140,8 @@ interface Renewal {
 export interface ProbeTime extends Instant {
   /** Since the latest activity on the watch of the Leases. */
   readonly silentMs: number;
-  /** A watch is stale, so what nodes report may be unknown. */
-  readonly isStale: boolean;
+  /** A watch is stale, so what nodes report may be unknown, or the clock of this process is wrong. */
+  readonly isUnsure: boolean;
 }
 
 /** On the monotonic clock, since the other one may be corrected. */
@@ -290,8 +292,8 @@ export class ConnectivityGuard {
 
   #update(zone: string, isBad: boolean, now: ProbeTime): void {
     const next = scopeAfter(this.#scopes.get(zone) ?? GOOD, isBad, now.monotonic);
-    const isStale = now.isStale && zone === FLEET;
-    const scope = isStale ? { ...next, lostUntil: now.monotonic } : next;
+    const isUnsure = now.isUnsure && zone === FLEET;
+    const scope = isUnsure ? { ...next, lostUntil: now.monotonic } : next;
     if (zone === FLEET || scope.lostUntil !== undefined) this.#scopes.set(zone, scope);
   }
 

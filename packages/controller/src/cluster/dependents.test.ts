@@ -41,7 +41,7 @@ class Process {
 
   probe(afterMs = 0): unknown {
     this.#ms += afterMs;
-    this.#probe.probe({ wall: NOW + this.#ms, monotonic: this.#ms, silentMs: 0, isStale: false });
+    this.#probe.probe({ wall: NOW + this.#ms, monotonic: this.#ms, silentMs: 0, isUnsure: false });
     const { loss } = this.#probe.view([], false);
     return loss && { lost: loss.lost, isChanging: loss.isChanging, counted: loss.counted };
   }

@@ -47,9 +47,11 @@ export class SuspendedPolicies {
 }
 
 function isSame(a: Loss, b: Loss): boolean {
-  return a.lost === b.lost && a.isOff === b.isOff && isSameTime(a.lostUntil, b.lostUntil);
+  const isSameKind = a.lost === b.lost && a.isOff === b.isOff && a.isClockWrong === b.isClockWrong;
+  return isSameKind && isSameTime(a.lostUntil, b.lostUntil);
 }
 
-function suspend(policy: UpdatePolicy, { lost, lostUntil, isOff }: Loss): UpdatePolicy {
-  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil, ...(isOff && { isZoneOff: isOff }) };
+function suspend(policy: UpdatePolicy, { lost, lostUntil, isOff, isClockWrong }: Loss): UpdatePolicy {
+  const why = { ...(isOff && { isZoneOff: isOff }), ...(isClockWrong && { isClockWrong }) };
+  return { ...policy, isSuspended: lost, deadlinesFrom: lostUntil, ...why };
 }

@@ -326,3 +326,36 @@ test('each transition is dated, and the version stays until Idle', () => {
     settings: null,
   });
 });
+
+describe('while the clock of the controller is wrong', () => {
+  const HOUR = 60 * MINUTE;
+  const wrong = { isClockWrong: true, isSuspended: true, deadlinesFrom: NOW } as const;
+  const unconfirmed = { state: 'Idle', version: null, state_transition_timestamp: ago(-HOUR) } as const;
+
+  it.each<readonly [string, ShadowParts, Transition['outcome']]>([
+    [
+      'a spec that another leader has dated later keeps its time',
+      { spec: underWay('MonitoringUpdate', -HOUR), status: { current_version: NEW } },
+      'Repaired',
+    ],
+    ['so does an Idle that is not confirmed', { spec: unconfirmed, status: { observedGeneration: 2 } }, 'Repaired'],
+    [
+      'a drain whose time seems to be over goes on',
+      { ...draining('Drain'), spec: underWay('RebootedIntoUpdate', 9 * HOUR) },
+      'Cancelled',
+    ],
+    [
+      'a staging goes on',
+      { spec: underWay('StagedAndPerformedUpdate', 9 * HOUR), status: { current_state: 'Idle' } },
+      'Cancelled',
+    ],
+    [
+      'the monitoring of a node that has returned does not begin, since its time would be wrong',
+      { spec: underWay('RebootedIntoUpdate'), status: { current_state: 'RebootedIntoUpdate', current_version: NEW } },
+      'Advanced',
+    ],
+  ])('%s', (_, parts, otherwise) => {
+    expect(next(parts)?.outcome).toBe(otherwise);
+    expect(next(parts, {}, wrong)).toBeUndefined();
+  });
+});

@@ -46,6 +46,8 @@ export interface UpdatePolicy extends Omit<SpecValues, 'drain' | 'loadBalancer' 
   readonly isSuspended?: boolean;
   /** All nodes of the zone are off since it was lost: what they miss says nothing about a version. */
   readonly isZoneOff?: true;
+  /** By the clock of the controller no time limit passes, and no step is dated. */
+  readonly isClockWrong?: true;
   /** What all of this was read from; undefined: nothing but the defaults. */
   readonly inForce: InForce | undefined;
   /** The spec that the values were read from. */

@@ -280,11 +280,17 @@ export function mayHaveRebooted({ spec, state, status, purpose }: ShadowView): b
 }
 
 function repair(input: TransitionInput): Transition | undefined {
-  const { shadow, now } = input;
-  const { spec } = shadow;
-  if (spec.state === 'Idle') return isSettled(shadow) || !isMisdated(shadow, now) ? undefined : redated(spec, now);
-  if (spec.state === 'ErrorReset' || (spec.version ?? '') === '') return idle(input, 'Repaired');
-  return stateSince(shadow, now) === undefined ? redated(spec, now) : undefined;
+  const { shadow } = input;
+  const { state, version } = shadow.spec;
+  const isUsable = state === 'Idle' || (state !== 'ErrorReset' && (version ?? '') !== '');
+  return isUsable ? redate(input) : idle(input, 'Repaired');
+}
+
+/** A time that is still to come by a wrong clock may be the right one. */
+function redate({ shadow, policy, now }: TransitionInput): Transition | undefined {
+  const isIdle = shadow.spec.state === 'Idle';
+  const isDated = isIdle ? isSettled(shadow) || !isMisdated(shadow, now) : stateSince(shadow, now) !== undefined;
+  return isDated || policy.isClockWrong === true ? undefined : redated(shadow.spec, now);
 }
 
 function redated(spec: ShadowSpec, now: Moment): Transition {
@@ -312,8 +318,9 @@ function startDrain(input: TransitionInput): Transition | undefined {
   return { spec, outcome: 'Advanced', ...(shadow.purpose !== 'Rollback' && { beforeDrain: beforeDrainOf(input) }) };
 }
 
+/** The node is in service already. By a wrong clock, the next leader would find that it is late, or was healthy for long. */
 function prove({ shadow, policy, now }: TransitionInput): Transition | undefined {
-  if (!hasReached(shadow)) return undefined;
+  if (!hasReached(shadow) || policy.isClockWrong === true) return undefined;
   return { spec: stepSpec(shadow.spec, 'MonitoringUpdate', policy, now), outcome: 'Advanced' };
 }
 
