@@ -34,11 +34,12 @@ export async function serve(config: ControllerConfig, context: Omit<RunContext, 
   const annotations = (): Readonly<Record<string, string>> => cluster.pause;
   const election = new LeaderElection({ client, clock, log, namespace, name: CONTROLLER, identity, annotations });
   const pausedBefore = (): string | undefined => election.annotations[PAUSED_ANNOTATION];
+  const ledBefore = (): number | undefined => election.renewedBefore;
   const isLeading = (): boolean => election.isLeading();
   const count = (labels: { check: string; phase: string; result: string }): void => metrics.checks.inc(labels);
   const checks = new CheckLookups({ client, clock, log, config: config.checks, count });
   const onWatchRestart = (resource: string): void => metrics.watchRestarts.inc({ resource });
-  const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart, pausedBefore });
+  const cluster = new Cluster({ ...config, client, clock, log, checks, onWatchRestart, pausedBefore, ledBefore });
   const registry = createRegistry(CONTROLLER, () => client.clockSkewMs());
   const pendingWrites = (): ReadonlyMap<string, number> => controller.pendingWrites();
   const planned = (): Planned | undefined => controller.planned;

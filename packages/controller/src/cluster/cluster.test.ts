@@ -78,6 +78,8 @@ class World {
   readonly server = new Server();
   readonly #stop = new AbortController();
   readonly cluster: Cluster;
+  /** How long ago there was a leader. */
+  ledMsAgo: number | undefined;
 
   constructor() {
     const checks = { answers: new Listeners(), view: NO_CHECKS_KNOWN, clear: () => undefined };
@@ -91,6 +93,7 @@ class World {
       checks: checks as unknown as CheckLookups,
       mayForce: false,
       dependents: [],
+      ledBefore: () => (this.ledMsAgo === undefined ? undefined : this.clock.now() - this.ledMsAgo),
     });
   }
 
@@ -318,4 +321,24 @@ it('no node is late when the clock of the controller, which was an hour behind, 
   expect(policyOf()?.isClockWrong).toBeUndefined();
   expect(policyOf()?.deadlinesFrom).toBeGreaterThan(rightAt - 20_000);
   world.end();
+});
+
+it('the time limits of steps after a drain start again when there was no leader for an hour, not for a minute', async () => {
+  for (const [minutes, isAgain] of [
+    [60, true],
+    [1, false],
+    [undefined, false],
+  ] as const) {
+    const world = new World();
+    await world.start();
+    await happen(world, { kind: 'node', i: 0, isManaged: true, pool: 'a', machine: 0 }, 1);
+    world.ledMsAgo = minutes === undefined ? undefined : minutes * 60_000;
+    const takenOverAt = world.clock.now();
+    await world.cluster.catchUp(AbortSignal.timeout(5_000));
+    await world.clock.advance(60_000);
+    const policy = world.cluster.snapshot(undefined).managedNodes[0]?.policy;
+    expect(policy?.isSuspended).not.toBe(true);
+    expect(policy?.deadlinesFrom).toBe(isAgain ? takenOverAt : undefined);
+    world.end();
+  }
 });

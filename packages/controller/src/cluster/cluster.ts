@@ -5,7 +5,7 @@
  * a new one reads the shadows and the configuration live first ({@link Cluster.catchUp}).
  */
 import { type BrupopConfig, readBrupopConfig } from '@brupop/shared/api/brupop-config';
-import { isClockWrong } from '@brupop/shared/api/deadlines';
+import { isClockWrong, WATCH_STALE_MS } from '@brupop/shared/api/deadlines';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
 import {
   CONFIG_NAME,
@@ -180,7 +180,7 @@ export class Cluster {
   /**
    * Reads all shadows live, so that a new leader counts what an earlier one has just started, and the
    * configuration, whose status says what is frozen. Without one, the Lease or shadows say whether it
-   * paused the fleet. Throws KubeError.
+   * paused the fleet. When no process led for long, nothing counts as late that has happened meanwhile. Throws KubeError.
    */
   async catchUp(signal: AbortSignal): Promise<BrupopConfig | undefined> {
     this.assumeCache.clear();
@@ -190,6 +190,8 @@ export class Cluster {
     const isPaused = shadows.items.some(({ progressing }) => progressing?.reason === 'Paused');
     const reason = this.#options.pausedBefore?.() || (isPaused ? KEPT_PAUSED : '');
     if (config === undefined && reason !== '') this.#policies.keepPaused(reason);
+    const now = this.#now();
+    if (now.wall - (this.#options.ledBefore?.() ?? now.wall) >= WATCH_STALE_MS) this.#guard.unseen(now);
     return config;
   }
 

@@ -239,6 +239,11 @@ export class ConnectivityGuard {
     else if (this.#scopes.get(FLEET)?.lost !== true) this.#silenceMs = 0;
   }
 
+  /** Until `now`, no process that led saw what nodes report. */
+  unseen({ monotonic }: Instant): void {
+    this.#scopes.set(FLEET, { ...(this.#scopes.get(FLEET) ?? GOOD), lostUntil: monotonic });
+  }
+
   /** Of a process before this one: a loss of the cluster that began at `since`, epoch milliseconds, and has not ended. */
   resumeClusterLoss(since: number, { wall, monotonic }: Instant): void {
     const lostSince = { wall: since, monotonic: monotonic - Math.max(0, wall - since) };

@@ -22,4 +22,6 @@ export interface ClusterOptions {
   readonly onWatchRestart?: (resource: string) => void;
   /** What `Cluster.pause` of the leader before was. */
   readonly pausedBefore?: () => string | undefined;
+  /** Until when there was a leader before, epoch milliseconds; undefined: not known. */
+  readonly ledBefore?: () => number | undefined;
 }

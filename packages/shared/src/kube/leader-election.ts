@@ -22,7 +22,7 @@
  */
 import { LEASE_LIMITS } from '../api/deadlines.ts';
 import type { KubernetesObject } from '../api/meta.ts';
-import { type Clock, instantOf, rfc3339Micro } from '../runtime/clock.ts';
+import { type Clock, instantOf, parseTime, rfc3339Micro } from '../runtime/clock.ts';
 import { messageOf } from '../runtime/errors.ts';
 import { type Logger, RetriedProblem } from '../runtime/log.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
@@ -89,6 +89,8 @@ export class LeaderElection {
   #claimedAt = -Infinity;
   /** `renewTime` of the latest writes, since their responses may have been lost. */
   #claims: readonly string[] = [];
+  /** `renewTime` of the Lease that this process acquired last. */
+  #renewedBefore: string | undefined;
   /** The leader that the log named last. */
   #loggedHolder = '';
   readonly #problem: RetriedProblem;
@@ -113,6 +115,11 @@ export class LeaderElection {
     return this.#observed?.metadata.annotations ?? {};
   }
 
+  /** When the Lease was renewed before this process acquired it, epoch milliseconds; undefined: not known. */
+  get renewedBefore(): number | undefined {
+    return parseTime(this.#renewedBefore);
+  }
+
   /**
    * False also from when the wall clock was set forward past the renew deadline until the next renewal, which decides
    * whether this process still leads.
@@ -134,7 +141,9 @@ export class LeaderElection {
       try {
         await this.#leases.waitSynced(signal);
         await this.#untilAcquirable(signal);
-        const lease = await this.#claim(this.#observed, signal);
+        const before = this.#observed;
+        const lease = await this.#claim(before, signal);
+        this.#renewedBefore = before?.spec?.renewTime;
         if (this.isLeading()) await this.#leadUntilLost(lease, signal, lead);
         else this.#observe(lease);
       } catch (error) {

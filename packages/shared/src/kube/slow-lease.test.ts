@@ -164,6 +164,21 @@ describe('leader election', () => {
     expect(terms()).toBe(2);
   });
 
+  it('says when the Lease was renewed before, also by the process that leads again', async () => {
+    const server = new LeaseServer();
+    const a = elect(server, 'a');
+    await server.clock.advance(MINUTE);
+    expect(a.election.renewedBefore).toBeUndefined();
+    const refusedAt = server.clock.now();
+    server.isRefusing = true;
+    await server.clock.advance(20 * MINUTE);
+    server.isRefusing = false;
+    await server.clock.advance(MINUTE);
+    expect([a.election.isLeading(), a.terms()]).toEqual([true, 2]);
+    expect(a.election.renewedBefore).toBeGreaterThan(refusedAt - 10 * SECOND);
+    expect(a.election.renewedBefore).toBeLessThanOrEqual(refusedAt);
+  });
+
   it.each([-3_600, 5])('keeps its leader when its clock is set by %d s at any time', async (seconds) => {
     for (let offsetMs = 0; offsetMs < 6 * SECOND; offsetMs += 500) {
       const server = new LeaseServer();
