@@ -105,3 +105,30 @@ describe('a Job', () => {
     expect(() => readJob({ metadata: {} })).toThrow('the Job.metadata.name: expected a text, found nothing');
   });
 });
+
+describe('a Job that runs', () => {
+  const ref = { node: 'n', jobName: 'a', jobOf: 'x', name: 'check', phase: 'After', timeoutMs: 60 * SECOND } as const;
+  const raw = { metadata: { name: 'a', uid: 'u', annotations: { [JOB_OF_ANNOTATION]: 'x' } }, status: { active: 1 } };
+
+  it('is not late when the clock was set forward: only when its time has passed', async () => {
+    const clock = new FakeClock();
+    const log = createLogger({ level: 'error', write: () => undefined });
+    const client = { find: async () => raw } as unknown as KubeClient;
+    const lookups = new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined });
+    const read = async () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const unsubscribe = lookups.onAnswer(resolve);
+      lookups.look({ evaluate: [], read: [ref] }, new AbortController().signal);
+      await promise;
+      unsubscribe();
+      return lookups.view.jobs.get('a')?.state;
+    };
+    lookups.created(ref);
+    clock.step(3_600 * SECOND);
+    expect(await read()).toBe('Running');
+    await clock.advance(119 * SECOND);
+    expect(await read()).toBe('Running');
+    await clock.advance(2 * SECOND);
+    expect(await read()).toBe('TimedOut');
+  });
+});

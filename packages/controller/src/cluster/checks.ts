@@ -15,7 +15,7 @@ import { object, parse } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import type { Clock } from '@brupop/shared/runtime/clock';
+import { type Clock, instantOf } from '@brupop/shared/runtime/clock';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { Logger } from '@brupop/shared/runtime/log';
@@ -63,6 +63,11 @@ export interface ChecksView {
   readonly jobs: ReadonlyMap<string, JobView>;
 }
 
+interface KnownJob extends JobView {
+  /** As `since`, on the monotonic clock: the other one may be set right meanwhile. */
+  readonly knownAt: number;
+}
+
 interface CheckRequests {
   readonly evaluate: readonly Probe[];
   readonly read: readonly JobRef[];
@@ -90,7 +95,7 @@ export const JOB_SLACK_MS = 60_000;
 export class CheckLookups {
   readonly #options: CheckLookupsOptions;
   readonly #evaluations = new Map<string, Evaluation>();
-  readonly #jobs = new Map<string, JobView>();
+  readonly #jobs = new Map<string, KnownJob>();
   readonly #busy = new Set<string>();
   /** Called after each answer. */
   readonly answers = new Listeners();
@@ -126,9 +131,7 @@ export class CheckLookups {
 
   /** The Kubernetes API does not accept the Job, so it has not run. Jobs that end may make room in a quota. */
   refused(job: JobRef, problem: string): void {
-    const now = this.#options.clock.now();
-    const { since = now } = this.#jobs.get(job.jobName) ?? {};
-    const isLasting = !isQuota(problem) || now - since >= QUOTA_MS;
+    const isLasting = !isQuota(problem) || this.#knownForMs(job) >= QUOTA_MS;
     this.#known(job, isLasting ? 'Failed' : 'Creating', `the Job was refused: ${shorten(problem, MAX_REFUSAL)}`);
   }
 
@@ -172,7 +175,7 @@ export class CheckLookups {
   }
 
   async #read(job: JobRef, signal: AbortSignal): Promise<void> {
-    const { client, clock, config } = this.#options;
+    const { client, config } = this.#options;
     const path = groupPath('batch/v1', 'jobs', { namespace: config.namespace, name: job.jobName });
     try {
       const found = await client.find(path, signal);
@@ -183,8 +186,8 @@ export class CheckLookups {
       if (signal.aborted) throw error;
       this.#known(job, 'Running', messageOf(error));
     }
-    const { since = 0, state, problem } = this.#jobs.get(job.jobName) ?? {};
-    const isLate = clock.now() - since > job.timeoutMs + JOB_SLACK_MS;
+    const { state, problem } = this.#jobs.get(job.jobName) ?? {};
+    const isLate = this.#knownForMs(job) > job.timeoutMs + JOB_SLACK_MS;
     if (state === 'Running' && isLate) this.#known(job, 'TimedOut', problem);
   }
 
@@ -196,9 +199,8 @@ export class CheckLookups {
 
   /** Why no pod of a Job can be created. A Job whose pod was created meanwhile has run, whatever an Event says. */
   async #refusalOf(job: JobRef, uid: string, signal: AbortSignal): Promise<ReturnType<typeof latestRefusal>> {
-    const { client, clock, config } = this.#options;
-    const { since } = this.#jobs.get(job.jobName) ?? { since: clock.now() };
-    if (clock.now() - since < NO_PODS_MS) return undefined;
+    const { client, config } = this.#options;
+    if (this.#knownForMs(job) < NO_PODS_MS) return undefined;
     const fieldSelector = `involvedObject.uid=${uid},reason=FailedCreate`;
     const path = corePath('events', { namespace: config.namespace });
     const { items } = await readList(client, {
@@ -211,13 +213,19 @@ export class CheckLookups {
     return latestRefusal(items);
   }
 
+  #knownForMs({ jobName }: JobRef): number {
+    const now = this.#options.clock.monotonic();
+    return now - (this.#jobs.get(jobName)?.knownAt ?? now);
+  }
+
   #known(job: JobRef, state: JobView['state'], problem?: string): void {
     const { clock, count, log } = this.#options;
     const { jobName, jobOf, name, phase, node } = job;
-    const now = clock.now();
+    const { wall, monotonic } = instantOf(clock);
     const before = this.#jobs.get(jobName);
-    const since = before?.since ?? now;
-    this.#jobs.set(jobName, { jobOf, state, since, seenAt: now, ...(problem !== undefined && { problem }) });
+    const knownAt = before?.knownAt ?? monotonic;
+    const times = { knownAt, since: wall - (monotonic - knownAt), seenAt: wall };
+    this.#jobs.set(jobName, { jobOf, state, ...times, ...(problem !== undefined && { problem }) });
     if (before?.state === state || !isResult(state)) return;
     count({ check: name, phase, result: state });
     const level = state === 'Succeeded' ? 'info' : 'warn';
