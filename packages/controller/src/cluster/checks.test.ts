@@ -117,7 +117,7 @@ describe('a Job that runs', () => {
     const lookups = new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined });
     const read = async () => {
       const { promise, resolve } = Promise.withResolvers<void>();
-      const unsubscribe = lookups.onAnswer(resolve);
+      const unsubscribe = lookups.answers.subscribe(resolve);
       lookups.look({ evaluate: [], read: [ref] }, new AbortController().signal);
       await promise;
       unsubscribe();

@@ -18,7 +18,7 @@ test('that the members of a quorum cannot be listed is said once, and is a warni
   const lookup = new MemberPodsLookup({ client: { request } as unknown as KubeClient, clock, log });
   const { signal } = new AbortController();
   const list = async (): Promise<void> => {
-    const answered = new Promise<void>((resolve) => lookup.onAnswer(resolve));
+    const answered = new Promise<void>((resolve) => lookup.answers.subscribe(resolve));
     lookup.look({ list: [SET], keep: new Set([KEY]) }, signal);
     await answered;
     await clock.advance(60_000);
