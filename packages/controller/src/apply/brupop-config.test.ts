@@ -1,3 +1,4 @@
+import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { anApplyContext } from '../testing/apply-context.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
@@ -18,7 +19,7 @@ function lead() {
   });
   const writer = new ConfigWriter(context, undefined);
   const { config, ...rest } = aSnapshot([failed('a'), failed('b')], {});
-  const turn = async (status?: object) => {
+  const turn = async (status?: BrupopConfigStatus) => {
     const shown = config && { ...config, ...(status !== undefined && { status }) };
     const snapshot = writer.withWritten({ ...rest, config: shown });
     await writer.write(snapshot.config, wholePlan(snapshot as ReturnType<typeof aSnapshot>, clock.now()), true);

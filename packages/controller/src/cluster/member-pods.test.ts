@@ -4,7 +4,12 @@ import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
 import { MemberPodsLookup, membersKey } from './member-pods.ts';
 
-const SET = { namespace: 'apps', podSelector: { matchLabels: { app: 'db' } }, nodeSelector: undefined, staticOn: [] };
+const SET = {
+  namespace: 'apps',
+  podSelector: { matchLabels: { app: 'db' }, matchExpressions: [] },
+  nodeSelector: undefined,
+  staticOn: [],
+};
 const KEY = membersKey(SET);
 
 test('that the members of a quorum cannot be listed is said once, and is a warning once when it lasts', async () => {
