@@ -22,7 +22,7 @@ function lead() {
   const turn = async (status?: BrupopConfigStatus) => {
     const shown = config && { ...config, ...(status !== undefined && { status }) };
     const snapshot = writer.withWritten({ ...rest, config: shown });
-    await writer.write(snapshot.config, wholePlan(snapshot as ReturnType<typeof aSnapshot>, clock.now()), true);
+    await writer.write(snapshot.config, wholePlan(snapshot, clock.now()), true);
     return writer.withWritten({ config: shown }).config?.status?.frozenVersions;
   };
   return { clock, events, turn };

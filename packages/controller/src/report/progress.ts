@@ -40,7 +40,7 @@ export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?:
   const { now } = fleetState;
   const { before, policy, groups, counted } = laneOf(fleetState, all, group);
   const open = openIn(counted).flat();
-  if (open.length === 0 && (before?.progress === undefined || isKnown(counted))) return undefined;
+  if (open.length === 0 && isOver(before, counted)) return undefined;
   const { lastProgressAt, countedMs, countedFrom } = recordOf(
     before?.progress,
     Math.max(0, ...latestSuccessIn(counted, now)),
@@ -91,9 +91,9 @@ function needsUpdate(decision: Decision): boolean {
   return (candidate !== undefined || phase === 'failed') && (fleetWide || !isIntended);
 }
 
-/** False while it is not known what a node needs, since its agent has to confirm its spec. */
-function isKnown(counted: Parts<Decision>): boolean {
-  return unconfirmedIn(counted).every((part) => part.length === 0);
+/** False for a rollout while it is not known what one of its nodes needs, since its agent has to confirm its spec. */
+function isOver(before: Lane['before'], counted: Parts<Decision>): boolean {
+  return before?.progress === undefined || unconfirmedIn(counted).every((part) => part.length === 0);
 }
 
 const unconfirmedIn = ofParts((part: readonly Decision[]) =>
