@@ -213,6 +213,9 @@ function taintConflict(
 }
 
 function areSame(a: readonly NodeTaint[], b: readonly NodeTaint[]): boolean {
-  const textOf = (taints: readonly NodeTaint[]): string => taints.map(taintName).toSorted().join();
-  return textOf(a) === textOf(b);
+  return namesOf(a) === namesOf(b);
+}
+
+function namesOf(taints: readonly NodeTaint[]): string {
+  return taints.map(taintName).toSorted().join();
 }

@@ -158,11 +158,9 @@ function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryA
 
 /** As {@link drainNotBlocked}, the pods are listed again only where the node could start. */
 export const podsHealthy: Gate = (input) => {
-  const { node, isRepair = false, drain, policy, capacity, now, moment } = input;
+  const { drain, policy, capacity, now, moment } = input;
   const { podsBefore, unhealthyNodes } = policy.health;
-  // No pod on a Node that is not Ready is, and the reboot is to end that.
-  const isExpected = isRepair && !node.ready;
-  if (isExpected || podsBefore === 'Ignored' || unhealthyNodes !== 'Wait') return undefined;
+  if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait' || isRepaired(input)) return undefined;
   const { podHealth, recheckAt } = drain();
   const problem = problemBefore(podHealth(), policy, moment);
   if (problem === undefined || (capacity === undefined && now >= recheckAt)) return undefined;
@@ -171,6 +169,11 @@ export const podsHealthy: Gate = (input) => {
   const found = { reason, message, ...(capacity === undefined && { retryAt: recheckAt }) } as const;
   return podsBefore === 'Required' ? found : preferred(input, found);
 };
+
+/** No pod on a Node that is not Ready is, and the reboot is to end that. */
+function isRepaired({ node, isRepair }: GateInput): boolean {
+  return isRepair === true && !node.ready;
+}
 
 /** Other nodes go first, for a while. */
 function preferred(input: GateInput, found: Blocked): Blocked | undefined {
