@@ -160,7 +160,7 @@ function triedAgain({ drain, shadow, version, now }: GateInput): { readonly tryA
 export const podsHealthy: Gate = (input) => {
   const { drain, policy, capacity, now, moment } = input;
   const { podsBefore, unhealthyNodes } = policy.health;
-  if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait' || isRepaired(input)) return undefined;
+  if (podsBefore === 'Ignored' || unhealthyNodes !== 'Wait' || endsNotReady(input)) return undefined;
   const { podHealth, recheckAt } = drain();
   const problem = problemBefore(podHealth(), policy, moment);
   if (problem === undefined || (capacity === undefined && now >= recheckAt)) return undefined;
@@ -170,9 +170,9 @@ export const podsHealthy: Gate = (input) => {
   return podsBefore === 'Required' ? found : preferred(input, found);
 };
 
-/** No pod on a Node that is not Ready is, and the reboot is to end that. */
-function isRepaired({ node, isRepair }: GateInput): boolean {
-  return isRepair === true && !node.ready;
+/** True for a reboot that is to end that the Node is not Ready: until then no pod on it is Ready either. */
+function endsNotReady({ node, isRepair = false }: GateInput): boolean {
+  return isRepair && !node.ready;
 }
 
 /** Other nodes go first, for a while. */
