@@ -196,6 +196,23 @@ function insideOf(room: string, files: readonly SourceFile[]): Readonly<Record<s
   };
 }
 
+/** The largest folder of the controller, which holds what nodes wait for, how the fleet counts and which step is next. */
+const LIMITED = 'plan';
+const LIMITS = { floors: 6, arrows: 30 };
+
+/** Returns a line for each figure of a folder that exceeds its limit. */
+export function excesses(
+  room: string,
+  files: readonly SourceFile[],
+  limits: Readonly<Record<string, number>>,
+): string[] {
+  const found = insideOf(room, files);
+  return Object.entries(limits).flatMap(([figure, limit]) => {
+    const value = found[figure] ?? 0;
+    return value > limit ? [`${room} has ${value} ${figure}, expected at most ${limit}`] : [];
+  });
+}
+
 function print(packages: readonly (readonly [string, readonly SourceFile[]])[]): void {
   const size = (files: readonly SourceFile[]): number[] => [
     files.length,
@@ -210,8 +227,8 @@ function print(packages: readonly (readonly [string, readonly SourceFile[]])[]):
     process.stdout.write(`${String(name).padEnd(11)}${cells.map((cell) => String(cell).padStart(8)).join('')}\n`);
   const controller = packages.find(([name]) => name === 'controller');
   if (controller === undefined) return;
-  const inside = Object.entries(insideOf('plan', controller[1])).map(([name, value]) => `${value} ${name}`);
-  process.stdout.write(`controller/src/plan: ${inside.join(', ')}\n`);
+  const inside = Object.entries(insideOf(LIMITED, controller[1])).map(([name, value]) => `${value} ${name}`);
+  process.stdout.write(`controller/src/${LIMITED}: ${inside.join(', ')}\n`);
 }
 
 function main(args: readonly string[]): void {
@@ -220,7 +237,10 @@ function main(args: readonly string[]): void {
   const names = named.length === 0 ? Object.keys(ROOMS) : named;
   const packages = names.map((name) => [name, readPackage(root, name)] as const);
   if (!args.includes('--check')) print(packages);
-  const found = packages.flatMap(([name, files]) => violations(name, files));
+  const found = packages.flatMap(([name, files]) => [
+    ...violations(name, files),
+    ...(name === 'controller' ? excesses(LIMITED, files, LIMITS) : []),
+  ]);
   for (const line of found) process.stderr.write(`${line}\n`);
   process.exitCode = found.length === 0 ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { readPackage, violations } from '../../scripts/structure.ts';
+import { excesses, readPackage, violations } from '../../scripts/structure.ts';
 
 let root: string;
 
@@ -80,5 +80,21 @@ it.each([
 it('a room that is not listed is a violation', () => {
   expect(violationsOf({ 'new.ts': '' })).toEqual([
     'packages/one/src/new.ts is missing in ROOMS of scripts/structure.ts',
+  ]);
+});
+
+it('a folder with more floors or arrows than its limits is a violation', () => {
+  const files = {
+    'plan/a.ts': "import './b/c.ts';\nimport './d.ts';",
+    'plan/b/c.ts': "import '../d.ts';\nimport './e.ts';",
+    'plan/b/e.ts': '',
+    'plan/d.ts': '',
+  };
+  violationsOf(files, ['plan']);
+  const read = readPackage(root, 'one');
+  expect(excesses('plan', read, { floors: 3, arrows: 3 })).toEqual([]);
+  expect(excesses('plan', read, { floors: 2, arrows: 2 })).toEqual([
+    'plan has 3 floors, expected at most 2',
+    'plan has 3 arrows, expected at most 2',
   ]);
 });
