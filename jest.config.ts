@@ -7,6 +7,8 @@ const common = {
 } satisfies Config;
 
 const config: Config = {
+  // On a busy machine the first test of a file takes seconds to load what it needs.
+  testTimeout: 30_000,
   testSequencer: '<rootDir>/test/framework/jest/sequencer.ts',
   projects: [
     {
