@@ -2,7 +2,7 @@
  * The credentials of requests. A file with a token is read again before each of them; a program that prints credentials
  * runs again when they expire, or when the API server has refused them. Each new credential gets connections of its own,
  * since a connection has the certificate that it was opened with. A token of OpenID Connect is used until it expires:
- * whoever renews it has to store the next refresh token in the kubeconfig, as kubectl does.
+ * what renews it has to store the next refresh token in the kubeconfig, as kubectl does.
  */
 import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions } from 'node:https';

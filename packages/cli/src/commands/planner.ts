@@ -78,7 +78,7 @@ function answersOf(node: string, made: Plan): Gates['answers'] {
     return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made.fleetState);
   const decision = made.decisions.flat().find(({ managedNode: { name } }) => name === node);
   if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
-  // A condition that is not decided on now stays as it was reported.
+  // A condition that is not decided on now remains as it was reported.
   const shown = decision.progressing ?? decision.managedNode.shadow?.progressing;
   const { reason = 'Waiting', message = 'its agent has not reported yet' } = shown ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;

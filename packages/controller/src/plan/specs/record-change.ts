@@ -1,6 +1,6 @@
 /**
- * What is written to the annotations of a node whose spec stays: the workloads that fail on it, since when it waits for
- * unhealthy pods and a request of a user waits for it, and a request that is refused.
+ * What is written to the annotations of a node whose spec does not change: the workloads that fail on it, since when it
+ * waits for unhealthy pods, since when a request of a user waits for it, and a request that is refused.
  */
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { EventSource } from '@brupop/shared/kube/events';
