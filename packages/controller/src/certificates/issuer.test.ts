@@ -9,7 +9,7 @@ import type { CertificateStore } from './store.ts';
 
 const HOUR = 3_600_000;
 
-test('that the certificate cannot be checked is said once, and is a warning once when it lasts', async () => {
+test('a certificate that cannot be checked is logged once, and once more as a warning when that lasts', async () => {
   const { log, lines } = recordingLogger();
   const clock = new FakeClock();
   let reads = 0;

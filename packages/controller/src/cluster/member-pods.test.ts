@@ -12,7 +12,7 @@ const SET = {
 };
 const KEY = membersKey(SET);
 
-test('that the members of a quorum cannot be listed is said once, and is a warning once when it lasts', async () => {
+test('members of a quorum that cannot be listed are logged once, and once more as a warning when that lasts', async () => {
   const { log, lines } = recordingLogger();
   const clock = new FakeClock();
   const failure: { now: KubeError | undefined } = { now: new KubeError(403, 'Forbidden', 'pods is forbidden') };

@@ -11,14 +11,13 @@ import type { Quorum } from '@brupop/shared/api/config-quorums';
 import { selectorText } from '@brupop/shared/api/label-selector';
 import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
 import type { KubeClient } from '@brupop/shared/kube/client';
-import { kindOf } from '@brupop/shared/kube/error';
 import { listWithin, readList } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
-import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { Listeners } from '@brupop/shared/runtime/listeners';
-import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
+import type { Logger } from '@brupop/shared/runtime/log';
+import { ListRetries } from './list-retries.ts';
 
 /** Of the latest list that succeeded, unless there was none. */
 export interface MemberPods {
@@ -59,7 +58,6 @@ const LIST_LIMIT_MS = 8_000;
 /** The next list of a set starts this long after the end of one, longer with each that plans have asked for without a break. */
 const PAUSE_MS = 5_000;
 const MAX_PAUSE_MS = 10_000;
-const RETRY = { baseMs: 1_000, capMs: 60_000 };
 /** A set with more pods than this, or more static pods on one node, is not counted, */
 const MAX_PODS = 300;
 /** nor one whose static pods count on more nodes. */
@@ -76,22 +74,17 @@ export function membersKey({ namespace, podSelector, nodeSelector }: Selected): 
   return `${namespace}?${selectorText(podSelector)}${nodes}`;
 }
 
-/** Of lists that fail. */
-interface Retry {
-  readonly delays: Backoff;
-  readonly problem: RetriedProblem;
-}
-
 export class MemberPodsLookup {
   readonly #options: MemberPodsOptions;
   /** Called after each list. */
   readonly answers = new Listeners();
   readonly #known = new Map<string, MemberPods>();
-  readonly #retries = new Map<string, Retry>();
+  readonly #retries: ListRetries;
   readonly #busy = new Set<string>();
 
   constructor(options: MemberPodsOptions) {
     this.#options = options;
+    this.#retries = new ListRetries(options.clock);
   }
 
   get view(): MemberPodsView {
@@ -133,13 +126,11 @@ export class MemberPodsLookup {
       this.#known.set(key, { pods, asOf, problem: undefined, nextAt: clock.now() + pauseMs });
     } catch (error) {
       if (signal.aborted) return;
-      const retry = this.#retries.get(key) ?? { delays: backoff(RETRY), problem: new RetriedProblem(clock) };
-      this.#retries.set(key, retry);
-      const level = retry.problem.levelOf(kindOf(error));
+      const { level, delayMs } = this.#retries.failed(key, error);
       const of = { namespace: set.namespace, selector: selectorText(set.podSelector) };
       log[level]('cannot list the members of a quorum, retrying', { ...of, error: messageOf(error) });
       const before = this.#known.get(key) ?? { pods: [], asOf: undefined };
-      this.#known.set(key, { ...before, problem: messageOf(error), nextAt: clock.now() + retry.delays.next() });
+      this.#known.set(key, { ...before, problem: messageOf(error), nextAt: clock.now() + delayMs });
     }
   }
 

@@ -8,13 +8,13 @@
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { type DrainPod, MAX_CHARS_OF_NODE, MAX_PODS_OF_NODE } from '@brupop/shared/drain/pods';
 import { type KubeClient, KubeError } from '@brupop/shared/kube/client';
-import { isTooLarge, kindOf, TOO_LARGE } from '@brupop/shared/kube/error';
+import { isTooLarge, TOO_LARGE } from '@brupop/shared/kube/error';
 import { listWithin, quarterOfHeap, readList, Sizes } from '@brupop/shared/kube/list';
 import { corePath } from '@brupop/shared/kube/paths';
-import { type Backoff, backoff } from '@brupop/shared/runtime/backoff';
 import type { Clock } from '@brupop/shared/runtime/clock';
 import { Listeners } from '@brupop/shared/runtime/listeners';
-import { type NodeLog, RetriedProblem } from '@brupop/shared/runtime/log';
+import type { NodeLog } from '@brupop/shared/runtime/log';
+import { ListRetries } from './list-retries.ts';
 import { readPod } from './needs.ts';
 import type { NodeView } from './node.ts';
 import { podAsSighted, type PodSightings, podSightingsOf } from './sightings.ts';
@@ -35,19 +35,12 @@ interface PodLookupsOptions {
 export const LISTS_AT_ONCE = 10;
 /** For all pages of one node. */
 const LIST_LIMIT_MS = 10_000;
-const RETRY = { baseMs: 1_000, capMs: 60_000 };
 /** Of the lists of an observed node. */
 const MAX_TIMES = 3;
 const MAX_OBSERVED = 200;
 /** A restart before that says nothing of how the pod is now. */
 export const RESTARTED_MS = 60_000;
 const NOTHING_SEEN = { pods: [], namespaces: new Set<string>(), seenAt: undefined };
-
-/** Of lists that fail. */
-interface Retry {
-  readonly delays: Backoff;
-  readonly problem: RetriedProblem;
-}
 
 export class PodLookups {
   readonly #options: PodLookupsOptions;
@@ -62,12 +55,13 @@ export class PodLookups {
   /** By name of the node. */
   readonly #chars = new Map<string, number>();
   /** By name of the node. */
-  readonly #retries = new Map<string, Retry>();
+  readonly #retries: ListRetries;
   /** By name of the node: what was seen of the pods on the Node with this UID. */
   readonly #sightings = new Map<string, { readonly nodeUID: string; readonly pods: PodSightings }>();
 
   constructor(options: PodLookupsOptions) {
     this.#options = options;
+    this.#retries = new ListRetries(options.clock);
   }
 
   get known(): ReadonlyMap<string, PodsOfNode> {
@@ -159,14 +153,12 @@ export class PodLookups {
       this.#observed.set(name, observedPods({ nodeUID: uid, pods, seenAt }, this.#observed.get(name)));
     } catch (error) {
       if (signal.aborted) return;
-      const retry = this.#retries.get(name) ?? { delays: backoff(RETRY), problem: new RetriedProblem(clock) };
-      this.#retries.set(name, retry);
-      const level = retry.problem.levelOf(kindOf(error));
+      const { level, delayMs } = this.#retries.failed(name, error);
       logOf(name)[level]('cannot list the pods on the node, retrying', { error: messageOf(error) });
       const before = this.#known.get(name);
       const same = before?.nodeUID === uid ? before : { nodeUID: uid, ...NOTHING_SEEN };
       const problem = { problem: messageOf(error), isTooLarge: isTooLarge(error) };
-      this.#known.set(name, { ...same, ...problem, retryAt: clock.now() + retry.delays.next() });
+      this.#known.set(name, { ...same, ...problem, retryAt: clock.now() + delayMs });
     }
   }
 }
