@@ -1,6 +1,6 @@
 /** Whether a controller leads. Without one, what the operator has reported is of the past, and nothing is followed. */
 import { CONTROLLER } from '@brupop/shared/api/names';
-import { groupPath } from '@brupop/shared/kube/paths';
+import { leasePath } from '@brupop/shared/kube/paths';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { Client } from './client.ts';
 import { type Fleet, namespacesText, readIfAllowed } from './fleet.ts';
@@ -20,7 +20,7 @@ interface Lease {
 export async function leaderText(client: Client, fleet: Fleet): Promise<string | undefined> {
   const { namespace } = fleet.shadows[0]?.metadata ?? {};
   if (namespace === undefined || namespacesText(fleet) !== undefined) return undefined;
-  const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace, name: CONTROLLER });
+  const path = leasePath({ namespace, name: CONTROLLER });
   const renewedAt = renewedAtOf((await readIfAllowed<Lease>(client, path)) ?? {});
   if (renewedAt === undefined) return undefined;
   const now = await client.time(path);

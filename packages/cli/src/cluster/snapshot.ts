@@ -5,7 +5,7 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import { type Budget, slimBudget } from '@brupop/shared/drain/budgets';
 import { readList } from '@brupop/shared/kube/list';
-import { canBeName, configPath, corePath, groupPath } from '@brupop/shared/kube/paths';
+import { canBeName, configPath, corePath, groupPath, leasePath } from '@brupop/shared/kube/paths';
 import { NO_PODS_LISTED } from '@brupop/controller/cluster/all-pods';
 import { CONNECTED } from '@brupop/controller/cluster/connectivity';
 import { readPod } from '@brupop/controller/cluster/needs';
@@ -49,7 +49,7 @@ export async function readObjects(client: Client): Promise<Objects> {
 /** Empty without a leader, and for a user who may not read its Lease or its pod. Throws KubeError. */
 async function leaderNodeIn(client: Client, namespace: string): Promise<string> {
   if (namespace === '') return '';
-  const path = groupPath('coordination.k8s.io/v1', 'leases', { namespace, name: CONTROLLER });
+  const path = leasePath({ namespace, name: CONTROLLER });
   const lease = await readIfAllowed<{ spec?: { holderIdentity?: string } }>(client, path);
   // The name of the pod, which has no underscore, and its UID.
   const [name = ''] = (lease?.spec?.holderIdentity ?? '').split('_', 1);

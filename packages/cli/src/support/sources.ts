@@ -1,6 +1,6 @@
 /** What is read from the API server for a support bundle: which collections, and what is kept of an object. */
 import { CHECK_LABEL, COMPONENT_LABEL } from '@brupop/shared/api/names';
-import { configPath, corePath, groupPath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
+import { configPath, corePath, groupPath, leasePath, nodeGroupPath, shadowPath } from '@brupop/shared/kube/paths';
 
 export interface Source {
   /** Of the file, without its folder and extension. */
@@ -78,12 +78,12 @@ function programs(namespace: string): Source[] {
     {
       name: 'leases',
       about: "the operator's Leases",
-      path: groupPath('coordination.k8s.io/v1', 'leases', { namespace }),
+      path: leasePath({ namespace }),
     },
     {
       name: 'node-leases',
       about: 'when each kubelet has last renewed its Lease',
-      path: groupPath('coordination.k8s.io/v1', 'leases', { namespace: 'kube-node-lease' }),
+      path: leasePath({ namespace: 'kube-node-lease' }),
     },
     {
       name: 'configmaps',
