@@ -4,9 +4,10 @@ import { jest } from '@jest/globals';
 import { monitoringCrds } from '../framework/chart/monitoring-crds.ts';
 import { helm } from '../framework/chart.ts';
 import type { ControlPlane } from '../framework/control-plane/start.ts';
+import { Evictions } from '../framework/fleet/evictions.ts';
 import { fleetNodes } from '../framework/fleet/fleet.ts';
 import { RELEASE, type Values } from '../framework/fleet/operator.ts';
-import { NEW, withFleet } from '../framework/fleet/with-fleet.ts';
+import { type FleetContext, NEW, withFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -70,17 +71,19 @@ async function flowSchemasUsed({ assets, env }: ControlPlane): Promise<ReadonlyS
 }
 
 describe('a fleet is updated', () => {
-  it('with every feature of the chart off', async () => {
-    await withFleet({ nodes: fleetNodes(2), values: off }, async ({ fleet, cluster }) => {
+  it('with every feature of the chart off, by one replica that evicts only others', async () => {
+    const evictions = new Evictions();
+    const before = async ({ fleet }: FleetContext): Promise<void> => evictions.follow(fleet);
+    await withFleet({ nodes: fleetNodes(2), values: off, before }, async ({ fleet, cluster }) => {
       await fleet.untilAllRun(NEW);
+      expect(await evictions.ofSelf(fleet)).toEqual([]);
       expect([...fleet.nodes.values()].map(({ host }) => host.reboots)).toEqual([1, 1]);
       expect(await flowSchemasUsed(cluster)).not.toContain('brupop');
     });
   });
 
   it('with every feature of the chart on', async () => {
-    const before = async ({ cluster }: { cluster: ControlPlane }): Promise<void> =>
-      await installMonitoringCrds(cluster);
+    const before = async ({ cluster }: FleetContext): Promise<void> => await installMonitoringCrds(cluster);
     await withFleet({ nodes: fleetNodes(2), values: on, before }, async ({ fleet, cluster }) => {
       await fleet.untilAllRun(NEW);
       const test = ['test', RELEASE, '--namespace', fleet.operator.namespace, '--timeout', '90s'];

@@ -4,7 +4,7 @@ import { eventually } from '../framework/eventually.ts';
 import { inject } from '../framework/faults/inject.ts';
 import { type Fleet, fleetNodes } from '../framework/fleet/fleet.ts';
 import { configStatus, eventReasons } from '../framework/fleet/reports.ts';
-import { type FleetContext, NEW, OLD, withFleet } from '../framework/fleet/with-fleet.ts';
+import { type FleetContext, NEW, OLD, oneFleet } from '../framework/fleet/with-fleet.ts';
 
 jest.setTimeout(360_000);
 
@@ -12,12 +12,20 @@ async function setBoots(fleet: Fleet, rollsBack: boolean): Promise<void> {
   for (const { host } of fleet.nodes.values()) await host.faults.set({ boot: { rollsBack } });
 }
 
-const breakBoots = async ({ fleet }: FleetContext): Promise<void> => await setBoots(fleet, true);
+const onFleet = oneFleet({
+  nodes: fleetNodes(6),
+  values: { 'agent.updateCheckIntervalSeconds': 1 },
+  before: async ({ fleet }) => await setBoots(fleet, true),
+});
+
 const rebootsOf = (fleet: Fleet): number[] => [...fleet.nodes.values()].map(({ host }) => host.reboots);
-const touched = (fleet: Fleet): number => rebootsOf(fleet).filter((reboots) => reboots > 0).length;
+
+/** How many nodes have been rebooted since their hosts had these counts. */
+const touched = (fleet: Fleet, before: readonly number[]): number =>
+  rebootsOf(fleet).filter((reboots, index) => reboots > (before[index] ?? 0)).length;
 
 /** Waits until `failed` nodes have failed with the version, nothing is under way, and the others say why they wait. */
-async function untilFrozen(context: FleetContext, failed: number): Promise<void> {
+async function untilFrozen(context: FleetContext, version: string, failed: number): Promise<void> {
   const { fleet } = context;
   await eventually(
     async () => {
@@ -25,7 +33,7 @@ async function untilFrozen(context: FleetContext, failed: number): Promise<void>
       expect(status.conditions?.find(({ type }) => type === 'Frozen')).toMatchObject({
         reason: 'FailureBudgetExceeded',
       });
-      expect(status.frozenVersions).toMatchObject([{ version: NEW }]);
+      expect(status.frozenVersions).toMatchObject([{ version }]);
       expect(status.nodes).toMatchObject({ updating: 0, failed });
       const waiting = [...fleet.nodes.keys()].map((name) => fleet.shadow(name)?.status?.waitingFor);
       expect(waiting.filter((reason) => reason === 'ManualRetryRequired')).toHaveLength(failed);
@@ -34,26 +42,31 @@ async function untilFrozen(context: FleetContext, failed: number): Promise<void>
     },
     { limitMs: 120_000, pauseMs: 200 },
   );
-  for (const name of fleet.nodes.keys()) fleet.assertRuns(name, OLD);
+}
+
+function assertAllRun(fleet: Fleet, version: string): void {
+  for (const name of fleet.nodes.keys()) fleet.assertRuns(name, version);
 }
 
 describe('a version that boots on no host', () => {
   it('is tried on two nodes by default, and again only when a user accepts that', async () => {
-    await withFleet({ nodes: fleetNodes(5), before: breakBoots }, async (context) => {
+    await onFleet(async (context) => {
       const { fleet } = context;
-      await untilFrozen(context, 2);
-      expect(touched(fleet)).toBe(2);
+      await untilFrozen(context, NEW, 2);
+      assertAllRun(fleet, OLD);
+      expect(touched(fleet, [])).toBe(2);
       await eventually(async () =>
         expect(await eventReasons(context, { kind: 'BrupopConfig', name: 'cluster' })).toContain('Frozen'),
       );
 
       await inject(context, { kind: 'killed', who: { program: 'controller', which: 'leader' }, forMs: 0 });
       await eventually(() => expect(fleet.observer.leader()).toBeDefined(), { limitMs: 60_000 });
-      await untilFrozen(context, 2);
+      await untilFrozen(context, NEW, 2);
 
       await fleet.configure({ rollout: { resume: new Date().toISOString() } });
-      await untilFrozen(context, 4);
-      expect(touched(fleet)).toBe(4);
+      await untilFrozen(context, NEW, 4);
+      assertAllRun(fleet, OLD);
+      expect(touched(fleet, [])).toBe(4);
       expect(Math.max(...rebootsOf(fleet))).toBe(1);
 
       await setBoots(fleet, false);
@@ -62,26 +75,34 @@ describe('a version that boots on no host', () => {
   });
 
   it('is tried on no more nodes than the budget and the slots together', async () => {
-    await withFleet({ nodes: fleetNodes(10), before: breakBoots, maxUnavailable: 3 }, async (context) => {
+    await onFleet(async (context) => {
       const { fleet } = context;
+      await fleet.configure({ paused: true });
+      await setBoots(fleet, true);
+      const [before, good] = [rebootsOf(fleet), fleet.node('node-1').host.version];
+      const version = fleet.publishNext();
+      await fleet.untilAllAreOffered(version);
+      fleet.maxUnavailable = 3;
       await fleet.configure({ concurrency: { maxUpdating: 3 } });
-      await eventually(async () => expect((await configStatus(context)).frozenVersions).toHaveLength(1), {
+      await eventually(async () => expect((await configStatus(context)).frozenVersions).toMatchObject([{ version }]), {
         limitMs: 120_000,
       });
       await eventually(async () => expect((await configStatus(context)).nodes?.updating).toBe(0), { limitMs: 60_000 });
-      const failed = touched(fleet);
+      const failed = touched(fleet, before);
       expect(failed).toBeGreaterThanOrEqual(2);
       expect(failed).toBeLessThanOrEqual(4);
-      await untilFrozen(context, failed);
+      await untilFrozen(context, version, failed);
+      assertAllRun(fleet, good);
       expect((await configStatus(context)).failedNodes?.map(({ code }) => code)).toEqual(
         Array.from({ length: failed }, () => 'RolledBack'),
       );
       await new Promise((done) => setTimeout(done, 10_000));
-      expect(touched(fleet)).toBe(failed);
+      expect(touched(fleet, before)).toBe(failed);
 
       await setBoots(fleet, false);
       await fleet.configure({ concurrency: { maxUpdating: 3 }, rollout: { resume: new Date().toISOString() } });
-      await eventually(() => expect(touched(fleet)).toBe(10), { limitMs: 120_000 });
+      await eventually(() => expect(touched(fleet, before)).toBe(fleet.nodes.size), { limitMs: 120_000 });
+      await eventually(() => expect(fleet.problems()).toEqual([]), { limitMs: 60_000 });
     });
   });
 });

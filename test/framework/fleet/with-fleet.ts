@@ -48,15 +48,48 @@ export async function withFleet(
   try {
     const fleet = await Fleet.start({ cluster, version: OLD, repository: [OLD, NEW], ...options });
     try {
-      await runOn({ cluster, fleet, namespace: await createNamespace(cluster, 'shop') }, options, body);
-    } catch (error) {
-      const circumstances = await report(cluster, fleet).catch((other: unknown) => `no report: ${String(other)}`);
-      throw new Error(`${String(error)}\n${circumstances}`, { cause: error });
+      const context = { cluster, fleet, namespace: await createNamespace(cluster, 'shop') };
+      await explained(context, async () => await runOn(context, options, body));
     } finally {
       await fleet.stop();
     }
   } finally {
     await cluster.stop();
+  }
+}
+
+/**
+ * As {@link withFleet}, with one fleet for several tests, from the first of them to the last. Returns what runs the body of a
+ * test on it. Each test publishes a version of its own, and ends when all nodes run it.
+ */
+export function oneFleet(options: FleetTestOptions): (body: (context: FleetContext) => Promise<void>) => Promise<void> {
+  const started = Promise.withResolvers<FleetContext>();
+  const finished = Promise.withResolvers<void>();
+  let end = Promise.resolve();
+  beforeAll(async () => {
+    end = withFleet(options, async (context) => {
+      started.resolve(context);
+      await finished.promise;
+    });
+    await Promise.race([started.promise, end]);
+  });
+  afterAll(async () => {
+    finished.resolve();
+    await end;
+  });
+  return async (body) => {
+    const context = await started.promise;
+    await explained(context, async () => await body(context));
+  };
+}
+
+/** Adds the state of the nodes and the logs of the operator's pods to an error of `run`. */
+async function explained({ cluster, fleet }: FleetContext, run: () => Promise<void>): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    const circumstances = await report(cluster, fleet).catch((other: unknown) => `no report: ${String(other)}`);
+    throw new Error(`${String(error)}\n${circumstances}`, { cause: error });
   }
 }
 
