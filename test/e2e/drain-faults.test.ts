@@ -17,21 +17,12 @@ const onFleet = oneFleet({
   values: { 'agent.updateCheckIntervalSeconds': 1 },
 });
 
-/** Publishes a version, with updates paused until all nodes are offered it, and returns it. */
-async function startNextUpdate(fleet: Fleet): Promise<string> {
-  const version = fleet.publishNext();
-  await fleet.untilAllAreOffered(version);
-  await fleet.configure({});
-  return version;
-}
-
 /** Returns a node whose drain a disruption budget holds, and what all hosts have before the update of `version`. */
 async function startHeldUpdate(context: FleetContext): Promise<{ name: string; version: string; before: Hosts }> {
   const { fleet } = context;
   const before = hostsOf(fleet);
-  await fleet.configure({ paused: true });
   await holdAllDrains(context);
-  const version = await startNextUpdate(fleet);
+  const version = await fleet.startUpdate({});
   return { name: await untilSomeNodeIsBlocked(fleet), version, before };
 }
 
@@ -49,7 +40,7 @@ describe('a drain', () => {
     await onFleet(async ({ fleet, cluster }) => {
       await forbidEvictions(cluster);
       const before = hostsOf(fleet);
-      const version = await startNextUpdate(fleet);
+      const version = await fleet.startUpdate({});
       const name = await untilSomeNodeIsAt(fleet, 'Drain');
       await eventually(() => {
         const [block] = fleet.shadow(name)?.status?.drain?.blockedBy ?? [];

@@ -77,13 +77,10 @@ describe('a version that boots on no host', () => {
   it('is tried on no more nodes than the budget and the slots together', async () => {
     await onFleet(async (context) => {
       const { fleet } = context;
-      await fleet.configure({ paused: true });
       await setBoots(fleet, true);
       const [before, good] = [rebootsOf(fleet), fleet.node('node-1').host.version];
-      const version = fleet.publishNext();
-      await fleet.untilAllAreOffered(version);
       fleet.maxUnavailable = 3;
-      await fleet.configure({ concurrency: { maxUpdating: 3 } });
+      const version = await fleet.startUpdate({ concurrency: { maxUpdating: 3 } });
       await eventually(async () => expect((await configStatus(context)).frozenVersions).toMatchObject([{ version }]), {
         limitMs: 120_000,
       });

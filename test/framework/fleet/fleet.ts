@@ -52,6 +52,8 @@ export interface FleetOptions {
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');
 const NAMESPACE = 'brupop-bottlerocket-aws';
+/** For the first pods of the operator on a busy machine, and a report of each agent. */
+const STARTED_LIMIT_MS = 60_000;
 /**
  * An eviction that was cut off inside the API server blocks its disruption budget for two minutes.
  */
@@ -211,6 +213,15 @@ export class Fleet {
     return next;
   }
 
+  /** Publishes the next version while updates are paused, configures the fleet once each host is offered it, and returns it. */
+  async startUpdate(spec: BrupopConfigSpec): Promise<string> {
+    await this.configure({ paused: true });
+    const version = this.publishNext();
+    await this.untilAllAreOffered(version);
+    await this.configure(spec);
+    return version;
+  }
+
   /** Publishes the latest version to all hosts. */
   publishToAll(): void {
     this.publish(this.#published);
@@ -221,12 +232,15 @@ export class Fleet {
    * and no other one waits for it.
    */
   async untilAllAreOffered(version: string): Promise<void> {
-    await eventually(() => {
-      for (const name of this.nodes.keys()) {
-        const offered = this.shadow(name)?.status?.target_version;
-        if (offered !== version) throw new Error(`${name}: expected an offer of ${version}, found ${offered}`);
-      }
-    });
+    await eventually(
+      () => {
+        for (const name of this.nodes.keys()) {
+          const offered = this.shadow(name)?.status?.target_version;
+          if (offered !== version) throw new Error(`${name}: expected an offer of ${version}, found ${offered}`);
+        }
+      },
+      { limitMs: STARTED_LIMIT_MS },
+    );
   }
 
   /** Waits until every node of the fleet runs `version` and its shadow is idle. */

@@ -9,6 +9,7 @@ const LONG = [
   'e2e/freeze',
   'e2e/drain',
   'e2e/rollout',
+  'e2e/waiting-nodes',
   'e2e/campaign',
   'controller/recovery',
   'controller/brupop-config',
