@@ -28,6 +28,10 @@ export async function readShadow({ api }: Cluster, node: string): Promise<Bottle
   return await api.get(`${shadowsPath}/${shadowName(node)}`);
 }
 
+export async function readShadows({ api }: Cluster): Promise<readonly BottlerocketShadow[]> {
+  return (await api.get<{ items: BottlerocketShadow[] }>(shadowsPath)).items;
+}
+
 /** Writes the status of a node's shadow, as its agent does through the apiserver. */
 export async function report({ api }: Cluster, node: string, status: Partial<AgentStatus>): Promise<void> {
   await api.patch(`${shadowsPath}/${shadowName(node)}/status`, { status });
@@ -90,7 +94,7 @@ export function playAgents(cluster: Cluster): Agents {
   let most = 0;
   const play = async (): Promise<void> => {
     while (!stopped.signal.aborted) {
-      const { items } = await cluster.api.get<{ items: BottlerocketShadow[] }>(shadowsPath);
+      const items = await readShadows(cluster);
       most = Math.max(most, items.filter(({ spec }) => spec.state !== 'Idle').length);
       for (const shadow of items) await answer(cluster, shadow);
       await sleep(25);

@@ -16,12 +16,14 @@ import {
   NODE_GROUP_KIND,
   NODE_GROUP_PLURAL,
   NODE_GROUP_VERSION,
+  shadowName,
 } from '../../../packages/shared/src/api/names.ts';
 import type { BottlerocketNodeGroup } from '../../../packages/shared/src/api/node-group.ts';
+import type { BottlerocketShadow } from '../../../packages/shared/src/api/shadow.ts';
 import { releaseNamespace } from '../../framework/chart.ts';
 import { Plugin } from '../../framework/cli/plugin.ts';
 import { type ControlPlane, startControlPlane } from '../../framework/control-plane/start.ts';
-import { createMember, deleteMembers, readShadow } from '../../framework/controller/agents.ts';
+import { createMember, deleteMembers, readShadows } from '../../framework/controller/agents.ts';
 import { configure, CONFIG_PATH, readBrupopConfig } from '../../framework/controller/configuration.ts';
 import { installForController } from '../../framework/controller/installation.ts';
 import { type Replica, startReplica } from '../../framework/controller/replica.ts';
@@ -129,19 +131,18 @@ function fileOf({ config, group }: World): string {
 
 /** What the controller has done to each node and reports of it. */
 async function reported(): Promise<Outcome[]> {
-  return await Promise.all(
-    nodes.map(async (node) => {
-      const { spec, status } = await readShadow(cluster, node);
-      const { reason = '', message = '' } = status?.conditions?.find(({ type }) => type === 'Progressing') ?? {};
-      return { node, change: changeIn(spec), version: spec.version ?? '', reason, message };
-    }),
-  );
+  const shadows = new Map((await readShadows(cluster)).map((one) => [one.metadata.name, one]));
+  return nodes.map((node) => {
+    const { spec, status } = shadows.get(shadowName(node)) ?? {};
+    const { reason = '', message = '' } = status?.conditions?.find(({ type }) => type === 'Progressing') ?? {};
+    return { node, change: changeIn(spec), version: spec?.version ?? '', reason, message };
+  });
 }
 
 /** Each node was at rest, without settings. */
-function changeIn({ state, settings }: Awaited<ReturnType<typeof readShadow>>['spec']): string {
-  if (state !== 'Idle') return 'Started';
-  return settings == null ? '' : 'Configured';
+function changeIn(spec: BottlerocketShadow['spec'] | undefined): string {
+  if (spec?.state !== 'Idle') return 'Started';
+  return spec.settings == null ? '' : 'Configured';
 }
 
 /** When the controller has seen the latest objects and has written nothing more for a while. */
