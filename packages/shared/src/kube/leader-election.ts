@@ -89,8 +89,8 @@ export class LeaderElection {
   #claimedAt = -Infinity;
   /** `renewTime` of the latest writes, since their responses may have been lost. */
   #claims: readonly string[] = [];
-  /** `renewTime` of the Lease that this process acquired last. */
-  #renewedBefore: string | undefined;
+  /** Until when a process led before this one tried to acquire the Lease, epoch milliseconds. */
+  #renewedBefore = -Infinity;
   /** The leader that the log named last. */
   #loggedHolder = '';
   readonly #problem: RetriedProblem;
@@ -117,7 +117,7 @@ export class LeaderElection {
 
   /** When the Lease was renewed before this process acquired it, epoch milliseconds; undefined: not known. */
   get renewedBefore(): number | undefined {
-    return parseTime(this.#renewedBefore);
+    return this.#renewedBefore > -Infinity ? this.#renewedBefore : undefined;
   }
 
   /**
@@ -141,9 +141,8 @@ export class LeaderElection {
       try {
         await this.#leases.waitSynced(signal);
         await this.#untilAcquirable(signal);
-        const before = this.#observed;
-        const lease = await this.#claim(before, signal);
-        this.#renewedBefore = before?.spec?.renewTime;
+        this.#renewedBefore = this.#ledUntil(this.#observed);
+        const lease = await this.#claim(this.#observed, signal);
         if (this.isLeading()) await this.#leadUntilLost(lease, signal, lead);
         else this.#observe(lease);
       } catch (error) {
@@ -152,6 +151,12 @@ export class LeaderElection {
       await this.#pause(retryPeriodMs * (1 + JITTER_FACTOR * Math.random()), signal);
     }
     await watching;
+  }
+
+  /** A write of this process whose response was lost has made none the leader. */
+  #ledUntil(lease: Lease | undefined): number {
+    if (isOneOf(this.#claims, lease)) return Math.max(this.#renewedBefore, this.#renewedTime);
+    return parseTime(lease?.spec?.renewTime) ?? -Infinity;
   }
 
   #leadingForMs(): number {

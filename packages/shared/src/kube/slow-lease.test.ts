@@ -1,4 +1,5 @@
 /** Leader election with the durations of the controller while the Kubernetes API is slow, unavailable or restored. */
+import { rfc3339Micro } from '../runtime/clock.ts';
 import { createLogger } from '../runtime/log.ts';
 import { FakeClock } from '../testing/fake-clock.ts';
 import type { KubeClient, KubeRequest } from './client.ts';
@@ -177,6 +178,23 @@ describe('leader election', () => {
     expect([a.election.isLeading(), a.terms()]).toEqual([true, 2]);
     expect(a.election.renewedBefore).toBeGreaterThan(refusedAt - 10 * SECOND);
     expect(a.election.renewedBefore).toBeLessThanOrEqual(refusedAt);
+  });
+
+  it('says when another process renewed the Lease, although the response to its own first write was lost', async () => {
+    const server = new LeaseServer();
+    const ledUntil = server.clock.now();
+    const spec = { holderIdentity: '', leaseDurationSeconds: 1, renewTime: rfc3339Micro(ledUntil) };
+    const body = { metadata: { name: 'controller' }, spec };
+    void server.request({ method: 'POST', path: '/leases', body });
+    await server.clock.advance(60 * MINUTE);
+    server.writeMs = 12.5 * SECOND;
+    const a = elect(server, 'a');
+    await server.clock.advance(12.4 * SECOND);
+    expect(a.terms()).toBe(0);
+    server.writeMs = 0;
+    await server.clock.advance(4 * SECOND);
+    expect([a.election.isLeading(), a.terms()]).toEqual([true, 1]);
+    expect(a.election.renewedBefore).toBe(ledUntil);
   });
 
   it.each([-3_600, 5])('keeps its leader when its clock is set by %d s at any time', async (seconds) => {
