@@ -1,3 +1,7 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { Credentials } from './credentials.ts';
 import type { UserEntry } from './kubeconfig.ts';
 
@@ -37,4 +41,23 @@ it.each([
     'context dev: no credentials: the id-token of the auth-provider oidc is missing or has expired: run another ' +
       'command of kubectl, such as "kubectl auth whoami", which renews it in the kubeconfig, and then this one again',
   );
+});
+
+it('of credentials that have expired, requests that are sent at the same time run the program once more', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'brupop-credentials-'));
+  const runs = join(folder, 'runs');
+  const status = { token: 'token', expirationTimestamp: rfc3339(NOW) };
+  const args = ['-c', `echo run >> ${runs}; echo '${JSON.stringify({ kind: 'ExecCredential', status })}'`];
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: '/bin/sh', args };
+  let now = NOW - 60_000;
+  const cluster = { server: 'https://127.0.0.1:6443', 'insecure-skip-tls-verify': true };
+  const credentials = new Credentials(
+    { context: 'dev', cluster, user: { exec } },
+    { clock: { now: () => now }, hasTerminal: false, signal: new AbortController().signal },
+  );
+  await credentials.apply({});
+  now = NOW;
+  await Promise.all([1, 2, 3, 4].map(async () => await credentials.apply({})));
+  expect(readFileSync(runs, 'utf8')).toBe('run\nrun\n');
+  rmSync(folder, { recursive: true });
 });

@@ -92,7 +92,7 @@ export class Credentials {
   }
 
   /** The next request gets new credentials, unless there are newer ones already: others may have been refused as well. */
-  discard(runs = this.#runs): void {
+  discard(runs: number): void {
     if (runs === this.#runs) this.#credential = undefined;
   }
 
@@ -134,13 +134,15 @@ export class Credentials {
   /** Requests that are sent at the same time run the program once. */
   async #unexpired(): Promise<Credential> {
     const { cluster, user } = this.#access;
+    const before = this.#runs;
     const known = await this.#credential;
-    if (known?.expiresAt !== undefined && known.expiresAt - MARGIN_MS <= this.#options.clock.now()) this.discard();
+    if (known?.expiresAt !== undefined && known.expiresAt - MARGIN_MS <= this.#options.clock.now()) this.discard(before);
     this.#credential ??= this.#run(user.exec ?? {}, cluster);
+    const runs = this.#runs;
     try {
       return await this.#credential;
     } catch (error) {
-      this.discard();
+      this.discard(runs);
       throw error;
     }
   }
