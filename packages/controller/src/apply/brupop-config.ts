@@ -20,21 +20,16 @@ const CREATE_KEY = 'config_create';
 const COLLECTION = configPath();
 const STATUS = configPath({ name: CONFIG_NAME, subresource: 'status' });
 
-/** As it was written or read. */
-interface Known {
-  readonly uid: string;
-  readonly status: BrupopConfigStatus;
-  /** What the cache showed then. */
-  readonly shown: BrupopConfigStatus | undefined;
-}
-
 export class ConfigWriter {
   readonly #context: ApplyContext;
   /** On the monotonic clock, milliseconds. */
   #missingSince: number | undefined;
-  #known: Known | undefined;
+  /** As it was written or read. */
+  #known: { readonly uid: string; readonly status: BrupopConfigStatus } | undefined;
   /** What the cache shows. */
-  #shown: BrupopConfigStatus | undefined;
+  #shown: BrupopConfig | undefined;
+  /** The cache has changed since the status was written or read. */
+  #isChanged = false;
   #writtenAt = -Infinity;
   #knownAt = -Infinity;
 
@@ -57,7 +52,8 @@ export class ConfigWriter {
   /** The watch may not show yet what is known, such as a freeze. */
   withWritten<T extends { readonly config: BrupopConfig | undefined }>(snapshot: T): T {
     const { config } = snapshot;
-    this.#shown = config?.status;
+    this.#isChanged ||= this.#shown !== undefined && config?.status !== this.#shown.status;
+    this.#shown = config;
     const status = config && this.#statusOf(config);
     return status === undefined ? snapshot : { ...snapshot, config: { ...config, status } };
   }
@@ -104,7 +100,7 @@ export class ConfigWriter {
   #statusOf({ metadata: { uid }, status }: BrupopConfig): BrupopConfigStatus | undefined {
     const known = this.#known?.uid === uid ? this.#known : undefined;
     const isRecent = this.#context.clock.monotonic() - this.#knownAt < WATCH_LIMIT_MS;
-    return known !== undefined && (isRecent || status === known.shown) ? known.status : status && ownOf(status);
+    return known !== undefined && (isRecent || !this.#isChanged) ? known.status : status && ownOf(status);
   }
 
   async #apply(uid: string, status: BrupopConfigStatus): Promise<void> {
@@ -115,7 +111,8 @@ export class ConfigWriter {
   }
 
   #remember(uid: string, status: BrupopConfigStatus): void {
-    this.#known = { uid, status: ownOf(status), shown: this.#shown };
+    this.#known = { uid, status: ownOf(status) };
+    this.#isChanged = false;
     this.#knownAt = this.#context.clock.monotonic();
   }
 }
