@@ -131,4 +131,14 @@ describe('a Job that runs', () => {
     await clock.advance(2 * SECOND);
     expect(await read()).toBe('TimedOut');
   });
+
+  it('is known for as long as before when the clock was set forward while it could not be created', () => {
+    const clock = new FakeClock();
+    const log = createLogger({ level: 'error', write: () => undefined });
+    const client = {} as unknown as KubeClient;
+    const lookups = new CheckLookups({ client, clock, log, config: NO_CHECKS, count: () => undefined });
+    lookups.creating(ref, 'refused by a webhook');
+    clock.step(3_600 * SECOND);
+    expect(lookups.view.jobs.get('a')?.since).toBe(clock.now());
+  });
 });

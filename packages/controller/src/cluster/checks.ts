@@ -63,8 +63,8 @@ export interface ChecksView {
   readonly jobs: ReadonlyMap<string, JobView>;
 }
 
-interface KnownJob extends JobView {
-  /** As `since`, on the monotonic clock: the other one may be set right meanwhile. */
+interface KnownJob extends Omit<JobView, 'since'> {
+  /** On the monotonic clock, since the other one may be set right meanwhile. */
   readonly knownAt: number;
 }
 
@@ -109,8 +109,11 @@ export class CheckLookups {
   }
 
   get view(): ChecksView {
-    const { namespace } = this.#options.config;
-    return { namespace, evaluations: this.#evaluations, jobs: this.#jobs };
+    const { clock, config } = this.#options;
+    const { wall, monotonic } = instantOf(clock);
+    const since = (knownAt: number): number => wall - (monotonic - knownAt);
+    const jobs = [...this.#jobs].map(([name, { knownAt, ...job }]) => [name, { ...job, since: since(knownAt) }] as const);
+    return { namespace: config.namespace, evaluations: this.#evaluations, jobs: new Map(jobs) };
   }
 
   /** Asks in the background, each one only once at a time, until `signal` aborts. */
@@ -221,10 +224,8 @@ export class CheckLookups {
   #known(job: JobRef, state: JobView['state'], problem?: string): void {
     const { clock, count, log } = this.#options;
     const { jobName, jobOf, name, phase, node } = job;
-    const { wall, monotonic } = instantOf(clock);
     const before = this.#jobs.get(jobName);
-    const knownAt = before?.knownAt ?? monotonic;
-    const times = { knownAt, since: wall - (monotonic - knownAt), seenAt: wall };
+    const times = { knownAt: before?.knownAt ?? clock.monotonic(), seenAt: clock.now() };
     this.#jobs.set(jobName, { jobOf, state, ...times, ...(problem !== undefined && { problem }) });
     if (before?.state === state || !isResult(state)) return;
     count({ check: name, phase, result: state });
