@@ -126,8 +126,8 @@ export class VolumeHandovers {
   readonly #record: DrainRecord;
   /** Whether this pass has started the current handover. */
   #startedHere = false;
-  /** UID of the pod whose latest eviction was refused. */
-  #refused: string | undefined;
+  /** UIDs of the pods whose latest eviction was refused. */
+  readonly #refused = new Set<string>();
 
   constructor(context: PassContext, view: DrainView, record: DrainRecord) {
     this.#context = context;
@@ -139,11 +139,14 @@ export class VolumeHandovers {
     return this.#record.current.handover;
   }
 
-  /** What the next pass continues. An eviction that was refused is not under way, so that one may begin with any pod. */
+  /**
+   * What the next pass continues. An eviction that was refused is not under way, so that one may begin with any pod. If there
+   * is no other one, the record does not change: each change is a write.
+   */
   get open(): Handover | undefined {
     const { current } = this;
     const pod = leftOf(this.#view.pods(), current?.podUID);
-    const isRefused = current?.phase === 'Evicting' && current.podUID === this.#refused;
+    const isRefused = current?.phase === 'Evicting' && this.#refused.has(current.podUID) && this.#refused.size > 1;
     return isRefused && pod !== undefined && !isTerminating(pod) ? undefined : current;
   }
 
@@ -185,7 +188,7 @@ export class VolumeHandovers {
   /** Notes how kube-apiserver has responded. Without a response the eviction may be under way. */
   requested({ metadata }: DrainPod, outcome: EvictionOutcome): void {
     const isRefused = outcome.kind === 'blocked' && outcome.isUnknown !== true;
-    this.#refused = isRefused ? metadata.uid : undefined;
+    this.#refused[isRefused ? 'add' : 'delete'](metadata.uid);
   }
 
   blocks(): readonly DrainBlock[] {
