@@ -136,7 +136,8 @@ export class Credentials {
     const { cluster, user } = this.#access;
     const before = this.#runs;
     const known = await this.#credential;
-    if (known?.expiresAt !== undefined && known.expiresAt - MARGIN_MS <= this.#options.clock.now()) this.discard(before);
+    if (known?.expiresAt !== undefined && known.expiresAt - MARGIN_MS <= this.#options.clock.now())
+      this.discard(before);
     this.#credential ??= this.#run(user.exec ?? {}, cluster);
     const runs = this.#runs;
     try {

@@ -112,7 +112,9 @@ export class CheckLookups {
     const { clock, config } = this.#options;
     const { wall, monotonic } = instantOf(clock);
     const since = (knownAt: number): number => wall - (monotonic - knownAt);
-    const jobs = [...this.#jobs].map(([name, { knownAt, ...job }]) => [name, { ...job, since: since(knownAt) }] as const);
+    const jobs = [...this.#jobs].map(
+      ([name, { knownAt, ...job }]) => [name, { ...job, since: since(knownAt) }] as const,
+    );
     return { namespace: config.namespace, evaluations: this.#evaluations, jobs: new Map(jobs) };
   }
 
