@@ -14,8 +14,8 @@ interface Seen {
   readonly progress: Counted | undefined;
 }
 
-function seen(nodes: readonly ManagedNode[], spec: object, before?: Counted): Seen {
-  const snapshot = aSnapshot(nodes, { rollout: { progressDeadline: '2h' }, ...spec });
+function seen(nodes: readonly ManagedNode[], spec: object, before?: Counted, parts: object = {}): Seen {
+  const snapshot = { ...aSnapshot(nodes, { rollout: { progressDeadline: '2h' }, ...spec }), ...parts };
   const status = before && { progress: before };
   const config = snapshot.config && { ...snapshot.config, ...(status !== undefined && { status }) };
   if (config === undefined) throw new Error('the snapshot has a configuration');
@@ -97,6 +97,17 @@ describe.each([
     expect(progress).toEqual({ lastProgressTime: ago(24 * HOUR), countedSeconds: 3660, countedFrom: ago(0) });
     expect(made.progress?.deadline).toBe(NOW + 59 * MINUTE);
   });
+});
+
+test.each([
+  ['ahead of', 24 * HOUR],
+  ['behind', -HOUR],
+])('a clock %s that of the Kubernetes API stops the count, and changes nothing of it', (_, clockSkewMs) => {
+  const lastProgressTime = ago(clockSkewMs + 30 * MINUTE);
+  const before = { lastProgressTime, countedSeconds: 60, countedFrom: ago(clockSkewMs + 10 * MINUTE) };
+  const { made, progress } = seen([down], {}, before, { clockSkewMs });
+  expect(progress).toEqual({ lastProgressTime, countedSeconds: 660 });
+  expect(made.progress?.isLate).toBe(false);
 });
 
 describe('a late rollout remains late without a success', () => {

@@ -37,7 +37,7 @@ export interface Progress {
  * @param group - one with a deadline of its own; undefined: the fleet, without the nodes of such groups
  */
 export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?: NodeGroup): Progress | undefined {
-  const { now } = fleetState;
+  const now = timeOf(fleetState);
   const { before, policy, groups, counted } = laneOf(fleetState, all, group);
   const open = openIn(counted).flat();
   if (open.length === 0 && isOver(before, counted)) return undefined;
@@ -58,6 +58,11 @@ export function progressOf(fleetState: FleetState, all: Parts<Decision>, group?:
   const from = countedFrom ?? now;
   const deadline = isLate || limitMs === Infinity ? undefined : from + limitMs - countedMs;
   return { lastProgressAt, countedMs, countedFrom: from, deadline, isLate };
+}
+
+/** While the clock of this process is wrong, that of the Kubernetes API. */
+function timeOf({ now, clockSkewMs = 0 }: FleetState): number {
+  return isClockWrong(clockSkewMs) ? now - clockSkewMs : now;
 }
 
 interface Lane extends Pick<FleetState, 'policy' | 'groups'> {
