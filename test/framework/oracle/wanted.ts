@@ -285,4 +285,15 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a wrong clock adds nothing to the time without progress',
+    changes: [
+      {
+        find: /const \{ now \} = fleetState;(?=\n {2}const \{ before, policy, groups, counted \})/u,
+        replace:
+          'const { clockSkewMs = 0 } = fleetState;\n' +
+          '  const now = isClockWrong(clockSkewMs) ? fleetState.now - clockSkewMs : fleetState.now;',
+      },
+    ],
+  },
 ];
