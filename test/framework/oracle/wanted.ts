@@ -296,4 +296,16 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a retry of the version that a host is offered retries the reboot for settings that goes before it',
+    changes: [
+      {
+        find: /function isRetryRequested\(\{ metadata: \{ annotations = \{\} \} \}, version3\) \{\n {2}return ([^;]+);/u,
+        replace:
+          'function isRetryRequested({ metadata: { annotations = {} }, status }, version3) {\n' +
+          '  return $1 || sameVersion(version3, status?.current_version) &&' +
+          ' sameVersion(annotations[RETRY_ANNOTATION], status?.target_version);',
+      },
+    ],
+  },
 ];

@@ -1,5 +1,5 @@
 /** Changes of settings that take long on a node, or that end otherwise than they began, as when their group is edited. */
-import { CONFIG_KIND } from '@brupop/shared/api/names';
+import { CONFIG_KIND, RETRY_ANNOTATION } from '@brupop/shared/api/names';
 import { leavesOf, type SettingClass, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { NodeRecord } from '@brupop/shared/api/record';
@@ -115,6 +115,20 @@ describe('a Node that is not Ready since it was rebooted for settings', () => {
     expect([due({ deny: [OLD] }), due({ pin: NEW })]).toEqual([[], []]);
     expect(due({}, {})).toEqual([['Started', NEW]]);
   });
+
+  it.each([NEW, OLD])(
+    'is rebooted for them again when a user retries the version that its host is offered, or its own: %s',
+    (version) => {
+      const record: NodeRecord = { aborted: { version: OLD, at: ago(MINUTE) } };
+      const due = (annotations: Record<string, string>): string[] => {
+        const node = member('a', { record, node: down, settings: found, offered: NEW });
+        const shadow = node.shadow && { ...node.shadow, metadata: { ...node.shadow.metadata, annotations } };
+        return started(planOf([{ ...node, shadow }]));
+      };
+      expect(due({})).toEqual([]);
+      expect(due({ [RETRY_ANNOTATION]: version })).toEqual(['a Started']);
+    },
+  );
 
   it.each(['Required', 'Prefer'])('does not wait for its pods: podsBefore %s', (podsBefore) => {
     const node = broken(requested(SETTINGS));

@@ -38,8 +38,11 @@ export interface Refusal {
   readonly message: string;
 }
 
-export function isRetryRequested({ metadata: { annotations = {} } }: ShadowView, version: string): boolean {
-  return sameVersion(annotations[RETRY_ANNOTATION], version);
+/** A reboot for settings goes before the update that the host is offered, and is retried with it. */
+export function isRetryRequested({ metadata: { annotations = {} }, status }: ShadowView, version: string): boolean {
+  const asked = annotations[RETRY_ANNOTATION];
+  const isReboot = sameVersion(version, status?.current_version);
+  return sameVersion(asked, version) || (isReboot && sameVersion(asked, status?.target_version));
 }
 
 /** True while the annotation `update-now` asks for this version, and has not waited for a day. */
