@@ -308,4 +308,18 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a request of an update now waits for a reboot for settings that goes before the update',
+    changes: [
+      { find: /(?<=function annotationsOf\(\{\n)(?= {2}shadow: shadow2,)/u, replace: '  spec: spec9,\n' },
+      {
+        find: /record9\.rollback\?\.isDone === false && sameVersion\(annotations\[name\], record9\.rollback\.failed\)/u,
+        replace: '(name === UPDATE_NOW_ANNOTATION ? !sameVersion(annotations[name], spec9.version) : $&)',
+      },
+      {
+        find: /(?<=if \(isUnderWay\(shadow2\))(?=\) return `An update to \$\{shadow2\.spec\.version\} is under way, so none)/u,
+        replace: ' && shadow2.purpose !== "Settings"',
+      },
+    ],
+  },
 ];

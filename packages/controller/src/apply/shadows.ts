@@ -185,22 +185,22 @@ const FOLLOWED: Partial<Record<SpecChange['outcome'], readonly string[]>> = {
   Aborted: [ABORT_ANNOTATION, RETRY_ANNOTATION],
 };
 
-/** A node that goes back to its previous version can try the other one again only afterwards. */
-function isForLater(asked: string, { rollback }: SpecChange['record']): boolean {
-  return rollback?.isDone === false && sameVersion(asked, rollback.failed);
+/**
+ * A node that goes back to its previous version can try the other one again only afterwards, and one that is rebooted for
+ * settings can update only afterwards.
+ */
+function isForLater(name: string, asked: string, { record, spec }: Pick<SpecChange, 'record' | 'spec'>): boolean {
+  if (name === UPDATE_NOW_ANNOTATION) return !sameVersion(asked, spec.version);
+  return record.rollback?.isDone === false && sameVersion(asked, record.rollback.failed);
 }
 
 /** null removes an annotation. */
-export function annotationsOf({
-  shadow,
-  record,
-  outcome,
-  past,
-}: Pick<SpecChange, 'shadow' | 'record' | 'outcome' | 'past'>): Readonly<Record<string, string | null>> {
+export function annotationsOf(change: SpecChange): Readonly<Record<string, string | null>> {
+  const { shadow, record, outcome, past } = change;
   const text = recordText(record);
   const { annotations = {} } = shadow.metadata;
   const followed = (FOLLOWED[outcome] ?? []).filter(
-    (name) => annotations[name] !== undefined && !isForLater(annotations[name], record),
+    (name) => annotations[name] !== undefined && !isForLater(name, annotations[name], change),
   );
   return {
     ...(text !== recordText(shadow.record) && { [RECORD_ANNOTATION]: text }),

@@ -1,9 +1,10 @@
 /** Changes of settings that take long on a node, or that end otherwise than they began, as when their group is edited. */
-import { CONFIG_KIND, RETRY_ANNOTATION } from '@brupop/shared/api/names';
+import { CONFIG_KIND, RETRY_ANNOTATION, UPDATE_NOW_ANNOTATION } from '@brupop/shared/api/names';
 import { leavesOf, type SettingClass, VERSION_LOCK } from '@brupop/shared/api/settings';
 import type { Allowed, PendingSetting, Setting, SettingsStatus } from '@brupop/shared/api/shadow';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import { aPod } from '@brupop/shared/testing/pods';
+import { annotationsOf } from '../apply/shadows.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   aGroup,
@@ -129,6 +130,23 @@ describe('a Node that is not Ready since it was rebooted for settings', () => {
       expect(due({ [RETRY_ANNOTATION]: version })).toEqual(['a Started']);
     },
   );
+
+  it('is rebooted for them without using up or refusing a request of the update that follows', () => {
+    const asked = { [UPDATE_NOW_ANNOTATION]: NEW };
+    const requestOf = (node: ManagedNode, record: NodeRecord = {}): ManagedNode => {
+      const metadata = node.shadow && { ...node.shadow.metadata, annotations: asked };
+      return { ...node, shadow: node.shadow && metadata && { ...node.shadow, metadata, record } };
+    };
+    const [start] = planOf([requestOf(member('a', { node: down, settings: found, offered: NEW }))]).specs;
+    expect(start?.spec.version).toBe(OLD);
+    expect(start && annotationsOf(start)).not.toHaveProperty([UPDATE_NOW_ANNOTATION]);
+    const record: NodeRecord = { startedAt: ago(MINUTE), from: OLD, asked: { version: NEW, at: ago(MINUTE) } };
+    const spec = { ...start?.spec, state_transition_timestamp: ago(MINUTE) };
+    const parts = { annotations: asked, spec, record, status: { target_version: NEW, current_state: 'Idle' } } as const;
+    const rebooting = aManagedNode('a', { labels: { pool: 'gpu' }, ...down }, parts);
+    expect(rebooting.shadow?.purpose).toBe('Settings');
+    expect(planOf([rebooting]).records).toEqual([]);
+  });
 
   it.each(['Required', 'Prefer'])('does not wait for its pods: podsBefore %s', (podsBefore) => {
     const node = broken(requested(SETTINGS));

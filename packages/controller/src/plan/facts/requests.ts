@@ -6,8 +6,8 @@
  *     abort        followed until the host may have been asked to reboot, by `specs/transition.ts`
  *                  refused after that, without an update under way, and with another value than `true`
  *     update-now   waits while the node is to run that version next, and until its agent confirms that it is at rest
- *                  refused if it is no version, another one, or one that the node runs, and during an update; also
- *                  when it has waited for a day, or when it is not known for how long
+ *                  refused if it is no version, another one, or one that the node runs, and during an update, but
+ *                  for a reboot for settings; also when it has waited for a day, or when it is not known for how long
  *
  * Since when `update-now` waits is in `asked` of the record, so that a change of the leader does not extend it:
  *
@@ -150,7 +150,8 @@ function refusedUpdate(shadow: ShadowView, waiting: Waiting): Refusal | undefine
 
 function whyNotUpdated(shadow: ShadowView, found: string, next: string | undefined): string | undefined {
   if (!isVersion(found)) return unexpected(UPDATE_NOW_ANNOTATION, 'a version such as 1.21.0', found);
-  if (isUnderWay(shadow)) return `An update to ${shadow.spec.version} is under way, so none to ${short(found)} starts`;
+  if (isUnderWay(shadow) && shadow.purpose !== 'Settings')
+    return `An update to ${shadow.spec.version} is under way, so none to ${short(found)} starts`;
   const running = shadow.status?.current_version;
   if (sameVersion(running, found)) return `The node runs ${running} already`;
   if (next === undefined || !isVersion(next) || sameVersion(next, found)) return undefined;
