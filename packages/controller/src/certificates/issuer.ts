@@ -36,7 +36,7 @@ export const CERTIFICATE_REASONS = [
 export const CERTIFICATE_EVENTS = ['AuthorityCreated', 'CertificateIssued', 'CertificateNotReady'] as const;
 
 /** What the condition CertificateReady of the BrupopConfig says. */
-export type CertificateReport = Pick<Condition, 'status' | 'message'> & {
+type CertificateReport = Pick<Condition, 'status' | 'message'> & {
   readonly reason: (typeof CERTIFICATE_REASONS)[number];
 };
 

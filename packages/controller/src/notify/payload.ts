@@ -9,7 +9,7 @@ import { printable, truncated } from '@brupop/shared/runtime/errors';
 import type { Notice } from './events.ts';
 
 /** Of the JSON format. Fields may be added to a version; a field that changes or ends makes a new one. */
-export const SCHEMA_VERSION = 'v1';
+const SCHEMA_VERSION = 'v1';
 const MAX_SUMMARY = 300;
 /** Slack takes 4,000 characters; an escaped one takes five at most. */
 const MAX_SLACK_MESSAGE = 2_000;

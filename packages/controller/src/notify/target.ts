@@ -5,7 +5,7 @@ import { headersFrom } from '@brupop/shared/runtime/http-credentials';
 import type { HttpCall } from '@brupop/shared/runtime/http-call';
 
 /** Why an attempt failed, for metrics. */
-export const FAILURE_REASONS = [
+const FAILURE_REASONS = [
   'Secret',
   'Address',
   'Timeout',

@@ -128,7 +128,7 @@ interface Stretch extends Interval {
   readonly minute: number;
 }
 
-export interface LocalDay extends Interval {
+interface LocalDay extends Interval {
   readonly dayOfMonth: number;
   readonly month: number;
   readonly weekday: number;

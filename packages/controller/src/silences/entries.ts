@@ -10,7 +10,7 @@ import type { SilenceSettings } from '@brupop/shared/api/config-silences';
 import { LASTS_MS } from './alertmanager.ts';
 import type { Silence } from './wanted.ts';
 
-export const AGAIN_MS = 900_000;
+const AGAIN_MS = 900_000;
 export const MAX_ENTRIES = 500;
 
 export interface Wanted {

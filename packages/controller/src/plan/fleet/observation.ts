@@ -74,7 +74,7 @@ interface Observed {
 }
 
 /** The suspects of a node have changed. */
-export interface SuspectsChange {
+interface SuspectsChange {
   readonly pair: NodePair;
   readonly suspects: NonNullable<NodePair['shadow']['record']['suspects']>;
 }
