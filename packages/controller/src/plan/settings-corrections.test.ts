@@ -133,19 +133,19 @@ describe('a Node that is not Ready since it was rebooted for settings', () => {
 
   it('is rebooted for them without using up or refusing a request of the update that follows', () => {
     const asked = { [UPDATE_NOW_ANNOTATION]: NEW };
-    const requestOf = (node: ManagedNode, record: NodeRecord = {}): ManagedNode => {
-      const metadata = node.shadow && { ...node.shadow.metadata, annotations: asked };
-      return { ...node, shadow: node.shadow && metadata && { ...node.shadow, metadata, record } };
-    };
-    const [start] = planOf([requestOf(member('a', { node: down, settings: found, offered: NEW }))]).specs;
+    const node = member('a', { node: down, settings: found, offered: NEW });
+    const shadow = node.shadow && { ...node.shadow, metadata: { ...node.shadow.metadata, annotations: asked } };
+    const [start] = planOf([{ ...node, shadow }]).specs;
     expect(start?.spec.version).toBe(OLD);
     expect(start && annotationsOf(start)).not.toHaveProperty([UPDATE_NOW_ANNOTATION]);
-    const record: NodeRecord = { startedAt: ago(MINUTE), from: OLD, asked: { version: NEW, at: ago(MINUTE) } };
+    const known = { version: NEW, at: ago(MINUTE) };
+    const record: NodeRecord = { startedAt: ago(MINUTE), from: OLD, group: 'gpu', asked: known };
     const spec = { ...start?.spec, state_transition_timestamp: ago(MINUTE) };
     const parts = { annotations: asked, spec, record, status: { target_version: NEW, current_state: 'Idle' } } as const;
     const rebooting = aManagedNode('a', { labels: { pool: 'gpu' }, ...down }, parts);
     expect(rebooting.shadow?.purpose).toBe('Settings');
-    expect(planOf([rebooting]).records).toEqual([]);
+    const made = planOf([rebooting]);
+    expect([made.specs, made.records]).toEqual([[], []]);
   });
 
   it.each(['Required', 'Prefer'])('does not wait for its pods: podsBefore %s', (podsBefore) => {
