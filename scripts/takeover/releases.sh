@@ -53,10 +53,11 @@ find_releases() {
   done <<<"$records"
 }
 
-# The next upgrade of such a release would create the Rust operator again.
+# With the Rust operator, the next upgrade of such a release would create it again. The first one without it deletes by
+# name what the release had, whoever has created it since.
 say_other_charts() {
-  [ -z "$other_charts" ] || say "the Rust operator is a part of this Helm release, which is not uninstalled; remove it" \
-    "from its chart before you upgrade it: ${other_charts%$'\n'}"
+  [ -z "$other_charts" ] || say "Upgrade this Helm release, without the Rust operator in its chart, after prepare and" \
+    "before step 2; later that would delete agents and API servers of this operator: ${other_charts%$'\n'}"
 }
 
 # Deletes the records of releases, and none of their objects: forget_releases LINES
