@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { calendarOf } from '../../packages/controller/src/policy/calendar.ts';
+import type { Window } from '../../packages/controller/src/policy/schedule.ts';
 import { sectionOf } from './markdown.ts';
 
 const HOUR = 3_600_000;
@@ -10,15 +11,17 @@ const START = Date.parse('2026-11-01T00:00:00Z');
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 
 /** The windows that the page gives for an expression; the sentence after them is about something else. */
-function windowsFor(cron: string): { schedule: string; durationMs: number; days: [] }[] {
+function windowsFor(cron: string): Window[] {
   const section = sectionOf(readFileSync(join(import.meta.dirname, '../../docs/takeover.md'), 'utf8'), 'Values');
   const entry = section.split('\n- ').find((text) => text.startsWith(`\`${cron}\``)) ?? '';
   const [text = ''] = entry.split('If you mean');
-  const found = text.matchAll(/\{ schedule: '(?<schedule>[^']+)', duration: (?<hours>\d+)h \}/gu);
-  return [...found].map(({ groups: { schedule = '', hours = '' } = {} }) => ({
+  const found = text.matchAll(
+    /\{ schedule: '(?<schedule>[^']+)', duration: (?<hours>\d+)h(?:, days: \[(?<days>[\w, ]+)\])? \}/gu,
+  );
+  return [...found].map(({ groups: { schedule = '', hours = '', days } = {} }) => ({
     schedule,
     durationMs: Number(hours) * HOUR,
-    days: [],
+    days: (days?.split(', ') ?? []) as Window['days'],
   }));
 }
 
@@ -28,15 +31,22 @@ function isIn(list: string, value: number, of: (name: string) => number): boolea
   return list === '*' || ranges.some(([from = 0, to = from]) => from <= value && value <= to);
 }
 
-test.each(['* * 9-17 * * Mon-Fri *', '* * 22-23,0-3 * * * *', '* * 22-23,0-3 * * Mon-Fri *'])('%s', (cron) => {
-  const [, , hours = '', , , days = ''] = cron.split(' ');
+test.each([
+  '* * 9-17 * * Mon-Fri *',
+  '* * 22-23,0-3 * * * *',
+  '* * 22-23,0-3 * * Mon-Fri *',
+  // The Rust operator requires both day fields.
+  '* * 9-17 1-7 * Sat *',
+])('%s', (cron) => {
+  const [, , hours = '', dates = '', , days = ''] = cron.split(' ');
   const windows = windowsFor(cron);
   expect(windows).not.toEqual([]);
   const calendar = calendarOf({ timeZone: 'UTC', windows, blackouts: [] });
   const times = Array.from({ length: 14 * 24 }, (_, hour) => START + hour * HOUR + HOUR / 2);
   const matching = times.filter((time) => {
     const date = new Date(time);
-    return isIn(hours, date.getUTCHours(), Number) && isIn(days, date.getUTCDay(), (name) => DAYS.indexOf(name));
+    const isDay = isIn(dates, date.getUTCDate(), Number) && isIn(days, date.getUTCDay(), (name) => DAYS.indexOf(name));
+    return isIn(hours, date.getUTCHours(), Number) && isDay;
   });
   expect(times.filter((time) => calendar.at(time).open)).toEqual(matching);
 });
