@@ -12,7 +12,7 @@ const node = (options: { unschedulable?: boolean; labels?: string[]; annotations
     name: 'node',
     uid: 'u',
     resourceVersion: '1',
-    labels: Object.fromEntries((options.labels ?? []).map((key) => [key, ''])),
+    labels: Object.fromEntries((options.labels ?? []).map((key) => [key, 'true'])),
     ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
   },
   unschedulable: options.unschedulable ?? false,

@@ -17,9 +17,9 @@ const records = {
 };
 const node = (
   annotations: Record<string, string>,
-  more: { unschedulable?: boolean; labelled?: boolean } = {},
+  more: { unschedulable?: boolean; exclusion?: string } = {},
 ): OwnableNode => ({
-  metadata: { annotations, labels: more.labelled === true ? { [EXCLUSION_LABEL]: 'true' } : {} },
+  metadata: { annotations, labels: more.exclusion === undefined ? {} : { [EXCLUSION_LABEL]: more.exclusion } },
   unschedulable: more.unschedulable ?? false,
 });
 
@@ -50,7 +50,7 @@ describe('a release patch', () => {
     const held = holdAnnotations(node({}));
     const found = node(
       { ...held, [CORDONED_ANNOTATION]: 't', [EXCLUDED_ANNOTATION]: 't', other: 'x' },
-      { unschedulable: true, labelled: true },
+      { unschedulable: true, exclusion: 'true' },
     );
     expect(releasePatch(found)).toEqual({
       metadata: {
@@ -62,7 +62,7 @@ describe('a release patch', () => {
   });
 
   it.each<[string, OwnableNode]>([
-    ['a cordon and a label', node({}, { unschedulable: true, labelled: true })],
+    ['a cordon and a label', node({}, { unschedulable: true, exclusion: 'true' })],
     ['holds', node({ [autoscaler]: 'true', [karpenter]: 'true' })],
   ])('leaves %s of another actor', (_what, found) => {
     expect(ownedByUs(found)).toBe(false);
@@ -72,6 +72,15 @@ describe('a release patch', () => {
   it('leaves a hold whose value another actor changed', () => {
     const patch = releasePatch(node({ ...holdAnnotations(node({})), [autoscaler]: 'false' }));
     expect(patch?.metadata?.annotations).toEqual({ ...records, [karpenter]: null });
+  });
+
+  it.each([
+    ['removes the exclusion of the operator', 'true', true],
+    ['removes the exclusion of the Rust operator, which a takeover has adopted', 'True', true],
+    ['leaves an exclusion whose value another actor changed', 'karpenter', false],
+  ])('%s', (_what, exclusion, isRemoved) => {
+    const patch = releasePatch(node({ [EXCLUDED_ANNOTATION]: 't' }, { exclusion }));
+    expect(patch?.metadata).toEqual({ annotations: records, ...(isRemoved && { labels: { [EXCLUSION_LABEL]: null } }) });
   });
 
   it('removes nothing but holds, whatever the record names', () => {
@@ -89,7 +98,7 @@ describe('a release patch', () => {
 
   it('for the label does not uncordon what another actor cordoned', () => {
     expect(
-      releasePatch(node({ [EXCLUDED_ANNOTATION]: 't' }, { unschedulable: true, labelled: true })),
+      releasePatch(node({ [EXCLUDED_ANNOTATION]: 't' }, { unschedulable: true, exclusion: 'true' })),
     ).not.toHaveProperty('spec');
   });
 });

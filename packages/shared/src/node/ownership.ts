@@ -70,10 +70,13 @@ export function holdAnnotations(node: OwnableNode): Readonly<Record<string, stri
   return { ...Object.fromEntries(free.map((name) => [name, 'true'])), [AUTOSCALER_HOLDS_ANNOTATION]: recorded };
 }
 
+/** `True` is that of the Rust operator, which a takeover adopts. Karpenter and others write their names over it. */
+const OWN_EXCLUSION = /^true$/iu;
+
 /** Removes what the operator set, and the record of it; undefined when there is nothing. */
 export function releasePatch(node: OwnableNode): NodePatch | undefined {
   if (!ownedByUs(node)) return undefined;
-  const included = excludedByUs(node) && node.metadata.labels?.[EXCLUSION_LABEL] !== undefined;
+  const included = excludedByUs(node) && OWN_EXCLUSION.test(node.metadata.labels?.[EXCLUSION_LABEL] ?? '');
   const uncordoned = cordonedByUs(node) && node.unschedulable;
   // Removing what is not there changes nothing.
   const annotations = Object.fromEntries([...OWNERSHIP_ANNOTATIONS, ...ownedHolds(node)].map((name) => [name, null]));
