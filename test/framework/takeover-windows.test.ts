@@ -18,10 +18,10 @@ function windowsFor(cron: string): Window[] {
   const found = text.matchAll(
     /\{ schedule: '(?<schedule>[^']+)', duration: (?<hours>\d+)h(?:, days: \[(?<days>[\w, ]+)\])? \}/gu,
   );
-  return [...found].map(({ groups: { schedule = '', hours = '', days } = {} }) => ({
+  return [...found].map(({ groups: { schedule = '', hours = '', days = '' } = {} }) => ({
     schedule,
     durationMs: Number(hours) * HOUR,
-    days: (days?.split(', ') ?? []) as Window['days'],
+    days: days.split(', ').filter((day) => day !== '') as Window['days'],
   }));
 }
 

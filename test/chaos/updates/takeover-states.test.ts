@@ -292,7 +292,9 @@ describe('prepare', () => {
       await helm(setup, 'uninstall', 'brupop', '--namespace', 'default');
       await helm(setup, 'install', 'addons', chart, '--namespace', 'default');
       expect(await runCommands(setup, takeover(setup, 'check'))).toContain('addons in default (chart cluster-addons)');
-      expect(await prepare(setup)).toMatch(/^Upgrade .* before step 2.*: addons in default \(chart cluster-addons\)$/mu);
+      expect(await prepare(setup)).toMatch(
+        /^Upgrade .* before step 2.*: addons in default \(chart cluster-addons\)$/mu,
+      );
       expect(await deploymentsOf(setup)).toEqual([]);
       expect(await helm(setup, 'list', '--namespace', 'default', '--short')).toBe('addons\n');
       await setup.api.get('/api/v1/namespaces/default/configmaps/other');

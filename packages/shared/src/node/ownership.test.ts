@@ -80,7 +80,10 @@ describe('a release patch', () => {
     ['leaves an exclusion whose value another actor changed', 'karpenter', false],
   ])('%s', (_what, exclusion, isRemoved) => {
     const patch = releasePatch(node({ [EXCLUDED_ANNOTATION]: 't' }, { exclusion }));
-    expect(patch?.metadata).toEqual({ annotations: records, ...(isRemoved && { labels: { [EXCLUSION_LABEL]: null } }) });
+    expect(patch?.metadata).toEqual({
+      annotations: records,
+      ...(isRemoved && { labels: { [EXCLUSION_LABEL]: null } }),
+    });
   });
 
   it('removes nothing but holds, whatever the record names', () => {
