@@ -246,8 +246,9 @@ prepare() {
   adopt_nodes
   store_as_v2
   forget_crd_release
-  remove_workloads
+  # It is found by a workload, so a run that is repeated from here on no longer knows it.
   say_other_charts
+  remove_workloads
   say_cordons
   say "Ready. Install the chart into $namespace now, at first without a controller: step 2 of docs/takeover.md"
 }
