@@ -249,7 +249,7 @@ prepare() {
   # It is found by a workload, so a run that is repeated from here on no longer knows it.
   say_other_charts
   remove_workloads
-  say_cordons
+  say_kept
   say "Ready. Install the chart into $namespace now, at first without a controller: step 2 of docs/takeover.md"
 }
 

@@ -128,11 +128,17 @@ back() {
   done
 }
 
-say_cordons() {
+# Names what stays on Nodes, and may be what the Rust operator has left after earlier updates.
+say_kept() {
   local all node
   all=$(cordoned)
   for node in $all; do
     [ -n "$(annotation "$cordon_annotation" node "$node")" ] ||
       say "$node stays cordoned: no update under way has cordoned it. If it may be used again: kubectl uncordon $node"
+  done
+  all=$(kubectl get nodes -l "$labelled,$exclusion=True" -o go-template='{{range .items}}{{.metadata.name}} {{end}}')
+  for node in $all; do
+    [ -n "$(annotation "$exclusion_annotation" node "$node")" ] ||
+      say "$node stays excluded from load balancers. If it may have traffic again: kubectl label node $node $exclusion-"
   done
 }

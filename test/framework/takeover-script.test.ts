@@ -39,7 +39,7 @@ function cluster(minor: string, release: string): Readonly<Record<string, string
   };
 }
 
-function takeover(command: string): { status: number | null; stderr: string } {
+function takeover(command: string): { status: number | null; stdout: string; stderr: string } {
   const args = ['scripts/takeover.sh', command, '--backup', join(folder, 'backup'), '--timeout', '0'];
   return spawnSync('bash', args, { cwd: root, env: { PATH: folder }, encoding: 'utf8' });
 }
@@ -70,4 +70,17 @@ describe.each(['check', 'prepare'])('%s', (command) => {
     standIn('kubectl', cluster('31', ''));
     expect(takeover(command)).toMatchObject({ status: 0, stderr: '' });
   });
+});
+
+it('names the nodes that stay cordoned or excluded from load balancers after the takeover', () => {
+  const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
+  standIn('kubectl', {
+    ...cluster('33', ''),
+    [`*'get nodes'*${label}=True*`]: 'excluded',
+    [`*'get nodes'*.spec.unschedulable*`]: 'cordoned',
+  });
+  const { status, stdout } = takeover('prepare');
+  expect(stdout).toContain('kubectl uncordon cordoned\n');
+  expect(stdout).toContain(`kubectl label node excluded ${label}-\n`);
+  expect(status).toBe(0);
 });
