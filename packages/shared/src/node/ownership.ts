@@ -4,9 +4,10 @@
  *
  *     free --> owned: set by one patch, together with an annotation that records it --> free
  *
- * Without that annotation a cordon, label or hold belongs to another actor and stays as it is. The
- * apiserver sets and releases them when an agent asks for it (`nodes/policy.ts`). The controller
- * starts no node that is owned, and releases a Node where no agent does (`apply/nodes.ts`).
+ * Without that annotation a cordon, label or hold belongs to another actor and stays as it is, as does
+ * a label or hold with another value. The apiserver sets and releases them when an agent asks for it
+ * (`nodes/policy.ts`). The controller starts no node that is owned, and releases a Node where no agent
+ * does (`apply/nodes.ts`).
  */
 import {
   CORDONED_ANNOTATION,
