@@ -382,6 +382,26 @@ describe('the controller', () => {
     await expect(renderChart(cluster, ...targets([own]))).rejects.toThrow(/cannot scale itself back/u);
   });
 
+  it('the Job may run beside the controllers, also if these must be on different nodes, and on their kind of nodes', async () => {
+    const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: {} }] };
+    const matchLabels = { [COMPONENT_LABEL]: CONTROLLER };
+    const apart = { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels } };
+    const podAntiAffinity = { requiredDuringSchedulingIgnoredDuringExecution: [apart] };
+    const rendered = await renderChart(
+      cluster,
+      '--set-json',
+      `dependents.targets=${JSON.stringify(DEPENDENTS)}`,
+      '--set-json',
+      `controller.affinity=${JSON.stringify({ nodeAffinity, podAntiAffinity })}`,
+    );
+    const { pod } = podOf(find(rendered, 'Deployment', CONTROLLER));
+    expect(pod.affinity).toMatchObject({ nodeAffinity, podAntiAffinity });
+    const job = podOf(find(rendered, 'Job', 'brupop-restore-dependents')).pod;
+    expect(job.affinity).toEqual({ nodeAffinity });
+    expect(job).toMatchObject({ tolerations: pod.tolerations, nodeSelector: pod.nodeSelector });
+    expect(job.topologySpreadConstraints).toBeUndefined();
+  });
+
   it('knows Prometheus and Alertmanager from the values, with the Secrets of their credentials', async () => {
     const urls = 'checks.prometheus.url=http://prometheus:9090,checks.alertmanager.url=https://alertmanager:9093';
     const rendered = await renderChart(cluster, '--set', `${urls},checks.prometheus.secretName=token`);
