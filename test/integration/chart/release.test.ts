@@ -9,7 +9,10 @@ import {
   ABORT_ANNOTATION,
   AGENT,
   APISERVER,
+  CONFIG_NAME,
+  CONFIG_OBJECT,
   CONFIG_PLURAL,
+  CONFIG_VERSION,
   CONTROLLER,
   GROUP,
   RETRY_ANNOTATION,
@@ -137,6 +140,23 @@ describe('a release of the chart', () => {
     await helm(cluster, ...upgrade);
     const jobs = `/apis/batch/v1/namespaces/${releaseNamespace}/jobs`;
     expect(await cluster.api.get(jobs)).toMatchObject({ items: [] });
+  });
+
+  it('adopts the BrupopConfig of the controller for extraObjects only with --take-ownership, and keeps it if annotated', async () => {
+    const configs = `/apis/${GROUP}/${CONFIG_VERSION}/${CONFIG_PLURAL}`;
+    const object = { ...CONFIG_OBJECT, metadata: { name: CONFIG_NAME } };
+    const install = ['upgrade', '--install', '--create-namespace', 'brupop', chartDir, ...IMAGE, ...release];
+    await helm(cluster, ...install);
+    await eventually(async () => await cluster.api.create(configs, { ...object, spec: {} }));
+
+    const annotations = { 'helm.sh/resource-policy': 'keep' };
+    const own = { ...object, metadata: { ...object.metadata, annotations }, spec: { concurrency: { maxUpdating: 3 } } };
+    const withConfig = [...install, '--set-json', `extraObjects=${JSON.stringify([own])}`];
+    await expect(helm(cluster, ...withConfig)).rejects.toThrow('invalid ownership metadata');
+    await helm(cluster, ...withConfig, '--take-ownership');
+    await helm(cluster, ...install, '--reset-values');
+    expect(await cluster.api.get(`${configs}/${CONFIG_NAME}`)).toMatchObject({ spec: own.spec });
+    await cluster.api.delete(`${configs}/${CONFIG_NAME}`);
   });
 
   it('gives agents nothing beyond what every service account has', async () => {
