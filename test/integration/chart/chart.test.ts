@@ -361,7 +361,9 @@ describe('the controller', () => {
     const mesh =
       'controller.podLabels.sidecar\\.istio\\.io/inject=true,controller.podAnnotations.linkerd\\.io/inject=enabled';
     const labels = ['--set-string', `controller.podLabels.team=platform,${mesh}`];
-    const rendered = await renderChart(cluster, ...targets(DEPENDENTS), ...labels);
+    const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: {} }] };
+    const affinity = ['--set-json', `controller.affinity.nodeAffinity=${JSON.stringify(nodeAffinity)}`];
+    const rendered = await renderChart(cluster, ...targets(DEPENDENTS), ...labels, ...affinity);
     expect(find(rendered, 'Role', 'brupop-controller-dependents')).toMatchObject({
       metadata: { namespace: 'kube-system' },
       rules: [
@@ -378,28 +380,11 @@ describe('the controller', () => {
       labels: { team: 'platform', 'sidecar.istio.io/inject': 'false', [COMPONENT_LABEL]: 'brupop-restore-dependents' },
       annotations: { 'linkerd.io/inject': 'disabled' },
     });
+    // It starts beside the controllers, which may have to be on different nodes.
+    expect(podOf(job).pod.affinity).toEqual({ nodeAffinity });
+    expect(podOf(job).pod.topologySpreadConstraints).toBeUndefined();
     const own = { kind: 'Deployment', namespace: releaseNamespace, name: CONTROLLER };
     await expect(renderChart(cluster, ...targets([own]))).rejects.toThrow(/cannot scale itself back/u);
-  });
-
-  it('the Job may run beside the controllers, also if these must be on different nodes, and on their kind of nodes', async () => {
-    const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: {} }] };
-    const matchLabels = { [COMPONENT_LABEL]: CONTROLLER };
-    const apart = { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels } };
-    const podAntiAffinity = { requiredDuringSchedulingIgnoredDuringExecution: [apart] };
-    const rendered = await renderChart(
-      cluster,
-      '--set-json',
-      `dependents.targets=${JSON.stringify(DEPENDENTS)}`,
-      '--set-json',
-      `controller.affinity=${JSON.stringify({ nodeAffinity, podAntiAffinity })}`,
-    );
-    const { pod } = podOf(find(rendered, 'Deployment', CONTROLLER));
-    expect(pod.affinity).toMatchObject({ nodeAffinity, podAntiAffinity });
-    const job = podOf(find(rendered, 'Job', 'brupop-restore-dependents')).pod;
-    expect(job.affinity).toEqual({ nodeAffinity });
-    expect(job).toMatchObject({ tolerations: pod.tolerations, nodeSelector: pod.nodeSelector });
-    expect(job.topologySpreadConstraints).toBeUndefined();
   });
 
   it('knows Prometheus and Alertmanager from the values, with the Secrets of their credentials', async () => {
