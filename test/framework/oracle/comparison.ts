@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Event } from './events.ts';
 import type { Told } from './told.ts';
 import { type Fault, WANTED } from './wanted.ts';
+import { WANTED_REPORTS } from './wanted-reports.ts';
 
 export interface AnyFleet {
   step: (event: Event) => Told;
@@ -13,10 +14,9 @@ export interface AnyFleet {
 
 type FleetClass = new () => AnyFleet;
 
-const text = WANTED.flatMap(({ changes }) => changes).reduce(
-  planted,
-  readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'),
-);
+const text = [...WANTED, ...WANTED_REPORTS]
+  .flatMap(({ changes }) => changes)
+  .reduce(planted, readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'));
 
 /** The planner that was frozen. Throws unless `find` matches exactly once. */
 export function frozenFleet(fault?: Fault): FleetClass {

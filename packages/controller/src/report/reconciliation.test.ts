@@ -200,6 +200,56 @@ it('Stalled names the reasons of the nodes that need a user, the most frequent o
   );
 });
 
+describe('settings that wait for a slot', () => {
+  const rebooting = (name: string, minutes: number): ManagedNode => {
+    const spec = underWay('RebootedIntoUpdate', minutes * MINUTE);
+    return aManagedNode(name, { ready: false }, { spec, status: { current_state: 'StagedAndPerformedUpdate' } });
+  };
+  const waiting = member('b', left('RestartsService'));
+  const configOf = (made: Plan): (string | undefined)[] => {
+    const config = { metadata: { name: 'cluster', uid: 'u', resourceVersion: '1', generation: 7 }, spec: {} };
+    const { conditions } = statusOf({ config, plan: made, before: undefined, isWritten: true, now: NOW });
+    const message = conditions?.find(({ type }) => type === 'Stalled')?.message;
+    return [shown(conditions, 'Reconciling'), shown(conditions, 'Stalled'), message];
+  };
+
+  it('are InProgress while a node that updates holds it', () => {
+    const made = planOf([rebooting('a', 1), waiting]);
+    expect(groupConditions(made)).toEqual(['True Applying', undefined, 'False Applying', 'True ChangingSettings']);
+    expect(configOf(made)).toEqual(['True Applying', undefined, undefined]);
+  });
+
+  it('are Failed while only a node that did not return holds it, since nothing continues before a user acts', () => {
+    const made = planOf([rebooting('a', 300), waiting]);
+    expect(groupConditions(made)).toEqual([
+      undefined,
+      'True NodesNeedAttention',
+      'True InUse',
+      'False ChangingSettings',
+    ]);
+    expect(configOf(made)).toEqual([
+      undefined,
+      'True NodesNeedAttention',
+      'Generation 7 is not confirmed yet by b: As many nodes are updating as concurrency.maxUpdating allows; ' +
+        'a missed a deadline or failed a check, and still holds its update slot',
+    ]);
+  });
+
+  it('are InProgress at first if they change meanwhile', () => {
+    const spec = { settings: { leaves: [], allow: 'None' } as const, state_transition_timestamp: ago(60 * MINUTE) };
+    const made = planOf([rebooting('a', 300), member('b', left('RestartsService'), 'None', { spec })]);
+    expect(groupConditions(made).slice(0, 2)).toEqual(['True Applying', undefined]);
+  });
+
+  it('are InProgress while others hold or get one, too', () => {
+    const twoAtOnce = { concurrency: { maxUpdating: 2 } };
+    const held = planOf([rebooting('a', 300), rebooting('c', 1), waiting], twoAtOnce);
+    expect(configOf(held)).toEqual(['True Applying', undefined, undefined]);
+    const granted = planOf([rebooting('a', 300), waiting, member('c', left('RestartsService'))], twoAtOnce);
+    expect(configOf(granted)).toEqual(['True Applying', undefined, undefined]);
+  });
+});
+
 describe('a drain that waits for a pod', () => {
   const draining = (seconds: number, node: NodeParts = {}): ManagedNode => {
     const block = { pod: 'default/db-0', reason: 'DisruptionBudget', message: '', since: ago(seconds * 1000) } as const;

@@ -50,7 +50,7 @@ interface Input {
 
 /** @param needsUser - why nothing continues before a user acts */
 export function reconciliationOf(
-  { unconfirmed, isMoving, stuck }: Rollout,
+  { unconfirmed, isMoving, stuck, heldUp }: Rollout,
   { generation, isConfirmed, isWritten }: Input,
   needsUser: ConditionReport | undefined,
 ): Reconciliation {
@@ -58,11 +58,11 @@ export function reconciliationOf(
   if (isConfirmed) return {};
   const nodes = unconfirmed.length === 0 ? '' : ` by ${namesOf(unconfirmed)}`;
   const message = `Generation ${generation} is not confirmed yet${nodes}`;
-  if (isMoving || (!isWritten && stuck.size === 0))
+  const needed = countsByReason(stuck).join(', ');
+  const why = needed === '' ? heldUp && `${message}: ${heldUp}` : `${message}, of which need attention: ${needed}`;
+  if (isMoving || (!isWritten && why === undefined))
     return { Reconciling: { status: 'True', reason: 'Applying', message } };
-  if (stuck.size === 0) return {};
-  const why = `${message}, of which need attention: ${countsByReason(stuck).join(', ')}`;
-  return { Stalled: { status: 'True', reason: 'NodesNeedAttention', message: why } };
+  return why === undefined ? {} : { Stalled: { status: 'True', reason: 'NodesNeedAttention', message: why } };
 }
 
 /** Why the spec of a group cannot take effect without a user. */

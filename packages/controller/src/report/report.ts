@@ -52,13 +52,16 @@ export function reportOf(
   const counted = countedIn(decisions);
   const forecast = forecastOf(fleetState, counted, admitted);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
+  const counts = countsOf(counted);
+  const isTaken = counts.updating + grants.granted.size > 0 || fleetState.slots.size > stuck.length;
+  const areSlotsStuck = stuck.length > 0 && !isTaken;
   return {
     conditions: nodeConditionsOf(decisions, { pods: snapshot.pods, lost }, moment),
     policy,
     stale,
     connectivity,
     clockSkewMs,
-    counts: countsOf(counted),
+    counts,
     failed,
     frozen,
     canaries: canaries.completed(),
@@ -67,12 +70,12 @@ export function reportOf(
     forecast,
     progress: progressOf(fleetState, counted),
     stuckNodes,
-    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, metadata }),
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, areSlotsStuck, metadata }),
     releases: releasesOf(counted),
     edits: editsIn(snapshot),
     orphanedNodes: orphaned,
     lost,
-    ...unconfirmedOf(counted, grants),
+    ...unconfirmedOf(counted, grants, areSlotsStuck),
   };
 }
 

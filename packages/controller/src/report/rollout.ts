@@ -32,6 +32,8 @@ export interface Rollout {
   readonly isMoving: boolean;
   /** Of these nodes, those that need a user, counted by reason. */
   readonly stuck: ReadonlyMap<Reason, number>;
+  /** Why one of these nodes waits for a slot, if only nodes that need a user hold slots. */
+  readonly heldUp: string | undefined;
 }
 
 export interface GroupRollout extends Rollout {
@@ -50,21 +52,26 @@ export interface GroupRollout extends Rollout {
   readonly progress: Progress | undefined;
 }
 
+/** @param areSlotsStuck - only nodes that need a user hold slots, and none gets one now */
 export function unconfirmedOf(
   decisions: Parts<Decision>,
   { waiting }: Grants,
-): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'stuck'> {
+  areSlotsStuck: boolean,
+): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'stuck' | 'heldUp'> {
   const pending = pendingIn(decisions).flat();
   const stuck = new Map<Reason, number>();
   let isMoving = false;
+  let heldUp: string | undefined;
   for (const decision of pending) {
     const block = blockOf(decision, waiting);
-    const reason = block?.reason ?? decision.progressing?.reason;
-    if (moves(decision, block, reason)) isMoving = true;
-    else if (reason !== undefined && traitsOf(reason).needsAttention === true)
-      stuck.set(reason, (stuck.get(reason) ?? 0) + 1);
+    const why = block ?? decision.progressing;
+    if (why === undefined || moves(decision, block, why.reason)) isMoving = true;
+    else if (traitsOf(why.reason).passes === 'capacity') {
+      if (areSlotsStuck) heldUp ??= why.message;
+      else isMoving = true;
+    } else if (traitsOf(why.reason).needsAttention === true) stuck.set(why.reason, (stuck.get(why.reason) ?? 0) + 1);
   }
-  return { unconfirmed: pending.map(({ managedNode: { name } }) => name), isMoving, stuck };
+  return { unconfirmed: pending.map(({ managedNode: { name } }) => name), isMoving, stuck, heldUp };
 }
 
 const pendingIn = ofParts((part: readonly Decision[]) => part.filter(({ pending }) => pending === true));
@@ -81,9 +88,8 @@ const MOVING: ReadonlySet<Reason> = new Set([
   'ConnectivityLost',
 ]);
 
-function moves({ change, phase }: Decision, block: Blocked | undefined, reason: Reason | undefined): boolean {
-  if (change !== undefined || phase === 'updating' || block?.isUnknown === true || reason === undefined) return true;
-  return traitsOf(reason).passes === 'capacity' || MOVING.has(reason);
+function moves({ change, phase }: Decision, block: Blocked | undefined, reason: Reason): boolean {
+  return change !== undefined || phase === 'updating' || block?.isUnknown === true || MOVING.has(reason);
 }
 
 /** What keeps the settings of a node from being changed. */
@@ -127,10 +133,12 @@ export function groupRollouts(
     stuckNodes,
     lost,
     grants,
+    areSlotsStuck,
     metadata,
   }: Pick<Rollout, 'stuckNodes' | 'lost'> & {
     readonly forecast: FleetForecast;
     readonly grants: Grants;
+    readonly areSlotsStuck: boolean;
     readonly metadata: Pick<NodeMetadataPlan, 'byGroup'>;
   },
 ): GroupRollout[] {
@@ -148,7 +156,7 @@ export function groupRollouts(
       settings: groupSettingsOf(members, grants),
       policy,
       counts: countsOf(members),
-      ...unconfirmedOf(members, grants),
+      ...unconfirmedOf(members, grants, areSlotsStuck),
       metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
       fleetFrozen: fleetState.frozen,
       ...(groupFreezes.get(group.name) ?? NO_FREEZE),
