@@ -3,40 +3,39 @@ import type { Wanted } from './wanted.ts';
 
 export const WANTED_REPORTS: readonly Wanted[] = [
   {
-    what: 'a change that waits for a slot of a node that needs a user is not in progress',
+    what: 'a change that waits for a slot is in progress only while a node that is well holds or gets one',
     changes: [
-      { find: /(?<=function unconfirmedOf\(decisions, \{ waiting: waiting3 \})(?=\) \{)/u, replace: ', areSlotsStuck' },
-      {
-        find: /(?=const paces = new Set\(pending2\.map)/u,
-        replace:
-          'const isHeldUp = (one) => areSlotsStuck && one.change === void 0 && one.phase !== "updating" &&' +
-          ' blockOf2(one, waiting3)?.isUnknown !== true && reasonOf(one, waiting3) !== void 0 &&' +
-          ' traitsOf(reasonOf(one, waiting3)).passes === "capacity";\n  ',
-      },
-      {
-        find: /(?<=const paces = new Set\(pending2)(?=\.map)/u,
-        replace: '.filter((one) => !isHeldUp(one))',
-      },
+      { find: /(?<=function unconfirmedOf\(decisions, \{ waiting: waiting3 \})(?=\) \{)/u, replace: ', ofSlots' },
+      { find: /(?<=map\(\(decision\) => paceOf\(decision, waiting3)(?=\)\)\);)/u, replace: ', ofSlots' },
+      { find: /(?<=paceOf\(decision, waiting3)(?=\) === "stuck")/u, replace: ', ofSlots' },
       {
         find: /(?<=isMoving: paces\.has\("moves"\),\n {4}stuck)(?=\n)/u,
         replace:
-          ',\n    heldUp: pending2.filter(isHeldUp).map((one) => (blockOf2(one, waiting3) ?? one.progressing).message)[0]',
+          ',\n    heldUp: pending2.filter((one) => paceOf(one, waiting3, ofSlots) === "heldUp")' +
+          '.map((one) => (blockOf2(one, waiting3) ?? one.progressing).message)[0]',
       },
-      { find: /(?<=unconfirmedOf\(members2, grants)(?=\))/u, replace: ', areSlotsStuck' },
-      { find: /(?<=unconfirmedOf\(counted, grants)(?=\))/u, replace: ', areSlotsStuck' },
+      { find: /(?<=function paceOf\(decision, waiting3)(?=\) \{)/u, replace: ', ofSlots' },
+      { find: /(?<=return paceWith\(reasonOf\(decision, waiting3\))(?=\);)/u, replace: ', ofSlots' },
+      { find: /(?<=function paceWith\(reason2)(?=\) \{)/u, replace: ', ofSlots' },
+      {
+        find: /if \(passes === "capacity" \|\| MOVING\.has\(reason2\)\) return "moves";/u,
+        replace: 'if (MOVING.has(reason2)) return "moves";\n  if (passes === "capacity") return ofSlots;',
+      },
+      { find: /(?<=unconfirmedOf\(members2, grants)(?=\))/u, replace: ', ofSlots' },
+      { find: /(?<=unconfirmedOf\(counted, grants)(?=\))/u, replace: ', ofSlots' },
       {
         find: /(?<= {2}grants,\n)(?= {2}metadata: metadata13\n\}\) \{\n {2}const \{ groups, groupOrder)/u,
-        replace: '  areSlotsStuck,\n',
+        replace: '  ofSlots,\n',
       },
       {
         find: /(?<=groupRollouts\(fleetState, counted, \{ forecast, stuckNodes, lost, grants)(?=, metadata)/u,
-        replace: ', areSlotsStuck',
+        replace: ', ofSlots',
       },
       {
         find: /(?<=const stuckNodes = stuck\.map\(\(\{ metadata: \{ name \} \}\) => name\);\n)(?= {2}return \{\n {4}conditions: nodeConditionsOf)/u,
         replace:
-          '  const areSlotsStuck = stuck.length > 0 && fleetState.slots.size <= stuck.length &&' +
-          ' countsOf(counted).updating + grants.granted.size === 0;\n',
+          '  const isTaken = countsOf(counted).updating + grants.granted.size > 0 || fleetState.slots.size > stuck.length;\n' +
+          '  const ofSlots = isTaken ? "moves" : stuck.length > 0 ? "heldUp" : "waits";\n',
       },
       {
         find: /(?<=function reconciliationOf\(\{ unconfirmed: unconfirmed2, isMoving, stuck)(?= \})/u,

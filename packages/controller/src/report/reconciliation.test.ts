@@ -235,6 +235,15 @@ describe('settings that wait for a slot', () => {
     ]);
   });
 
+  it('are Current while only a node that is not Ready, and does not update, takes the place', () => {
+    const made = planOf([aManagedNode('a', { ready: false }), waiting], {
+      concurrency: { maxUpdating: 2, maxUnavailable: 1 },
+    });
+    expect(nodeOf(made, 'b')).toContain('MaxUnavailableReached');
+    expect(groupConditions(made).slice(0, 2)).toEqual([undefined, undefined]);
+    expect(configOf(made)).toEqual([undefined, undefined, undefined]);
+  });
+
   it('are InProgress at first if they change meanwhile', () => {
     const spec = { settings: { leaves: [], allow: 'None' } as const, state_transition_timestamp: ago(60 * MINUTE) };
     const made = planOf([rebooting('a', 300), member('b', left('RestartsService'), 'None', { spec })]);

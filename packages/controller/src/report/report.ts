@@ -14,7 +14,7 @@ import { type FleetForecast, forecastOf } from './forecast.ts';
 import { type NodeCondition, nodeConditionsOf } from './node-conditions.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { type ObjectEdit, type Release, releasesOf } from './rollouts.ts';
-import { countsOf, type GroupRollout, groupRollouts, type Rollout, unconfirmedOf } from './rollout.ts';
+import { countsOf, type GroupRollout, groupRollouts, type Pace, type Rollout, unconfirmedOf } from './rollout.ts';
 
 export interface Report
   extends
@@ -53,8 +53,7 @@ export function reportOf(
   const forecast = forecastOf(fleetState, counted, admitted);
   const stuckNodes = stuck.map(({ metadata: { name } }) => name);
   const counts = countsOf(counted);
-  const isTaken = counts.updating + grants.granted.size > 0 || fleetState.slots.size > stuck.length;
-  const areSlotsStuck = stuck.length > 0 && !isTaken;
+  const ofSlots = counts.updating + grants.granted.size > 0 ? 'moves' : paceOfSlots(fleetState);
   return {
     conditions: nodeConditionsOf(decisions, { pods: snapshot.pods, lost }, moment),
     policy,
@@ -70,13 +69,19 @@ export function reportOf(
     forecast,
     progress: progressOf(fleetState, counted),
     stuckNodes,
-    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, areSlotsStuck, metadata }),
+    groups: groupRollouts(fleetState, counted, { forecast, stuckNodes, lost, grants, ofSlots, metadata }),
     releases: releasesOf(counted),
     edits: editsIn(snapshot),
     orphanedNodes: orphaned,
     lost,
-    ...unconfirmedOf(counted, grants, areSlotsStuck),
+    ...unconfirmedOf(counted, grants, ofSlots),
   };
+}
+
+/** Nodes that hold no slot and are unavailable count towards limits as well: these may be for as long as users want. */
+function paceOfSlots({ slots, stuck }: FleetState): Pace {
+  if (slots.size > stuck.length) return 'moves';
+  return stuck.length > 0 ? 'heldUp' : 'waits';
 }
 
 /** The nodes of the fleet's rollout. */

@@ -52,26 +52,37 @@ export interface GroupRollout extends Rollout {
   readonly progress: Progress | undefined;
 }
 
-/** @param areSlotsStuck - only nodes that need a user hold slots, and none gets one now */
+/** A node goes on by itself, when a user acts on it (`stuck`) or on other nodes (`heldUp`), or with what it waits for. */
+export type Pace = 'moves' | 'stuck' | 'heldUp' | 'waits';
+
+/** @param ofSlots - of nodes that wait for a slot */
 export function unconfirmedOf(
   decisions: Parts<Decision>,
   { waiting }: Grants,
-  areSlotsStuck: boolean,
+  ofSlots: Pace,
 ): Pick<Rollout, 'unconfirmed' | 'isMoving' | 'stuck' | 'heldUp'> {
   const pending = pendingIn(decisions).flat();
-  const stuck = new Map<Reason, number>();
-  let isMoving = false;
-  let heldUp: string | undefined;
-  for (const decision of pending) {
+  const found = pending.map((decision) => {
     const block = blockOf(decision, waiting);
     const why = block ?? decision.progressing;
-    if (why === undefined || moves(decision, block, why.reason)) isMoving = true;
-    else if (traitsOf(why.reason).passes === 'capacity') {
-      if (areSlotsStuck) heldUp ??= why.message;
-      else isMoving = true;
-    } else if (traitsOf(why.reason).needsAttention === true) stuck.set(why.reason, (stuck.get(why.reason) ?? 0) + 1);
-  }
-  return { unconfirmed: pending.map(({ managedNode: { name } }) => name), isMoving, stuck, heldUp };
+    return { why, pace: moves(decision, block, why?.reason) ? 'moves' : paceWith(why?.reason, ofSlots) };
+  });
+  const stuck = new Map<Reason, number>();
+  for (const { why, pace } of found)
+    if (pace === 'stuck' && why !== undefined) stuck.set(why.reason, (stuck.get(why.reason) ?? 0) + 1);
+  return {
+    unconfirmed: pending.map(({ managedNode: { name } }) => name),
+    isMoving: found.some(({ pace }) => pace === 'moves'),
+    stuck,
+    heldUp: found.find(({ pace }) => pace === 'heldUp')?.why?.message,
+  };
+}
+
+function paceWith(reason: Reason | undefined, ofSlots: Pace): Pace {
+  if (reason === undefined) return 'moves';
+  const { passes, needsAttention } = traitsOf(reason);
+  if (passes === 'capacity') return ofSlots;
+  return needsAttention === true ? 'stuck' : 'waits';
 }
 
 const pendingIn = ofParts((part: readonly Decision[]) => part.filter(({ pending }) => pending === true));
@@ -88,8 +99,9 @@ const MOVING: ReadonlySet<Reason> = new Set([
   'ConnectivityLost',
 ]);
 
-function moves({ change, phase }: Decision, block: Blocked | undefined, reason: Reason): boolean {
-  return change !== undefined || phase === 'updating' || block?.isUnknown === true || MOVING.has(reason);
+function moves({ change, phase }: Decision, block: Blocked | undefined, reason: Reason | undefined): boolean {
+  const isOf = reason !== undefined && MOVING.has(reason);
+  return isOf || change !== undefined || phase === 'updating' || block?.isUnknown === true;
 }
 
 /** What keeps the settings of a node from being changed. */
@@ -133,12 +145,12 @@ export function groupRollouts(
     stuckNodes,
     lost,
     grants,
-    areSlotsStuck,
+    ofSlots,
     metadata,
   }: Pick<Rollout, 'stuckNodes' | 'lost'> & {
     readonly forecast: FleetForecast;
     readonly grants: Grants;
-    readonly areSlotsStuck: boolean;
+    readonly ofSlots: Pace;
     readonly metadata: Pick<NodeMetadataPlan, 'byGroup'>;
   },
 ): GroupRollout[] {
@@ -156,7 +168,7 @@ export function groupRollouts(
       settings: groupSettingsOf(members, grants),
       policy,
       counts: countsOf(members),
-      ...unconfirmedOf(members, grants, areSlotsStuck),
+      ...unconfirmedOf(members, grants, ofSlots),
       metadata: metadata.byGroup.get(group.name) ?? NO_METADATA,
       fleetFrozen: fleetState.frozen,
       ...(groupFreezes.get(group.name) ?? NO_FREEZE),
