@@ -56,11 +56,11 @@ it('one node proves the settings of its group, the others follow, and all get ba
   await withFleet(options, async (context) => {
     const { fleet } = context;
     const before = values(fleet, PODS);
-    await applyGroup(context, 'web', { settings: { motd: 'hello', kubernetes: { 'max-pods': 90 } } });
+    await applyGroup(context, 'web', { settings: { motd: 'hello', kubernetes: { 'max-pods': 120 } } });
     let mostFirst = 0;
     await eventually(
       () => {
-        const set = values(fleet, PODS).filter((value) => value === 90).length;
+        const set = values(fleet, PODS).filter((value) => value === 120).length;
         const isProved = NAMES.some((name) => statusOf(fleet, name)?.lastApplied !== undefined);
         if (!isProved) mostFirst = Math.max(mostFirst, set);
         expect(set).toBeGreaterThan(0);
@@ -70,7 +70,7 @@ it('one node proves the settings of its group, the others follow, and all get ba
     expect(mostFirst).toBeLessThanOrEqual(1);
     await until(context, 'SettingsInForce');
     expect(values(fleet, MOTD)).toEqual(['hello', 'hello', 'hello']);
-    expect(values(fleet, PODS)).toEqual([90, 90, 90]);
+    expect(values(fleet, PODS)).toEqual([120, 120, 120]);
     for (const name of NAMES) {
       expect(statusOf(fleet, name)).not.toHaveProperty('inFlight');
       expect(fleet.node(name).host.restarts.filter(({ command }) => command.includes('kubelet'))).toHaveLength(1);
@@ -81,7 +81,7 @@ it('one node proves the settings of its group, the others follow, and all get ba
     await eventually(
       () => {
         expect(values(fleet, MOTD)).toEqual([WELCOME, WELCOME, WELCOME]);
-        expect(values(fleet, PODS)).toEqual(before.map((value) => value ?? 90));
+        expect(values(fleet, PODS)).toEqual(before.map((value) => value ?? 120));
       },
       { limitMs: 240_000 },
     );

@@ -314,9 +314,9 @@ describe('an agent', () => {
     const MOTD = 'settings.motd';
     const MAX_PODS = 'settings.kubernetes.max-pods';
     const kubelet = { service: 'kubernetes', command: '/usr/bin/systemctl try-restart kubelet.service' };
-    const settings = { motd: 'hi', kubernetes: { 'max-pods': 64 } };
+    const settings = { motd: 'hi', kubernetes: { 'max-pods': 120 } };
     const motd = { key: MOTD, value: '"hi"', before: '"Welcome to Bottlerocket!"', owner: GROUP };
-    const maxPods = { key: MAX_PODS, value: '64', owner: GROUP };
+    const maxPods = { key: MAX_PODS, value: '120', owner: GROUP };
     const sent = (path: string): number => host.history.filter((call) => call.path === path).length;
 
     it('reports what each disrupts, and sets those that may be set, without other transactions', async () => {
@@ -341,12 +341,12 @@ describe('an agent', () => {
       expect(done?.settings?.lastApplied?.hash).toBe(
         hashOf([
           [MOTD, '"hi"'],
-          [MAX_PODS, '64'],
+          [MAX_PODS, '120'],
         ]),
       );
       expect(done?.settings).not.toHaveProperty('pending');
       expect(done?.settings).not.toHaveProperty('inFlight');
-      expect(host.settings.live.get(MAX_PODS)).toBe(64);
+      expect(host.settings.live.get(MAX_PODS)).toBe(120);
       expect(host.restarts).toEqual([kubelet]);
       expect(host.settings.transactions).toEqual(['default']);
       expect(sent('/tx/commit_and_apply')).toBe(2);
@@ -357,7 +357,7 @@ describe('an agent', () => {
       const status = request(grouped(settings, 'RestartsService')).then(async () =>
         reached({ settings: { records: [maxPods, motd] } }),
       );
-      await eventually(async () => expect(host.settings.live.get(MAX_PODS)).toBe(64));
+      await eventually(async () => expect(host.settings.live.get(MAX_PODS)).toBe(120));
       expect(host.restarts).toEqual([]);
       const { status: before } = await cluster.api.get<BottlerocketShadow>(shadowPath());
       expect(before?.settings?.inFlight?.hash).toMatch(/^[0-9a-f]{16}$/u);
@@ -393,7 +393,7 @@ describe('an agent', () => {
       await request({ leaves: [], allow: 'Live' });
       await reached({ settings: { records: [maxPods], cannotUnset: [MAX_PODS] } });
       expect(host.settings.live.get(MOTD)).toBe('Welcome to Bottlerocket!');
-      expect(host.settings.live.get(MAX_PODS)).toBe(64);
+      expect(host.settings.live.get(MAX_PODS)).toBe(120);
     });
 
     it('reports a host without settings, and looks for updates nevertheless', async () => {

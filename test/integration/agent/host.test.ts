@@ -217,7 +217,7 @@ describe('the settings of the host', () => {
     const changes = new Map([
       ['settings.motd', '"hi"'],
       ['settings.kernel.sysctl."vm.max_map_count"', '"262144"'],
-      ['settings.kubernetes.max-pods', '64'],
+      ['settings.kubernetes.max-pods', '120'],
       ['settings.kernel.lockdown', '"integrity"'],
       ['settings.metrics.send-metrics', 'false'],
       ['settings.kubernetes.node-labels.role', '"web"'],
@@ -236,15 +236,12 @@ describe('the settings of the host', () => {
     expect(host.restarts).toEqual([]);
   });
 
-  it('need a reboot when they reserve CPUs that pods may have to themselves', async () => {
-    const changes = new Map([
-      ['settings.kubernetes.reserved-cpus', '"0-3"'],
-      ['settings.kubernetes.max-pods', '64'],
-    ]);
-    const classes = async () => [...(await client.classify(changes, signal)).values()].map(({ class: name }) => name);
-    expect(await classes()).toEqual(['RestartsService', 'RestartsService']);
-    host.settings.live.set('settings.kubernetes.cpu-manager-policy', 'static');
-    expect(await classes()).toEqual(['NeedsReboot', 'RestartsService']);
+  it('need a reboot when the host is to take fewer pods than now', async () => {
+    const key = 'settings.kubernetes.max-pods';
+    const classes = async () => [...(await client.classify(new Map([[key, '120']]), signal)).values()];
+    expect(await classes()).toMatchObject([{ class: 'RestartsService' }]);
+    host.settings.live.set(key, 250);
+    expect(await classes()).toMatchObject([{ class: 'NeedsReboot' }]);
   });
 
   it.each([

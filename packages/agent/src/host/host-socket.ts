@@ -23,7 +23,7 @@ import {
   parseUpdateStatus,
   parseVersion,
 } from './host.ts';
-import { classOf, CPU_POLICY, differenceOf, reservesCpus, type Service } from '../settings/classes.ts';
+import { allowsFewerPods, classOf, differenceOf, MAX_PODS, type Service } from '../settings/classes.ts';
 import { completed, neededWith } from '../settings/whole.ts';
 
 const BOOT_ID = /^[0-9A-Za-z-]{1,128}$/u;
@@ -99,12 +99,12 @@ export class HostSocket implements Host {
     const affected = parseAffectedServices(answer);
     const names = [...new Set([...affected.values()].flat())];
     const services = names.length === 0 ? [] : await this.#services(names, signal);
-    const isAboutCpus = [...changes.keys()].some(reservesCpus);
-    const cpuPolicy = isAboutCpus ? (await this.settings([CPU_POLICY], signal)).get(CPU_POLICY) : undefined;
+    const maxPods = changes.has(MAX_PODS) ? (await this.settings([MAX_PODS], signal)).get(MAX_PODS) : undefined;
+    const isForFewerPods = allowsFewerPods(changes, maxPods);
     const classes = new Map(
       [...changes.keys()].map((key) => {
         const known = affected.get(key);
-        return [key, classOf(key, known && services.filter(({ name }) => known.includes(name)), cpuPolicy)];
+        return [key, classOf(key, known && services.filter(({ name }) => known.includes(name)), isForFewerPods)];
       }),
     );
     // A host that refuses one change refuses all: what is not set anyway is not sent.

@@ -1,7 +1,7 @@
 import { Metadata } from '../../../../test/framework/host/metadata.ts';
 import { parseAffectedServices, parseServices } from '../host/host.ts';
 import type { SettingClass } from '@brupop/shared/api/settings';
-import { classOf, differenceOf, type Service } from './classes.ts';
+import { allowsFewerPods, classOf, differenceOf, type Service } from './classes.ts';
 
 /** The services of a real host that a setting affects, as they come through the host API. */
 function servicesOf(key: string): Service[] | undefined {
@@ -37,7 +37,7 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
     /it restarts kubelet$/,
     [
       'settings.kubernetes.max-pods',
-      'settings.kubernetes.eviction-hard."memory.available"',
+      'settings.kubernetes.eviction-soft."memory.available"',
       'settings.kubernetes.cluster-dns-ip',
       'settings.aws.profile',
     ],
@@ -77,6 +77,19 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
     'NeedsReboot',
     /removes the state of the CPU manager/,
     ['settings.kubernetes.cpu-manager-policy', 'settings.kubernetes.cpu-manager-policy-options'],
+  ],
+  [
+    'NeedsReboot',
+    /ends running pods/,
+    [
+      'settings.kubernetes.allowed-unsafe-sysctls',
+      'settings.kubernetes.eviction-hard."memory.available"',
+      'settings.kubernetes.kube-reserved.memory',
+      'settings.kubernetes.reserved-cpus',
+      'settings.kubernetes.system-reserved.cpu',
+      'settings.kubernetes.topology-manager-policy',
+      'settings.kubernetes.topology-manager-scope',
+    ],
   ],
   ['NeedsReboot', /user namespaces of another size/, ['settings.kubernetes.ids-per-pod']],
   [
@@ -120,13 +133,19 @@ it.each<readonly [SettingClass, RegExp, readonly string[]]>([
 });
 
 it.each<readonly [SettingClass, string, string | undefined]>([
-  ['NeedsReboot', 'settings.kubernetes.reserved-cpus', '"static"'],
-  ['NeedsReboot', 'settings.kubernetes.kube-reserved.cpu', '"static"'],
-  ['RestartsService', 'settings.kubernetes.kube-reserved.memory', '"static"'],
-  ['RestartsService', 'settings.kubernetes.kube-reserved.cpu', '"none"'],
-  ['RestartsService', 'settings.kubernetes.system-reserved.cpu', undefined],
-])('%s, %s with the CPU manager policy %s', (expected, key, policy) => {
-  expect(classOf(key, servicesOf(key), policy).class).toBe(expected);
+  ['NeedsReboot', '90', '110'],
+  ['NeedsReboot', '90', undefined],
+  ['RestartsService', '90', '90'],
+  ['RestartsService', '250', '110'],
+  ['RestartsService', '120', undefined],
+])('%s, max-pods %s after %s', (expected, value, before) => {
+  const key = 'settings.kubernetes.max-pods';
+  const changes = new Map([
+    [key, value],
+    ['settings.kubernetes.log-level', '2'],
+  ]);
+  const classes = [...changes.keys()].map((one) => classOf(one, servicesOf(one), allowsFewerPods(changes, before)));
+  expect(classes.map((one) => one.class)).toEqual([expected, 'RestartsService']);
 });
 
 it('refuses a key also when the host knows nothing of it', () => {

@@ -46,6 +46,7 @@ const REFUSED: readonly Rule[] = [
   ],
 ];
 
+const ENDS_PODS = 'a kubelet that restarts ends running pods which it would not take now';
 const NEEDS_REBOOT: readonly Rule[] = [
   ['it takes effect at boot', 'boot', 'bootstrap-commands', 'bootstrap-containers', 'container-runtime.snapshotter'],
   ['only a boot undoes it', 'kernel.lockdown', 'kernel.modules'],
@@ -57,6 +58,17 @@ const NEEDS_REBOOT: readonly Rule[] = [
   ],
   // MakeUserNsManager of the kubelet fails: 'wrong user namespace length'.
   ['the kubelet does not start with it while pods have user namespaces of another size', 'kubernetes.ids-per-pod'],
+  // When it starts, it admits all pods again, and kills the others within a second (HandlePodAdditions, HandlePodCleanups).
+  [
+    ENDS_PODS,
+    'kubernetes.allowed-unsafe-sysctls',
+    'kubernetes.eviction-hard',
+    'kubernetes.kube-reserved',
+    'kubernetes.reserved-cpus',
+    'kubernetes.system-reserved',
+    'kubernetes.topology-manager-policy',
+    'kubernetes.topology-manager-scope',
+  ],
   [
     'a boot partitions the GPUs',
     'kubelet-device-plugins.nvidia.device-partitioning-strategy',
@@ -64,15 +76,13 @@ const NEEDS_REBOOT: readonly Rule[] = [
   ],
 ];
 
-/** With the static policy, the kubelet has to find these CPUs free in the same state (kubernetes/kubernetes, policy_static.go). */
-const RESERVED_CPUS = ['kubernetes.reserved-cpus', 'kubernetes.kube-reserved.cpu', 'kubernetes.system-reserved.cpu'];
-const RESERVED_CPUS_REASON = 'only a boot removes the state of the CPU manager, whose CPUs pods have to themselves';
-/** The setting by which pods may have CPUs to themselves, and its value. */
-export const CPU_POLICY = 'settings.kubernetes.cpu-manager-policy';
-const STATIC = '"static"';
+/** The setting with fewer of which the same happens, and what a kubelet takes without it. */
+export const MAX_PODS = 'settings.kubernetes.max-pods';
+const DEFAULT_MAX_PODS = '110';
 
-export function reservesCpus(key: string): boolean {
-  return RESERVED_CPUS.some((pattern) => overlaps(key, pattern));
+/** @param maxPods - what the host has for `MAX_PODS` */
+export function allowsFewerPods(changes: Leaves, maxPods = DEFAULT_MAX_PODS): boolean {
+  return Number(changes.get(MAX_PODS)) < Number(maxPods);
 }
 
 /** Services that pods need to start, and survive. */
@@ -91,15 +101,15 @@ const HARMLESS: ReadonlySet<string> = new Set([
 
 /**
  * @param services - undefined when the host has no metadata for the key
- * @param cpuPolicy - what the host has for `CPU_POLICY`
+ * @param isForFewerPods - by {@link allowsFewerPods}
  */
-export function classOf(key: string, services: readonly Service[] | undefined, cpuPolicy?: string): Classified {
+export function classOf(key: string, services: readonly Service[] | undefined, isForFewerPods = false): Classified {
   if (isSecret(key)) return { class: 'Refused', reason: 'it holds a secret, which the shadow would show' };
   const refused = reasonFor(key, REFUSED);
   if (refused !== undefined) return { class: 'Refused', reason: refused };
   const atBoot = reasonFor(key, NEEDS_REBOOT);
   if (atBoot !== undefined) return { class: 'NeedsReboot', reason: atBoot };
-  if (cpuPolicy === STATIC && reservesCpus(key)) return { class: 'NeedsReboot', reason: RESERVED_CPUS_REASON };
+  if (isForFewerPods && key === MAX_PODS) return { class: 'NeedsReboot', reason: ENDS_PODS };
   if (services === undefined) return { class: 'NeedsReboot', reason: 'the host does not tell what it affects' };
   return classOfCommands(services.flatMap(({ restartCommands }) => restartCommands));
 }
