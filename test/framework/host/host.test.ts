@@ -321,6 +321,18 @@ describe('the stand-in host', () => {
       200,
       '{"static-pods":{"configuration-files":["static-pods-toml"],"restart-commands":["/usr/bin/static-pods"]}}',
     ],
+    [
+      'a key below a setting, as its file shows',
+      '/settings?keys=settings.motd.text',
+      500,
+      "Data store error during get_key: Reading key 'settings.motd.text' failed: Not a directory (os error 20)",
+    ],
+    [
+      'a key above settings, as its folder shows',
+      '/settings?keys=settings.motd,settings.updates',
+      500,
+      "Data store error during get_key: Reading key 'settings.updates' failed: Is a directory (os error 21)",
+    ],
     ['one of the names unknown', '/services?names=motd,nope', 404, "Found no 'services.nope' in datastore"],
     ['no name', '/services?names=', 400, "Input 'names' cannot be empty"],
     [

@@ -40,12 +40,24 @@ function withoutDatastore({ method, path, query }: RequestHead): Answer {
   );
 }
 
+/** `read_file_for_key` of the data store, in which a setting is a file and an object a folder. */
+function readError(key: string, live: Settings['live']): Answer | undefined {
+  const path = `${key}.`;
+  const isFile = [...live.keys()].some((one) => one !== key && path.startsWith(`${one}.`));
+  const isFolder = [...live.keys()].some((one) => one.startsWith(path));
+  if (!isFile && !isFolder) return undefined;
+  const why = isFile ? 'Not a directory (os error 20)' : 'Is a directory (os error 21)';
+  return text(500, `Data store error during get_key: Reading key '${key}' failed: ${why}`);
+}
+
 function getSettings({ live }: Settings, { query }: RequestHead): Answer {
   const keys = query.get('keys');
   const prefix = query.get('prefix');
   if (keys !== null) {
     const wanted = keysOf(keys);
     if (!Array.isArray(wanted)) return wanted;
+    const unreadable = wanted.map((key) => readError(key, live)).find((answer) => answer !== undefined);
+    if (unreadable !== undefined) return unreadable;
     const found = withDefaults(new Map([...live].filter(([key]) => wanted.includes(key))));
     const missing = missingField([...found.keys()]);
     if (missing === undefined) return json(nest(found));

@@ -3,6 +3,8 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '@brupop/shared/runtime/clock';
+import { UPDATER_SETTINGS } from '@brupop/shared/api/settings';
+import { BottlerocketHost } from '../../../../test/framework/host/host.ts';
 import { type Execution, rowOf } from '../actions.ts';
 import type { ApiserverClient } from '../apiserver/client.ts';
 import { HostSocket } from './host-socket.ts';
@@ -73,4 +75,22 @@ it('names a folder in the place of the socket, which no restart of the agent rep
     kind: 'refused',
     message: expect.stringContaining('is a folder') as string,
   });
+});
+
+it('reads the others when a key is above or below settings that the host has, and how the host stores it', async () => {
+  const MIRRORS = 'settings.container-registry.mirrors';
+  const options = { version: '1.26.0', variant: 'aws-k8s-1.31', arch: 'x86_64', repository: [] };
+  const host = await BottlerocketHost.start({ socketPath, ...options });
+  try {
+    host.settings.live.set(MIRRORS, []);
+    host.settings.live.set('settings.ntp.time-servers', ['a']);
+    const wrong = [`${MIRRORS}."docker.io"`, `${MIRRORS}."b.io"`, 'settings.motd.text', 'settings.ntp'];
+    const found = await client.settings([...wrong, ...UPDATER_SETTINGS, 'settings.motd'], signal);
+    expect([...found.keys()]).toEqual([...UPDATER_SETTINGS, 'settings.motd']);
+    const refused = await client.classify(new Map([[`${MIRRORS}."docker.io"`, '["https://a"]']]), signal);
+    const reason = `the host stores ${MIRRORS}."docker.io" as ${MIRRORS}: write it so`;
+    expect([...refused.values()]).toEqual([{ class: 'Refused', reason }]);
+  } finally {
+    await host.stop();
+  }
 });

@@ -77,10 +77,21 @@ export class HostSocket implements Host {
 
   async settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
     const wanted = [...new Set([...keys, ...neededWith(keys), ALWAYS_SET])];
-    const query = queryOf('keys', wanted);
-    const found = parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), wanted);
+    const found = await this.#stored(wanted, signal);
     if (!found.has(ALWAYS_SET)) await this.#listSettings(signal);
     return new Map([...found].filter(([key]) => keys.includes(key)));
+  }
+
+  /** A key above or below another one that is stored, for which the host has no answer, is not stored itself. */
+  async #stored(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
+    const query = queryOf('keys', keys);
+    try {
+      return parseSettings(await this.#call({ method: 'GET', path: '/settings', query, signal }), keys);
+    } catch (error) {
+      const others = keys.filter((key) => key !== misplacedIn(error));
+      if (others.length === keys.length) throw error;
+      return this.#stored(others, signal);
+    }
   }
 
   /** Throws HostError in lockdown: the host then has no settings by their keys, and cannot list them. */
@@ -220,6 +231,11 @@ function refused(reason: string): Classified {
 /** A server error, as of a full disk or a data store in lockdown, says nothing about the value. */
 function refusesValue({ kind, status = 400 }: HostError): boolean {
   return kind === 'answer' && status < 500;
+}
+
+/** The data store has settings as files, and objects of them as folders. */
+function misplacedIn(error: unknown): string | undefined {
+  return /Reading key '(.+)' failed: (?:Not|Is) a directory/u.exec(messageOf(error))?.[1];
 }
 
 function isRefused(error: unknown): boolean {
