@@ -37,6 +37,7 @@ const TYPES = new Map([
 const WHOLE: readonly (readonly [object: RegExp, fields: readonly string[]])[] = [
   [/^settings\.oci-defaults\.resource-limits\.[^.]+(?=\.)/, ['hard-limit', 'soft-limit']],
   [/^settings\.kubernetes\.credential-providers\.[^.]+(?=\.)/, ['enabled', 'image-patterns']],
+  [/^settings\.kubernetes\.memory-manager-reserved-memory\.[^.]+(?=\.)/, ['enabled']],
 ];
 /** The field of `HugepagesStatic` that has a default. */
 const HUGEPAGES = 'settings.kernel.hugepages.static.';

@@ -77,11 +77,20 @@ it('names a folder in the place of the socket, which no restart of the agent rep
   });
 });
 
-it('reads the others when a key is above or below settings that the host has, and how the host stores it', async () => {
-  const MIRRORS = 'settings.container-registry.mirrors';
-  const options = { version: '1.26.0', variant: 'aws-k8s-1.31', arch: 'x86_64', repository: [] };
-  const host = await BottlerocketHost.start({ socketPath, ...options });
-  try {
+describe('a host', () => {
+  let host: BottlerocketHost;
+
+  beforeEach(async () => {
+    const options = { version: '1.26.0', variant: 'aws-k8s-1.31', arch: 'x86_64', repository: [] };
+    host = await BottlerocketHost.start({ socketPath, ...options });
+  });
+
+  afterEach(async () => {
+    await host.stop();
+  });
+
+  it('answers for the others when a key is above or below settings that it has, and how it stores it', async () => {
+    const MIRRORS = 'settings.container-registry.mirrors';
     host.settings.live.set(MIRRORS, []);
     host.settings.live.set('settings.ntp.time-servers', ['a']);
     const wrong = [`${MIRRORS}."docker.io"`, `${MIRRORS}."b.io"`, 'settings.motd.text', 'settings.ntp'];
@@ -90,7 +99,14 @@ it('reads the others when a key is above or below settings that the host has, an
     const refused = await client.classify(new Map([[`${MIRRORS}."docker.io"`, '["https://a"]']]), signal);
     const reason = `the host stores ${MIRRORS}."docker.io" as ${MIRRORS}: write it so`;
     expect([...refused.values()]).toEqual([{ class: 'Refused', reason }]);
-  } finally {
-    await host.stop();
-  }
+  });
+
+  it('answers for a part of the memory that it reserves, which is refused', async () => {
+    const RESERVED = 'settings.kubernetes.memory-manager-reserved-memory.0';
+    host.settings.live.set(`${RESERVED}.enabled`, true).set(`${RESERVED}.memory`, '1Gi');
+    const found = await client.settings([`${RESERVED}.memory`], signal);
+    expect([...found]).toEqual([[`${RESERVED}.memory`, '"1Gi"']]);
+    const refused = await client.classify(new Map([[`${RESERVED}.memory`, '"2Gi"']]), signal);
+    expect([...refused.values()]).toMatchObject([{ class: 'Refused' }]);
+  });
 });

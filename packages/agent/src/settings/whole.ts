@@ -3,7 +3,7 @@
  * others; or it completes the change with their defaults. So they are read and set with the others, although only what
  * differs is changed.
  *
- * Sources: `OciDefaultsResourceLimitV1`, `CredentialProvider` and `HugepagesStatic` of
+ * Sources: `OciDefaultsResourceLimitV1`, `CredentialProvider`, `KubernetesMemoryReservation` and `HugepagesStatic` of
  * bottlerocket-os/bottlerocket-settings-sdk.
  */
 import type { Leaves } from '@brupop/shared/api/settings';
@@ -11,6 +11,7 @@ import type { Leaves } from '@brupop/shared/api/settings';
 const NEEDED: readonly (readonly [object: RegExp, ...fields: string[]])[] = [
   [/^settings\.oci-defaults\.resource-limits\.[^.]+(?=\.)/u, 'hard-limit', 'soft-limit'],
   [/^settings\.kubernetes\.credential-providers\.[^.]+(?=\.)/u, 'enabled', 'image-patterns'],
+  [/^settings\.kubernetes\.memory-manager-reserved-memory\.[^.]+(?=\.)/u, 'enabled'],
   [/^settings\.kernel\.hugepages\.static(?=\.)/u, 'essential'],
 ];
 
