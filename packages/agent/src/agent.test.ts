@@ -285,6 +285,20 @@ it('reports StagedImageLost when the host rebooted before the activation', async
   expect(w.api.calls).not.toContain('drain');
 });
 
+it('reports StagedImageLost, and no rollback, when the host rebooted while the activation failed', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  await w.spec(STAGE);
+  w.host.failCommand('activate', ...Array.from({ length: 7 }, () => ({ exit: 1, stderr: 'Failed to fetch' })));
+  await w.spec(REBOOT, 5_000);
+  expect(w.status?.lastOperation).toMatchObject({
+    state: 'Processing',
+    message: 'the update is not activated yet: activate: exit status 1: Failed to fetch',
+  });
+  await w.boot();
+  expect(w.status?.lastOperation).toMatchObject({ state: 'Failed', errorCode: 'StagedImageLost' });
+});
+
 it('drains again in a new process before it reboots an activated host', async () => {
   const w = world();
   w.host.failCall('reboot', new HostError('refused', 'connect ECONNREFUSED'));

@@ -19,6 +19,7 @@
  * there is no record at all. It waits from when it learned of the possible reboot, since the wall
  * clock of the record may have been set since.
  */
+import type { LastOperation } from '@brupop/shared/api/shadow';
 import { sameVersion } from '@brupop/shared/api/version';
 import { type Action, rowOf, wordsOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
@@ -28,7 +29,7 @@ import { type Context, contextOf, report, settle, wait, waitForHost } from './co
 import { idle } from './idle.ts';
 import { reboot } from './reboot.ts';
 import { stage } from './stage.ts';
-import { fail, mayBeActive, startStep } from './steps.ts';
+import { fail, mayBeActive, NOT_ACTIVATED, startStep } from './steps.ts';
 
 export function decide(seen: Observation, tracker: TrackerView): Action {
   const first = waitForReboot(seen, tracker) ?? exitWithoutApiserver(seen);
@@ -89,8 +90,13 @@ function wrongBoot(c: Context): Action | undefined {
   const { running, seen } = c;
   if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
   const before = status.current_version;
-  const code = sameVersion(running, before) ? 'RolledBack' : 'WrongVersionBooted';
-  return fail(c, last, code, `expected ${last.version} after the reboot, found ${running} (before: ${before})`);
+  const found = `expected ${last.version} after the reboot, found ${running} (before: ${before})`;
+  return fail(c, last, sameVersion(running, before) ? codeOfOldVersion(last) : 'WrongVersionBooted', found);
+}
+
+/** An activation that has failed is no reason to boot another version. */
+function codeOfOldVersion({ message = '' }: LastOperation): 'RolledBack' | 'StagedImageLost' {
+  return message.startsWith(NOT_ACTIVATED) ? 'StagedImageLost' : 'RolledBack';
 }
 
 const MAY_REBOOT = 'the host may have been asked to reboot';

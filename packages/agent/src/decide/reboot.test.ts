@@ -54,6 +54,8 @@ function notActivated(times: number): NonNullable<Case['attempt']> {
   return { ...empty, error: error('ActivateFailed'), counts: { ActivateFailed: times } };
 }
 
+const FAILED_ONCE: LastOperation = { ...step('Activate'), message: 'the update is not activated yet: why' };
+
 const cases: Cases = {
   'reboot: the drain is recorded before anything is evicted': [
     { ...reboot, last: step('Stage', { state: 'Succeeded' }) },
@@ -212,8 +214,12 @@ const cases: Cases = {
     },
     'report ErrorReset, Reboot Failed RebootRefused',
   ],
-  'reboot: a failed activation is repeated': [
-    { ...reboot, update: NOT_ACTIVATED, last: step('Activate'), attempt: notActivated(6) },
+  'reboot: a failed activation is recorded, once': [
+    { ...reboot, update: NOT_ACTIVATED, last: step('Activate'), attempt: notActivated(1) },
+    'report StagedAndPerformedUpdate, Activate Processing',
+  ],
+  'reboot: and repeated': [
+    { ...reboot, update: NOT_ACTIVATED, last: FAILED_ONCE, attempt: notActivated(6) },
     'activate',
   ],
   'reboot: and fails the step in the end': [
@@ -281,6 +287,10 @@ const cases: Cases = {
   'reboot: the old version after an activation is a rollback too (trap 7)': [
     { ...reboot, update: UNINITIALIZED, last: step('Activate', { boot: 'boot-1' }) },
     'report ErrorReset, Activate Failed RolledBack',
+  ],
+  'reboot: the old version is no rollback when the activation had failed': [
+    { ...reboot, update: UNINITIALIZED, last: { ...FAILED_ONCE, bootID: 'boot-1' } },
+    'report ErrorReset, Activate Failed StagedImageLost',
   ],
   'reboot: any third version after the reboot fails with WrongVersionBooted': [
     { ...reboot, update: UNINITIALIZED, running: '1.28.0', last: step('Reboot', { boot: 'boot-1' }) },

@@ -26,6 +26,7 @@ import {
   failStep,
   hasFailed,
   mayBeActive,
+  NOT_ACTIVATED,
   reportCallError,
   restoreNode,
   stepGuard,
@@ -241,6 +242,10 @@ function reportDrainError(c: AnsweredContext, step: LastOperation): Action | und
 function activate(c: AnsweredContext, version: string, step: LastOperation | undefined): Action | undefined {
   if (c.status?.state === 'Ready') return undefined;
   if (step?.operation !== 'Activate') return begin(c, 'Activate', version);
+  const { error } = c.tracker.attempt;
+  // A reboot for another reason brings the old version then, which is no rollback.
+  if (error?.code === 'ActivateFailed' && step.message === undefined)
+    return report(c, { lastOperation: { ...step, message: `${NOT_ACTIVATED}${error.message}` } }, error.message);
   return runCommand(c, 'activate', 'the node is drained', { version });
 }
 

@@ -40,6 +40,9 @@ export function mayBeActive(step: LastOperation | undefined): step is LastOperat
   return step?.operation === 'Activate' || step?.operation === 'Reboot';
 }
 
+/** Begins the message of an Activate step while the host has failed to activate the update. */
+export const NOT_ACTIVATED = 'the update is not activated yet: ';
+
 export function stepInProgress(
   { shadow: { status, generation } }: Context,
   version: string,
