@@ -50,21 +50,24 @@ function readError(key: string, live: Settings['live']): Answer | undefined {
   return text(500, `Data store error during get_key: Reading key '${key}' failed: ${why}`);
 }
 
-function getSettings({ live }: Settings, { query }: RequestHead): Answer {
+function getByKeys({ live }: Settings, keys: string): Answer {
+  const wanted = keysOf(keys);
+  if (!Array.isArray(wanted)) return wanted;
+  const unreadable = wanted.map((key) => readError(key, live)).find((answer) => answer !== undefined);
+  if (unreadable !== undefined) return unreadable;
+  const found = withDefaults(new Map([...live].filter(([key]) => wanted.includes(key))));
+  const missing = missingField([...found.keys()]);
+  if (missing === undefined) return json(nest(found));
+  return text(500, `Error deserializing given keys: Error during deserialization: ${missing} `);
+}
+
+function getSettings(settings: Settings, { query }: RequestHead): Answer {
+  const { live } = settings;
   const keys = query.get('keys');
   const prefix = query.get('prefix');
-  if (keys !== null) {
-    const wanted = keysOf(keys);
-    if (!Array.isArray(wanted)) return wanted;
-    const unreadable = wanted.map((key) => readError(key, live)).find((answer) => answer !== undefined);
-    if (unreadable !== undefined) return unreadable;
-    const found = withDefaults(new Map([...live].filter(([key]) => wanted.includes(key))));
-    const missing = missingField([...found.keys()]);
-    if (missing === undefined) return json(nest(found));
-    return text(500, `Error deserializing given keys: Error during deserialization: ${missing} `);
-  }
+  if (keys !== null) return getByKeys(settings, keys);
   if (prefix === '') return text(400, "Input 'prefix' cannot be empty");
-  if (live.size === 0) return text(404, "Found no 'settings' in datastore");
+  if (prefix === null && live.size === 0) return text(404, "Found no 'settings' in datastore");
   const start = prefix === null || prefix.startsWith('settings') ? (prefix ?? '') : `settings.${prefix}`;
   return json(nest([...live].filter(([key]) => key.startsWith(start))));
 }

@@ -78,7 +78,9 @@ export class HostSocket implements Host {
   async settings(keys: readonly string[], signal: AbortSignal): Promise<Leaves> {
     const wanted = [...new Set([...keys, ...neededWith(keys), ALWAYS_SET])];
     const found = await this.#stored(wanted, signal);
-    if (!found.has(ALWAYS_SET)) await this.#listSettings(signal);
+    // In lockdown a host has no settings by their keys, and cannot list them.
+    if (!found.has(ALWAYS_SET))
+      await this.#call({ method: 'GET', path: '/settings', query: 'prefix=settings.updates', signal });
     return new Map([...found].filter(([key]) => keys.includes(key)));
   }
 
@@ -91,15 +93,6 @@ export class HostSocket implements Host {
       const others = keys.filter((key) => key !== misplacedIn(error));
       if (others.length === keys.length) throw error;
       return this.#stored(others, signal);
-    }
-  }
-
-  /** Throws HostError in lockdown: the host then has no settings by their keys, and cannot list them. */
-  async #listSettings(signal: AbortSignal): Promise<void> {
-    try {
-      await this.#call({ method: 'GET', path: '/settings', query: 'prefix=settings.updates', signal });
-    } catch (error) {
-      if (!(error instanceof HostError) || error.kind !== 'unset') throw error;
     }
   }
 
