@@ -246,6 +246,30 @@ it('reports that a host cannot check for updates, once, until a check succeeds',
   expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
 });
 
+it('reports that a host at rest has not answered for an hour, once, until it answers', async () => {
+  const w = world();
+  await w.pass(MINUTE);
+  const errors = Array.from({ length: 1000 }, () => new HostError('unanswered', 'GET /os: no complete answer'));
+  w.host.failCall('version', ...errors);
+  await w.pass(59 * MINUTE);
+  expect(w.status?.lastOperation).toBeUndefined();
+  w.api.calls.length = 0;
+  await w.pass(60 * MINUTE);
+  expect(w.api.calls.filter((call) => call.startsWith('report'))).toHaveLength(1);
+  expect(w.status).toMatchObject({
+    current_state: 'Idle',
+    crash_count: 0,
+    lastOperation: {
+      state: 'Failed',
+      errorCode: 'UpdateCheckFailed',
+      message: 'the host does not answer: GET /os: no complete answer',
+    },
+  });
+  w.host.failCall('version');
+  await w.pass(MINUTE);
+  expect(w.status?.lastOperation).toMatchObject({ state: 'Succeeded' });
+});
+
 it.each(['locked', 'unanswered'] as const)(
   'reports that no check for updates can be started (%s), after an hour, until one succeeds',
   async (kind) => {

@@ -67,11 +67,16 @@ const cases: Cases = {
       host: refused,
       tracker: { hostUnreachableSince: NOW - 7 * MINUTE, hostRefusedSince: NOW - 7 * MINUTE, hostHasAnswered: false },
       attempt: { restored: true },
+      last: failed('UpdateCheckFailed'),
     },
     'exit',
   ],
   'a host that is slow for long is no stale mount': [
-    { host: unreachable, tracker: { hostUnreachableSince: NOW - 30 * MINUTE }, attempt: { restored: true } },
+    {
+      host: unreachable,
+      tracker: { hostUnreachableSince: NOW - 30 * MINUTE, hostHasAnswered: true },
+      attempt: { restored: true },
+    },
     'wait',
   ],
   'the Node is restored although the host does not answer': [{ host: refused }, 'restore'],

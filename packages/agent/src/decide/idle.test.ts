@@ -15,9 +15,14 @@ import {
   step,
   UNINITIALIZED,
   UNREADABLE,
+  unreachable,
   update,
   summary,
 } from '../testing/objects.ts';
+
+function silentFor(minutes: number): NonNullable<Case['tracker']> {
+  return { hostHasAnswered: true, hostUnreachableSince: NOW - minutes * MINUTE };
+}
 
 const cases: Cases = {
   'idle: each process restores the Node once': [{}, 'restore'],
@@ -112,6 +117,22 @@ const cases: Cases = {
   'idle: an unreadable status that lasts is reported': [
     { update: UNREADABLE, attempt: { restored: true }, tracker: { hostUnusableSince: NOW - MINUTE } },
     'report Idle, Stage Failed HostStatusUnreadable',
+  ],
+  'idle: a host that does not answer for a while is waited for': [
+    { host: unreachable, attempt: { restored: true }, tracker: silentFor(59) },
+    'wait',
+  ],
+  'idle: one that does not answer for an hour is reported': [
+    { host: unreachable, attempt: { restored: true }, tracker: silentFor(60) },
+    'report Idle, Stage Failed UpdateCheckFailed',
+  ],
+  'idle: so is one that no process of the agent has reached': [
+    { host: unreachable, attempt: { restored: true }, tracker: { ...silentFor(5), hostHasAnswered: false } },
+    'report Idle, Stage Failed UpdateCheckFailed',
+  ],
+  'idle: which hides no failed update': [
+    { host: unreachable, attempt: { restored: true }, tracker: silentFor(60), last: failed('RolledBack') },
+    'wait',
   ],
   'idle: a rollback is detected although the spec went back to Idle': [
     { last: step('Reboot', { boot: 'boot-1' }), update: UNINITIALIZED },

@@ -23,7 +23,7 @@ import { begin, ended, isLastingProblem, startStep, undo } from './steps.ts';
 const NO_UPDATE = 'no update is requested';
 
 export function idle(c: Context): Action {
-  return c.host === 'answered' ? idleHost(c) : (closeReboot(c) ?? undo(c) ?? waitForHost(c));
+  return c.host === 'answered' ? idleHost(c) : (closeReboot(c) ?? undo(c) ?? reportUnreachable(c) ?? waitForHost(c));
 }
 
 function idleHost(c: AnsweredContext): Action {
@@ -44,6 +44,18 @@ function closeReboot(c: UnreachableContext): Action | undefined {
   const lastOperation = startStep('Activate', last.version, c.seen);
   const changes = { observedGeneration: confirmedBefore(c.shadow), lastOperation };
   return report(c, changes, `no reboot into ${last.version} can come any more`);
+}
+
+/** A host that never answers would otherwise seem to be up to date for ever. The agent exits before an hour if it was never reached. */
+function reportUnreachable(c: UnreachableContext): Action | undefined {
+  const { tracker, seen, shadow } = c;
+  const limitMs = tracker.hostHasAnswered ? LIMITS.checkFailing : LIMITS.hostUnreachable;
+  const isLasting = seen.nowMs - (tracker.hostUnreachableSince ?? seen.nowMs) >= limitMs;
+  const isReported = (shadow.status?.lastOperation?.state ?? 'Succeeded') !== 'Succeeded';
+  if (!isLasting || isReported || shadow.status === undefined) return undefined;
+  const message = `the host does not answer: ${c.message}`;
+  const lastOperation = problemOperation(c, { code: 'UpdateCheckFailed', message });
+  return report(c, { observedGeneration: confirmedBefore(shadow), lastOperation }, message);
 }
 
 function reportIdle(c: AnsweredContext): Action | undefined {
@@ -99,7 +111,7 @@ function withProblem(c: AnsweredContext, last: LastOperation, problem: Problem |
 
 type Problem = Pick<OperationError, 'code' | 'message'>;
 
-function problemOperation({ base, seen }: AnsweredContext, { code, message }: Problem): LastOperation {
+function problemOperation({ base, seen }: Context, { code, message }: Problem): LastOperation {
   const step = startStep('Stage', base.target_version, seen);
   const failed = { state: 'Failed', lastUpdateTime: rfc3339(seen.wallMs), errorCode: code } as const;
   return { ...step, ...failed, message: shorten(message, MAX_MESSAGE) };
