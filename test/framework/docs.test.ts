@@ -415,6 +415,7 @@ describe('the commands of the pages', () => {
     fencesOf(read(page)).flatMap(({ info, text }) => (info === 'sh' ? text : [])),
   );
   const all = [...commands, read(notes)].join('\n').replaceAll('\\\n', ' ');
+  const blocks = pages.flatMap((page) => fencesOf(read(page)).flatMap(({ info, text }) => (info === 'sh' ? text : [])));
 
   it('apply objects on the server, where nothing of another field manager is lost', () => {
     expect(all.match(/^.*kubectl apply (?!.*--server-side).*$/gmu)).toBeNull();
@@ -430,6 +431,11 @@ describe('the commands of the pages', () => {
 
   it('uncordon a node in no block with other commands, which may be copied for these', () => {
     expect(commands.filter((text) => /kubectl uncordon .*\n.*kubectl /su.test(text))).toEqual([]);
+  });
+
+  it('mean the same in zsh, which has no comments for what is typed, and where brackets outside of quotes match files', () => {
+    const bare = blocks.join('\n').replaceAll(/'[^']*'|"[^"]*"/gu, '""');
+    expect(bare.match(/^.*(?:(?<=^|\s)#|\S\[|[*?]).*$/gmu)).toBeNull();
   });
 
   it('take what is new from the chart when they upgrade it', () => {
