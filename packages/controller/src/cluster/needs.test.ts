@@ -1,3 +1,4 @@
+import { MANAGED_LABEL } from '@brupop/shared/api/names';
 import { needsOf, offers } from './needs.ts';
 
 const withTerms = (...terms: readonly object[]) => ({
@@ -24,6 +25,11 @@ describe('a pod needs of its node', () => {
     ['no label that must not exist', withTerms(term('pool', 'DoesNotExist')), []],
     ['nothing certain, where one of two terms will do', withTerms(term('a', 'Exists'), term('b', 'Exists')), []],
     ['not what every kubelet sets', { spec: { nodeSelector: { 'kubernetes.io/os': 'linux' } } }, []],
+    [
+      'not the label of managed nodes',
+      { spec: { nodeSelector: { [MANAGED_LABEL]: '2.0.0', pool: 'gpu' } } },
+      ['label pool=gpu'],
+    ],
     ['no text that is too long', { spec: { nodeSelector: { ['a'.repeat(150)]: 'b' } } }, []],
     [
       'five things at most',

@@ -5,6 +5,7 @@
  * and what else is a matter of room.
  */
 import type { ObjectMeta } from '@brupop/shared/api/meta';
+import { MANAGED_LABEL } from '@brupop/shared/api/names';
 import { type DrainPod, slimPod } from '@brupop/shared/drain/pods';
 
 /** What a Node has of these. */
@@ -34,9 +35,11 @@ interface RawSpec {
 /** Anyone who may create pods decides on these. */
 const MAX_NEEDS = 5;
 const MAX_NEED = 150;
-/** Every kubelet sets them, and they are lost only with the Node. */
-const OF_EVERY_NODE = /^label kubernetes\.io\/(?:os|arch|hostname)(?:=|$)/u;
 const LABEL = 'label ';
+/** Every kubelet sets the first three, and they are lost only with the Node. Users remove the last one: agents need it. */
+const NOT_COMPARED = new Set(
+  ['kubernetes.io/os', 'kubernetes.io/arch', 'kubernetes.io/hostname', MANAGED_LABEL].map((key) => `${LABEL}${key}`),
+);
 
 /** A pod on a node that is planned for. Only a drain asks for the volumes of a pod, and only a plan for what it needs of its node. */
 export function readPod(raw: unknown): DrainPod {
@@ -52,7 +55,7 @@ export function needsOf(raw: unknown): readonly string[] {
     ...Object.entries(nodeSelector).map(([key, value]) => `${LABEL}${key}=${value}`),
     ...requirementsOf(spec).flatMap((one) => labelOf(one) ?? []),
   ];
-  const kept = needs.filter((need) => need.length <= MAX_NEED && !OF_EVERY_NODE.test(need));
+  const kept = needs.filter((need) => need.length <= MAX_NEED && !NOT_COMPARED.has(need.split('=', 1)[0] ?? ''));
   return [...new Set(kept)].slice(0, MAX_NEEDS);
 }
 
