@@ -311,7 +311,7 @@ function describeUncreated(uncreated: WholePlan['uncreated']): string[] {
 
 function describeGroups(groups: WholePlan['groups']): string[] {
   const invalid = groups.filter(({ group }) => group.problem !== undefined).map(({ group }) => group.name);
-  return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl get brng`];
+  return invalid.length === 0 ? [] : [`these groups have a mistake: ${namesOf(invalid)}; see kubectl describe brng`];
 }
 
 /** Nodes with these may be up to date, so no count of nodes has them. */
@@ -328,7 +328,7 @@ function describeUnapplied(groups: WholePlan['groups']): string[] {
   });
   return Object.entries(UNCOUNTED).flatMap(([reason, text]) => {
     const names = result.filter(({ reasons }) => reasons.includes(reason)).map(({ name }) => name);
-    return names.length === 0 ? [] : [`${text} (${reason}): ${namesOf(names)}; see kubectl get brng`];
+    return names.length === 0 ? [] : [`${text} (${reason}): ${namesOf(names)}; see kubectl describe brng`];
   });
 }
 
