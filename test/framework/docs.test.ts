@@ -438,6 +438,10 @@ describe('the commands of the pages', () => {
     expect(bare.match(/^.*(?:(?<=^|\s)#|\S\[|[*?]).*$/gmu)).toBeNull();
   });
 
+  it('read all lines of pods that a selector selects, of which kubectl shows ten by default', () => {
+    expect(all.match(/^ *kubectl logs (?=.*-l )(?!.*--tail).*$/gmu)).toBeNull();
+  });
+
   it('take what is new from the chart when they upgrade it', () => {
     expect(all.match(/^ *helm upgrade (?!.*--reset-then-reuse-values).*$/gmu)).toBeNull();
   });
