@@ -431,6 +431,7 @@ describe('a version with which a workload fails on two nodes', () => {
     for (const part of [
       NEW,
       `${WEB} (cannot start on a, cannot start on b)`,
+      'kubectl get pods -n NAMESPACE',
       'spec.rollout.resume',
       rfc3339(NOW + 60 * MINUTE),
     ])

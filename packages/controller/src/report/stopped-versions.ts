@@ -67,7 +67,7 @@ export function describeHeld({ version, until, suspects }: HeldVersion): string 
   );
   return (
     `No update to ${version} starts until ${rfc3339(until)}: these workloads fail on nodes that run it, and were Ready on nodes of the ` +
-    `former version: ${firstFew(list, MAX_NAMED)}. Look at their pods with kubectl get pods -o wide. If ${version} is not the cause, set ` +
+    `former version: ${firstFew(list, MAX_NAMED)}. Look at their pods with kubectl get pods -n NAMESPACE -o wide. If ${version} is not the cause, set ` +
     'spec.rollout.resume to the current time to continue now; if it is, pin another version or deny it with spec.versions'
   );
 }
