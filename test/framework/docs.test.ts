@@ -410,43 +410,6 @@ describe('the grep of the runbook for what needs a user', () => {
   });
 });
 
-describe('the commands of the pages', () => {
-  const commands = userPages.flatMap((page) =>
-    fencesOf(read(page)).flatMap(({ info, text }) => (info === 'sh' ? text : [])),
-  );
-  const all = [...commands, read(notes)].join('\n').replaceAll('\\\n', ' ');
-  const blocks = pages.flatMap((page) => fencesOf(read(page)).flatMap(({ info, text }) => (info === 'sh' ? text : [])));
-
-  it('apply objects on the server, where nothing of another field manager is lost', () => {
-    expect(all.match(/^.*kubectl apply (?!.*--server-side).*$/gmu)).toBeNull();
-  });
-
-  it('apply the configuration under one field manager only', () => {
-    expect(all.match(/^.*--field-manager.*$/gmu)).toBeNull();
-  });
-
-  it('do not pause and resume in one block, which is copied as a whole', () => {
-    expect(commands.filter((text) => text.includes('"paused":true') && text.includes('"paused":false'))).toEqual([]);
-  });
-
-  it('uncordon a node in no block with other commands, which may be copied for these', () => {
-    expect(commands.filter((text) => /kubectl uncordon .*\n.*kubectl /su.test(text))).toEqual([]);
-  });
-
-  it('mean the same in zsh, which has no comments for what is typed, and where brackets outside of quotes match files', () => {
-    const bare = blocks.join('\n').replaceAll(/'[^']*'|"[^"]*"/gu, '""');
-    expect(bare.match(/^.*(?:(?<=^|\s)#|\S\[|[*?]).*$/gmu)).toBeNull();
-  });
-
-  it('read all lines of pods that a selector selects, of which kubectl shows ten by default', () => {
-    expect(all.match(/^ *kubectl logs (?=.*-l )(?!.*--tail).*$/gmu)).toBeNull();
-  });
-
-  it('take what is new from the chart when they upgrade it', () => {
-    expect(all.match(/^ *helm upgrade (?!.*--reset-then-reuse-values).*$/gmu)).toBeNull();
-  });
-});
-
 it('architecture.md names every folder of the programs', () => {
   const page = read('docs/architecture.md');
   const missing = readdirSync(join(root, 'packages')).flatMap((name) => {

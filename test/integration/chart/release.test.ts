@@ -352,7 +352,8 @@ it('a definition with the conversion webhook of the Rust operator is taken over 
 it('what a namespace that was deleted first leaves is removed by the documented commands', async () => {
   for (const name of ['brupop-agents', 'brupop-checks'])
     await cluster.api.create('/api/v1/namespaces', { metadata: { name } });
-  const outside = 'agent.namespace=brupop-agents,checks.enabled=true,flowSchema.enabled=true,networkPolicy.enabled=true';
+  const outside =
+    'agent.namespace=brupop-agents,checks.enabled=true,flowSchema.enabled=true,networkPolicy.enabled=true';
   await helm(cluster, 'upgrade', 'brupop', chartDir, ...IMAGE, ...release, '--set', outside);
   await runCommands(cluster, `kubectl delete namespace ${releaseNamespace}`);
   await expect(helm(cluster, 'uninstall', 'brupop', ...release)).rejects.toThrow('release: not found');

@@ -455,7 +455,9 @@ it('names nodes on which users have set other values; the configuration is Degra
   const settings = { conflicts: [KEY] };
   const made = planOf([member('a', { spec: spec('None', 60 * MINUTE), status: { target_version: NEW, settings } })]);
   expect(condition(made).slice(0, 2)).toEqual(['False', 'SettingsConflict']);
-  const message = expect.stringMatching(/than these groups on hosts \(SettingsConflict\): gpu; see kubectl describe brng$/u) as string;
+  const message = expect.stringMatching(
+    /than these groups on hosts \(SettingsConflict\): gpu; see kubectl describe brng$/u,
+  ) as string;
   expect(CONDITIONS.Degraded(made)).toMatchObject({ status: 'True', reason: 'NodesNeedAttention', message });
   expect(made.specs).toMatchObject([{ outcome: 'Started' }]);
 });
