@@ -53,4 +53,12 @@ export const WANTED_REPORTS: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'commands in texts show what they are to show: describe names the mistake of a group, and pods are in a namespace',
+    changes: [
+      { find: /(?<=have a mistake: \$\{namesOf\(invalid\)\}; see kubectl )get/u, replace: 'describe' },
+      { find: /(?<=\(\$\{reason2\}\): \$\{namesOf\(names\)\}; see kubectl )get/u, replace: 'describe' },
+      { find: /(?<=Look at their pods with kubectl get pods )(?=-o wide)/u, replace: '-n NAMESPACE ' },
+    ],
+  },
 ];
