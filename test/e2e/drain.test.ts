@@ -60,7 +60,7 @@ describe('a rollout over nodes of which some cannot be drained', () => {
       expect(fleet.observer.nodes.get(CORDONED)?.spec?.unschedulable).toBe(true);
       const described = promisify(execFile)('kubectl', ['describe', 'brs', '-A'], { env: cluster.env });
       expect((await described).stdout).toMatch(
-        /cannot be drained: \S*strict its disruption budget strict-budget allows/u,
+        /cannot be drained: \S*strict is protected by its disruption budget strict-budget, which allows/u,
       );
 
       await cluster.api.delete(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets/strict-budget`);

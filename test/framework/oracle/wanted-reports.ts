@@ -61,4 +61,17 @@ export const WANTED_REPORTS: readonly Wanted[] = [
       { find: /(?<=Look at their pods with kubectl get pods )(?=-o wide)/u, replace: '-n NAMESPACE ' },
     ],
   },
+  {
+    what: 'the text about a pod and its disruption budget is a sentence',
+    changes: [
+      {
+        find: /its (?<budget>disruption budget \$\{budget\.metadata\.name\}) (?=cannot be read)/u,
+        replace: 'is protected by its $<budget>, which ',
+      },
+      {
+        find: /its (?<budget>disruption budget \$\{budget\.metadata\.name\}) (?=allows no disruption)/u,
+        replace: 'is protected by its $<budget>, which ',
+      },
+    ],
+  },
 ];

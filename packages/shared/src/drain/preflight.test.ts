@@ -163,7 +163,7 @@ describe('a budget that unhealthy pods hold at 0', () => {
     expect(blocksOf({ budgets: [since(10 * MINUTE - 1)] })).toEqual([]);
     const [block] = blocksOf({ budgets: [since(10 * MINUTE)], settings: { blockedBudgets: 'TryLast' } });
     expect(block?.message).toBe(
-      'its disruption budget web allows no disruption since 2026-01-02T02:54:05Z: 1 of its 2 pods are healthy, and it requires 1',
+      'is protected by its disruption budget web, which allows no disruption since 2026-01-02T02:54:05Z: 1 of its 2 pods are healthy, and it requires 1',
     );
     // No cordon makes a pod healthy.
     expect(block?.mayOpen).toBe(false);
@@ -215,7 +215,7 @@ test('budgets hold a pod while they refuse its eviction for any reason', () => {
 test('a budget without pods that are counted is not said to have healthy ones', () => {
   const [block] = blocksOf({ budgets: [aBudget('b', { currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 })] });
   expect(block?.message).toBe(
-    'its disruption budget b allows no disruption, and its controller has counted no pods for it',
+    'is protected by its disruption budget b, which allows no disruption, and its controller has counted no pods for it',
   );
 });
 
@@ -224,7 +224,8 @@ test('names what blocks a pod, with the setting or the budget to change', () => 
   expect(byBudget).toMatchObject({
     pod: 'apps/x',
     reason: 'DisruptionBudget',
-    message: 'its disruption budget web allows no disruption although all 3 of its pods are healthy',
+    message:
+      'is protected by its disruption budget web, which allows no disruption although all 3 of its pods are healthy',
     podDisruptionBudgets: ['web'],
   });
   const [byTwo] = preflight([aPod('x')], indexedBudgets([aBudget('web'), aBudget('front')]), DRAIN_DEFAULTS, FACTS);
@@ -295,7 +296,9 @@ test('a selector that is too large is not kept, and its budget blocks the pods o
     const pod = aPod('x', { metadata: { ...aPod('x').metadata, namespace } });
     return preflight([pod], indexedBudgets([budget]), DRAIN_DEFAULTS, FACTS).map(({ message }) => message);
   };
-  expect(blocksOf('apps')).toEqual([expect.stringContaining('budget huge cannot be read: its selector is too large')]);
+  expect(blocksOf('apps')).toEqual([
+    expect.stringContaining('budget huge, which cannot be read: its selector is too large'),
+  ]);
   expect(blocksOf('other')).toEqual([]);
   expect(isHeld(aPod('x'), [budget])).toBe(false);
 });

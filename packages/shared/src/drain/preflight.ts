@@ -120,11 +120,11 @@ function budgetBlock(pod: DrainPod, budgets: IndexedBudgets, rules: Rules): Pref
   }
   if (budget.isLarge) {
     const message =
-      `its disruption budget ${budget.metadata.name} cannot be read: its selector is too large, or its namespace has too many. ` +
+      `is protected by its disruption budget ${budget.metadata.name}, which cannot be read: its selector is too large, or its namespace has too many. ` +
       `It counts as if it selected every pod of its namespace: make it smaller, or delete it${unforced}`;
     return { ...found, reason: 'DisruptionBudget', message, mayOpen: false };
   }
-  const message = `its disruption budget ${budget.metadata.name} allows no disruption${whyClosed(pod, budget)}${unforced}`;
+  const message = `is protected by its disruption budget ${budget.metadata.name}, which allows no disruption${whyClosed(pod, budget)}${unforced}`;
   const mayOpen = rules.blockedBudgets === 'TryLast' && rules.onTimeout !== 'Force' && mayBeOpened(budget);
   return { ...found, reason: 'DisruptionBudget', message, mayOpen };
 }
