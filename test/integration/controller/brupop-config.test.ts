@@ -159,14 +159,15 @@ describe('a leader that sees no BrupopConfig', () => {
   });
 });
 
-it('a new leader whose watch is behind knows what an earlier one has frozen, for half a minute', async () => {
+it('a new leader whose watch is behind knows what an earlier one has frozen, until the watch goes on', async () => {
   const frozen = { version: '1.27.0', since: '2027-01-15T07:00:00Z' };
   const before = { metadata: { name: CONFIG_NAME, uid: 'uid-1' }, spec: {}, status: {} } as unknown as BrupopConfig;
   const latest = { ...before, status: { ...before.status, frozenVersions: [frozen] } } as BrupopConfig;
   const leader = aLeader(latest);
   expect(leader.plansWith(before)).toMatchObject({ frozenVersions: [frozen] });
   await leader.clock.advance(30_000);
-  expect(leader.plansWith(before)).toEqual({});
+  expect(leader.plansWith(before)).toMatchObject({ frozenVersions: [frozen] });
+  expect(leader.plansWith({ ...before, status: {} })).toEqual({});
 });
 
 it('a controller records the defaults soon after its start, and again after a user deleted the configuration', async () => {
