@@ -136,6 +136,19 @@ describe('the evictions of a drain pass', () => {
     expect(await result).toMatchObject({ evicted: 2, remaining: 0 });
   });
 
+  it('name the pods that do not go by themselves before those that end', async () => {
+    const answer = (name: string): EvictionOutcome => (name === 'web' ? held : accept());
+    const pods = [...Array.from({ length: 30 }, (_, number) => aPod(`batch-${number}`)), aPod('web')];
+    const { clock, result } = setUp(pods, answer, 60_000);
+    await clock.advance(8_100);
+    const { blockedBy, remaining } = await result;
+    expect(remaining).toBe(31);
+    expect(blockedBy.slice(0, 2).map(({ pod, reason }) => `${pod} ${reason}`)).toEqual([
+      'apps/web DisruptionBudget',
+      'apps/batch-0 Terminating',
+    ]);
+  });
+
   it('wait for Retry-After of the API server', async () => {
     const { clock, requested, result } = setUp([aPod('a')], () => ({ ...held, retryAfterMs: 5_000 }));
     await clock.advance(4_900);

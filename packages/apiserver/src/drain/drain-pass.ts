@@ -31,7 +31,7 @@ import { requireNode } from '../nodes/nodes.ts';
 import { cordonedSince, type Node } from '../nodes/policy.ts';
 import type { DrainView } from './cluster-view.ts';
 import type { PassContext } from './context.ts';
-import type { DrainRecord, PassOutcome } from './drain-record.ts';
+import { type DrainRecord, lastingFirst, type PassOutcome } from './drain-record.ts';
 import { EvictionOrder } from './eviction-order.ts';
 import type { Evictor } from './evictor.ts';
 import {
@@ -276,7 +276,7 @@ export class EvictionLoop {
       signal.throwIfAborted();
     }
     const left = pods();
-    const blockedBy = [...(handovers?.blocks() ?? []), ...order.blocks(left, clock.now())];
+    const blockedBy = lastingFirst([...(handovers?.blocks() ?? []), ...order.blocks(left, clock.now())]);
     return { evicted: this.#evicted, remaining: left.length, blockedBy };
   }
 

@@ -225,10 +225,19 @@ function isSame(a: DrainBlock, b: DrainBlock): boolean {
 /** Reasons that every drain has for a while: no Event. */
 const ORDINARY: readonly DrainBlock['reason'][] = ['Terminating', 'VolumeDetach', 'Replacement', 'Throttled'];
 
+function isOrdinary({ reason }: DrainBlock): boolean {
+  return ORDINARY.includes(reason);
+}
+
+/** Only the first blocks are shown: those that every drain has follow the others. */
+export function lastingFirst(blocks: readonly DrainBlock[]): readonly DrainBlock[] {
+  return blocks.toSorted((a, b) => Number(isOrdinary(a)) - Number(isOrdinary(b)));
+}
+
 export function newBlocks(before: DrainStatus, after: DrainStatus): readonly DrainBlockStatus[] {
   const known = before.blockedBy ?? [];
   const blocks = after.blockedBy ?? [];
-  return blocks.filter((block) => !ORDINARY.includes(block.reason) && !known.some((one) => isSame(one, block)));
+  return blocks.filter((block) => !isOrdinary(block) && !known.some((one) => isSame(one, block)));
 }
 
 /** `docs/runbook.md` explains each. */
