@@ -12,7 +12,8 @@ const budget = 'The disruption budget web needs 2 healthy pods and has 2 current
 describe('a rejected eviction', () => {
   it.each([
     ['no pod of that name', rejected(404, 'not found')],
-    ['a pod with another UID', rejected(409, 'Precondition failed: UID in precondition')],
+    ['a pod with another UID', rejected(409, 'Precondition failed: UID in precondition: a, UID in object meta: b')],
+    ['a pod with another UID', rejected(409, 'the UID in the precondition (a) does not match the UID in record (b)')],
   ])('because there is %s means that the pod is gone', (_why, error) => {
     expect(outcomeOf(error)).toEqual({ kind: 'gone' });
   });
@@ -45,6 +46,11 @@ describe('a rejected eviction', () => {
       'Forbidden',
     ],
     ['another conflict', rejected(409, 'the object has been modified'), 'Error'],
+    [
+      'a conflict of a pod with such a name',
+      rejected(409, 'pods "squid-0": the ResourceVersion in the precondition (1) does not match the ResourceVersion'),
+      'Error',
+    ],
     ['a webhook that does not answer', rejected(500, 'Internal error occurred: failed calling webhook "a.b"'), 'Error'],
     ['no response', new KubeError(0, 'Unreachable', 'no answer'), 'Error'],
     ['anything else', new TypeError('x is not a function'), 'Error'],

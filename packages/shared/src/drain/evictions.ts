@@ -64,7 +64,7 @@ export function outcomeOf(error: unknown): EvictionOutcome {
 function isGone(error: KubeError): boolean {
   const { status, message } = error;
   if (isDenial(error)) return false;
-  return status === 404 || (status === 409 && /UID.*precondition|precondition.*UID/iu.test(message));
+  return status === 404 || (status === 409 && /\bUID in (?:the )?precondition\b/u.test(message));
 }
 
 function reasonOf(error: KubeError): DrainBlock['reason'] {
