@@ -265,9 +265,10 @@ export class EvictionLoop {
       changes.reset();
       const pending = await handovers?.pending(pods(), order);
       if (pending === undefined && (pods().length === 0 || order.isStuck(pods()))) break;
-      const next = order
-        .next(pods())
-        .filter((pod) => pending === undefined || (pending.pod !== undefined && order.isBefore(pod, pending.pod)));
+      const next = order.next(pods()).filter((pod) => {
+        if (pending === undefined) return true;
+        return pending.pod !== undefined && !hasVolumes(pod) && order.isBefore(pod, pending.pod);
+      });
       const now = clock.monotonic();
       const due = order.due(next, now);
       await Promise.all(due.map((pod) => this.#semaphore.run(() => this.#request(pod))));

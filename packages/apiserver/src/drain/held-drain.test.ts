@@ -257,6 +257,13 @@ describe('a drain of a node on which a budget holds', () => {
     expect(node.ended).toEqual(['1 evicted at the end of db-a', '2 evicted at the end of db-b']);
   });
 
+  it('a pod with volumes waits with others of lower priority until that one has ended', async () => {
+    const node = new HeldNode([database, { ...primary, claims: ['pg'] }], { primary: () => true });
+    node.endsAfterMs = 20_000;
+    expect(await node.run()).toMatchObject({ result: 'Drained', evicted: 2 });
+    expect(node.ended).toEqual(['1 evicted at the end of primary', '2 evicted at the end of database']);
+  });
+
   it.each(['TryLast', 'Wait'] as const)(
     'several pods with volumes names the budgets since the first pass (%s)',
     async (blockedBudgets) => {
