@@ -2,6 +2,7 @@ import type { NodeRecord } from '@brupop/shared/api/record';
 import { indexedBudgets } from '@brupop/shared/drain/budget-index';
 import type { Budget } from '@brupop/shared/drain/budgets';
 import { aBudget, aPod } from '@brupop/shared/testing/pods';
+import type { NodeView } from '../cluster/node.ts';
 import type { ManagedNode, Snapshot } from '../cluster/snapshot.ts';
 import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, podsOf } from '../testing/objects.ts';
 import { type WholePlan as Plan, wholePlan as plan } from '../whole-plan.ts';
@@ -84,6 +85,24 @@ describe('a node whose pods are held by a budget that its cordon may open', () =
   it('does not hold the slot while it waits, nor the pods of the others', () => {
     const nodes = [aManagedNode('a', {}, tried(3, MINUTE)), aManagedNode('b')];
     expect(started(plan(fleet(nodes, ['a']), NOW))).toEqual(['b']);
+  });
+});
+
+describe('while the pods that keep a node from starting are listed again', () => {
+  const failing = { ...aPod('web'), failing: true, ready: false };
+
+  it.each<[string, object, Budget | undefined]>([
+    ['a budget holds', {}, { ...PRIMARY, neverAllows: true }],
+    ['cannot start', { health: { podsBefore: 'Prefer' } }, undefined],
+    ['cannot start, which are required', { health: { podsBefore: 'Required' } }, undefined],
+  ])('another node starts: pods that %s', (_what, spec, budget) => {
+    const [a, b] = ['a', 'b'].map((name) => aManagedNode(name));
+    const snapshot = aSnapshot([a, b] as ManagedNode[], spec);
+    const old = podsOf(a?.node as NodeView, [budget === undefined ? failing : aPod('web')], NOW - 10 * MINUTE);
+    const pods = new Map([...snapshot.pods, ['a', old]]);
+    const made = plan({ ...snapshot, pods, budgets: indexedBudgets(budget === undefined ? [] : [budget]) }, NOW);
+    expect(made.lookUps.map(({ metadata }) => metadata.name)).toEqual(['a']);
+    expect(started(made)).toEqual(['b']);
   });
 });
 

@@ -17,6 +17,7 @@ import type { Snapshot } from '../../cluster/snapshot.ts';
 import type { UpdatePolicy } from '../../policy/policy.ts';
 import { failures } from '../facts/attempts.ts';
 import { isOverdue } from '../facts/deadlines.ts';
+import type { Drains } from '../facts/drainability.ts';
 import { expectedMs, usualMsOf } from '../facts/estimates.ts';
 import type { FrozenVersion } from '../facts/freezes.ts';
 import { problemCondition } from '../facts/health.ts';
@@ -107,14 +108,18 @@ export function admit(
     inOrder(candidates, { ownNode, isBlocked, isLast: (node) => quorums.isLast(node), now }).map((candidate) => {
       const input = inputAtStart(candidate, fleetState);
       const blocked = whyNot(input);
-      // A node whose pods must be listed first keeps its position, unless only its own list fails.
-      const isLookedUp = blocked?.lookUp === true && (drains.noListWorks || input.drain().problem === undefined);
-      const keepsPosition = isLookedUp || blocked?.keepsPosition === true;
-      if (blocked === undefined || keepsPosition || blocked.isUnknown === true) reserve(candidate, fleetState);
+      if (blocked === undefined || holdsPosition(blocked, input, drains)) reserve(candidate, fleetState);
       else applications.goesBeforeLast(input, blocked);
       return [candidate, blocked];
     }),
   );
+}
+
+/** True for a node whose pods must be listed first, unless only its own list fails, or they keep it from starting anyway. */
+function holdsPosition(blocked: Blocked, input: GateInput, { noListWorks }: Drains): boolean {
+  const { lookUp = false, keepsPosition = false, isUnknown = false } = blocked;
+  if (lookUp && node.isKeptByPods(input, blocked)) return false;
+  return keepsPosition || isUnknown || (lookUp && noListWorks);
 }
 
 /**

@@ -188,6 +188,16 @@ function preferred(input: GateInput, found: Blocked): Blocked | undefined {
   };
 }
 
+/**
+ * True for a node that does not start by the latest list of its pods: other nodes go first while they are listed again.
+ * @param again - why they are; as without a free slot, an old list counts
+ */
+export function isKeptByPods(input: GateInput, again: Blocked): boolean {
+  const { block, mayOpen } = input.drain();
+  if (block !== undefined && !mayOpen) return true;
+  return !input.isRollback && podsHealthy({ ...input, capacity: again }) !== undefined;
+}
+
 /** Pods are not watched: they are listed right before a node starts. */
 export const podsListed: Gate = ({ drain }) => {
   const found = drain();
