@@ -74,4 +74,22 @@ export const WANTED_REPORTS: readonly Wanted[] = [
       },
     ],
   },
+    what: 'a node whose pods block it gives way while they are listed again',
+    changes: [
+      {
+        find: /(?=function admit\(candidates, fleetState)/u,
+        replace:
+          'function isKeptByPods(input, again) {\n' +
+          '  const { block, mayOpen } = input.drain();\n' +
+          '  if (block !== void 0 && !mayOpen) return true;\n' +
+          '  return !input.isRollback && podsHealthy({ ...input, capacity: again }) !== void 0;\n}\n',
+      },
+      {
+        find: /(?<=if \(blocked3 === void 0 \|\| )keepsPosition \|\| blocked3\.isUnknown === true(?=\) reserve\()/u,
+        replace:
+          '!(blocked3.lookUp === true && isKeptByPods(input, blocked3)) &&' +
+          ' (keepsPosition || blocked3.isUnknown === true)',
+      },
+    ],
+  },
 ];
