@@ -6,7 +6,7 @@
  *     Held               a version is held because workloads fail on it
  *     Stuck              a node holds its slot past a deadline or did not return; the rollout is late
  *     WaitsForApproval   nodes wait for an approval of their version
- *     Finished           no node needs an update any more, for an hour
+ *     Finished           nodes have succeeded, and none needs an update any more, for an hour
  *
  * Its ID says which one it is: it is the same for every leader, and another one when the same thing happens again. So the
  * start of a freeze and of a hold are in it, and only those that are recorded in the status count. In that of a late rollout
@@ -98,6 +98,12 @@ function isConfirmed({ unconfirmed, conditions }: WholePlan): boolean {
   if (unconfirmed.length === 0) return true;
   const known = new Set(conditions.flat().map(({ node }) => node.metadata.name));
   return unconfirmed.every((name) => known.has(name));
+}
+
+/** When a node last succeeded, epoch milliseconds; 0: none did. */
+export function lastSuccessOf(nodes: readonly Pick<ManagedNode, 'shadow'>[]): number {
+  const times = nodes.flatMap(({ shadow }) => [shadow?.times.succeededAt ?? 0, shadow?.updated?.at ?? 0]);
+  return times.reduce((latest, at) => Math.max(latest, at), 0);
 }
 
 const FLEET = { kind: CONFIG_KIND, name: CONFIG_NAME };

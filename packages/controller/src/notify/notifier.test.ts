@@ -7,7 +7,7 @@ import { BEHAVIORS, Webhook } from '../../../../test/framework/monitoring/webhoo
 import { recordingLogger } from '../../../../test/framework/recording-logger.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { createMetrics } from '../metrics.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD } from '../testing/objects.ts';
 import { wholePlan } from '../whole-plan.ts';
 import { Notifier } from './notifier.ts';
 
@@ -26,7 +26,16 @@ afterEach(async () => {
 
 const failed = (name: string): ManagedNode =>
   aManagedNode(name, { ready: false }, { record: { failed: { version: NEW, code: 'RolledBack', at: ago(MINUTE) } } });
-const upToDate = aManagedNode('done', {}, { status: { current_version: NEW, target_version: NEW } });
+const updated = (ms: number): ManagedNode =>
+  aManagedNode(
+    'done',
+    {},
+    {
+      record: { succeeded: { version: NEW, at: ago(ms) } },
+      status: { current_version: NEW, target_version: NEW },
+    },
+  );
+const upToDate = updated(MINUTE);
 const waiting = aManagedNode('waiting');
 const APPROVAL = { rollout: { approval: 'Required' } };
 
@@ -331,6 +340,23 @@ test('a receiver that refused the last notification and is changed while the lea
   expect(webhook.received).toHaveLength(1);
 });
 
+test('a node that only claims again and again to need an update finishes no rollout', async () => {
+  const claiming = (current_version: string): ManagedNode =>
+    aManagedNode('liar', {}, { status: { current_version, target_version: NEW, bootID: 'made-up' } });
+  const leader = new Leader();
+  for (let claim = 0; claim < 3; claim += 1) {
+    leader.observe({ nodes: [upToDate, claiming(OLD)] });
+    expect(leader.status?.rolloutStartTime).toBeDefined();
+    await leader.clock.advance(2_000);
+    leader.observe({ nodes: [upToDate, claiming(NEW)] });
+    expect(leader.status?.rolloutStartTime).toBeUndefined();
+    await leader.clock.advance(2_000);
+  }
+  await ready(leader);
+  await leader.stop();
+  expect(eventsOf()).toEqual([]);
+});
+
 test('the end of a rollout is sent once, also if the leader changes in between', async () => {
   const first = new Leader();
   first.observe({ nodes: [upToDate, waiting], spec: { paused: true } });
@@ -341,13 +367,13 @@ test('the end of a rollout is sent once, also if the leader changes in between',
 
   const next = new Leader();
   const status = { ...(notifications && { notifications }) };
-  next.observe({ nodes: [upToDate], status });
+  next.observe({ nodes: [updated(0)], status });
   await sent(1);
   await ready(next);
-  next.observe({ nodes: [upToDate], status });
+  next.observe({ nodes: [updated(0)], status });
   expect(next.status?.rolloutEndTime).toBe(ago(0));
   await next.clock.advance(60 * MINUTE);
-  next.observe({ nodes: [upToDate], status });
+  next.observe({ nodes: [updated(0)], status });
   expect(next.status?.rolloutEndTime).toBeUndefined();
   await next.stop();
   expect(eventsOf()).toEqual(['Finished']);

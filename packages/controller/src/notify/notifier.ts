@@ -14,7 +14,7 @@ import type { Metrics } from '../metrics.ts';
 import type { NotificationsShown } from '../report/config-status.ts';
 import type { WholePlan } from '../report/report.ts';
 import { type DeliveryOptions, findTarget, post } from './deliver.ts';
-import { isCertain, isRolling, type Notice, noticesOf } from './events.ts';
+import { isCertain, isRolling, lastSuccessOf, type Notice, noticesOf } from './events.ts';
 import { Outbox, type OutboxOptions, type Queued } from './outbox.ts';
 import { bodyOf } from './payload.ts';
 import {
@@ -132,7 +132,7 @@ export class Notifier {
     const { clock } = this.#options;
     const receivers = plan.policy.notifications;
     const now = clock.now();
-    this.#followRollout(plan, now);
+    this.#followRollout(plan, managedNodes, now);
     const { endedAt: finishedAt } = this.#rollout;
     const status = config.status ?? {};
     const found = noticesOf({ plan, status, groups: groupObjects, nodes: managedNodes, finishedAt });
@@ -154,9 +154,10 @@ export class Notifier {
     this.#isRead = true;
   }
 
-  #followRollout(plan: WholePlan, now: number): void {
+  #followRollout(plan: WholePlan, nodes: Snapshot['managedNodes'], now: number): void {
     const isWanted = plan.policy.notifications.some(({ events }) => events.includes('Finished'));
-    const found = { isRolling: isRolling(plan), isCertain: isCertain(plan) };
+    const lastSuccess = (): number => lastSuccessOf(nodes);
+    const found = { isRolling: isRolling(plan), isCertain: isCertain(plan), lastSuccess };
     this.#rollout = isWanted ? rolloutAfter(this.#rollout, found, now) : NO_ROLLOUT;
   }
 

@@ -114,7 +114,7 @@ describe('a rollout', () => {
   const none = { startedAt: undefined, endedAt: undefined };
   const cases: Record<
     string,
-    [before: Parameters<typeof rolloutAfter>[0], rolling: boolean, certain: boolean, after: object]
+    [before: Parameters<typeof rolloutAfter>[0], rolling: boolean, certain: boolean, after: object, succeeded?: number]
   > = {
     'begins when a node needs an update': [none, true, true, { startedAt: 5 * HOUR, endedAt: undefined }],
     'goes on': [{ startedAt: HOUR, endedAt: undefined }, true, true, { startedAt: HOUR, endedAt: undefined }],
@@ -123,6 +123,20 @@ describe('a rollout', () => {
       false,
       true,
       { startedAt: undefined, endedAt: 5 * HOUR },
+    ],
+    'ends when no node needs an update, with a success in its first second': [
+      { startedAt: HOUR + 999, endedAt: undefined },
+      false,
+      true,
+      { startedAt: undefined, endedAt: 5 * HOUR },
+      HOUR,
+    ],
+    'in which no node has succeeded ends without a notification': [
+      { startedAt: HOUR, endedAt: undefined },
+      false,
+      true,
+      none,
+      HOUR - 1_000,
     ],
     'goes on while it is not certain that it has ended': [
       { startedAt: HOUR, endedAt: undefined },
@@ -140,7 +154,8 @@ describe('a rollout', () => {
     'is forgotten after an hour': [{ startedAt: undefined, endedAt: 4 * HOUR }, false, true, none],
     'with an end in the future is forgotten': [{ startedAt: undefined, endedAt: 6 * HOUR }, false, true, none],
   };
-  it.each(Object.entries(cases))('%s', (_, [before, isRolling, isCertain, after]) => {
-    expect(rolloutAfter(before, { isRolling, isCertain }, 5 * HOUR)).toEqual(after);
+  it.each(Object.entries(cases))('%s', (_, [before, isRolling, isCertain, after, succeeded = 2 * HOUR]) => {
+    const found = { isRolling, isCertain, lastSuccess: () => succeeded };
+    expect(rolloutAfter(before, found, 5 * HOUR)).toEqual(after);
   });
 });

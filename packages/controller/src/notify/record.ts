@@ -143,14 +143,25 @@ export interface RolloutTimes {
 
 const FINISHED_MS = 3_600_000;
 
-/** @param isCertain - the plan shows whether a node needs an update */
+interface RolloutFound {
+  readonly isRolling: boolean;
+  /** The plan shows whether a node needs an update. */
+  readonly isCertain: boolean;
+  /** When a node last succeeded, epoch milliseconds; asked for at the end of a rollout only. */
+  readonly lastSuccess: () => number;
+}
+
+/** Without a success none has finished: an agent may claim as often as it likes that its node needs an update. */
 export function rolloutAfter(
   { startedAt, endedAt }: RolloutTimes,
-  { isRolling, isCertain }: { readonly isRolling: boolean; readonly isCertain: boolean },
+  { isRolling, isCertain, lastSuccess }: RolloutFound,
   now: number,
 ): RolloutTimes {
   if (isRolling) return { startedAt: startedAt ?? now, endedAt: undefined };
-  if (startedAt !== undefined) return isCertain ? { startedAt: undefined, endedAt: now } : { startedAt, endedAt };
+  if (startedAt !== undefined && !isCertain) return { startedAt, endedAt };
+  // A success has no fraction of a second.
+  if (startedAt !== undefined)
+    return { startedAt: undefined, endedAt: lastSuccess() > startedAt - 1_000 ? now : undefined };
   // A time in the future is of a clock that was wrong.
   const isRecent = endedAt !== undefined && endedAt <= now && now - endedAt < FINISHED_MS;
   return { startedAt, endedAt: isRecent ? endedAt : undefined };
