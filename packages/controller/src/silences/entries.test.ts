@@ -46,13 +46,30 @@ test('what was not wanted when it was set is due', () => {
   expect(next(entries).slice(0, 3)).toEqual(['a', false, 5]);
 });
 
-test('what is wanted again when it was ended is kept, and due', () => {
+test('what is wanted again when it was ended is kept, and due after a pause', () => {
   const entries = new Entries();
   entries.want(wanted('a', false), SETTINGS, 0);
   const entry = entries.next();
   entries.want(wanted('a'), SETTINGS, 5);
-  if (entry !== undefined) entries.wasEnded(entry);
-  expect(next(entries).slice(0, 3)).toEqual(['a', true, 5]);
+  if (entry !== undefined) entries.wasEnded(entry, 6);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 6 + 5 * MINUTE]);
+});
+
+test('what is wanted after its end is due after a pause, and forgotten if it is not wanted any more', () => {
+  const entries = new Entries();
+  entries.want(wanted('a', false), SETTINGS, 0);
+  const entry = entries.next();
+  if (entry !== undefined) entries.wasEnded(entry, 6);
+  entries.want(wanted('a'), SETTINGS, 7);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 6 + 5 * MINUTE]);
+  entries.want([], SETTINGS, 8);
+  expect(entries.size).toBe(0);
+  entries.want(wanted('a'), SETTINGS, 9);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 6 + 5 * MINUTE]);
+  entries.want([], SETTINGS, 10);
+  entries.forgetEnded(6 + 5 * MINUTE);
+  entries.want(wanted('a'), SETTINGS, 7 + 5 * MINUTE);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 7 + 5 * MINUTE]);
 });
 
 test('what a former leader may have left never ends what is wanted', () => {

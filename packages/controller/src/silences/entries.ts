@@ -3,6 +3,8 @@
  *
  *     wanted     it is due at once, and again after 15 minutes; it lasts for 25
  *     unwanted   its node is not away any more: it is due at once, and forgotten when it was ended or has ended by itself
+ *     ended      if it is wanted again, it is due five minutes after its end: an agent may claim in turn to reboot and to have
+ *                returned, and Alertmanager keeps each silence for days
  *
  * Times are monotonic milliseconds. There are at most 500 entries.
  */
@@ -12,6 +14,7 @@ import type { Silence } from './wanted.ts';
 
 const AGAIN_MS = 900_000;
 export const MAX_ENTRIES = 500;
+const PAUSE_MS = 300_000;
 
 export interface Wanted {
   readonly node: string;
@@ -31,6 +34,8 @@ export interface Entry extends Wanted {
 
 export class Entries {
   readonly #entries = new Map<string, Entry>();
+  /** By matchers, of those that were ended, and for which nothing was requested since: when the pause is over. */
+  readonly #pauses = new Map<string, number>();
 
   get size(): number {
     return this.#entries.size;
@@ -38,6 +43,7 @@ export class Entries {
 
   clear(): void {
     this.#entries.clear();
+    this.#pauses.clear();
   }
 
   /**
@@ -47,8 +53,7 @@ export class Entries {
   want(wanted: readonly Wanted[], settings: SilenceSettings | undefined, now: number): number {
     const byMatchers = new Map(wanted.map((one) => [keyOf(one), one]));
     for (const [key, entry] of this.#entries)
-      if (entry.isWanted && byMatchers.get(key)?.isWanted !== true)
-        Object.assign(entry, { isWanted: false, dueAt: now });
+      if (entry.isWanted && byMatchers.get(key)?.isWanted !== true) this.#unwant(key, entry, now);
     if (settings === undefined) return 0;
     for (const entry of this.#entries.values())
       if (entry.settings !== settings) Object.assign(entry, { settings, dueAt: now });
@@ -65,6 +70,7 @@ export class Entries {
   /** A request that fails may have arrived, so this comes before it. */
   starts(entry: Entry, now: number): void {
     entry.endsAt = now + LASTS_MS;
+    this.#pauses.delete(keyOf(entry));
   }
 
   /** @param settings - with which it was set; with others it is due */
@@ -73,12 +79,21 @@ export class Entries {
   }
 
   /** It may be wanted again by now. */
-  wasEnded(entry: Entry): void {
-    if (!entry.isWanted) this.#entries.delete(keyOf(entry));
+  wasEnded(entry: Entry, now: number): void {
+    const key = keyOf(entry);
+    this.#pauses.set(key, now + PAUSE_MS);
+    if (entry.isWanted) entry.dueAt = now + PAUSE_MS;
+    else this.#entries.delete(key);
   }
 
   forgetEnded(now: number): void {
+    for (const [key, until] of this.#pauses) if (now >= until && !this.#entries.has(key)) this.#pauses.delete(key);
     for (const [key, { isWanted, endsAt }] of this.#entries) if (!isWanted && now >= endsAt) this.#entries.delete(key);
+  }
+
+  #unwant(key: string, entry: Entry, now: number): void {
+    if (this.#pauses.has(key)) this.#entries.delete(key);
+    else Object.assign(entry, { isWanted: false, dueAt: now });
   }
 
   /** Returns false if there is no room. */
@@ -86,7 +101,8 @@ export class Entries {
     const entry = this.#entries.get(key);
     if (entry === undefined) {
       if (this.#entries.size >= MAX_ENTRIES) return false;
-      this.#entries.set(key, { ...one, settings, dueAt: now, endsAt: now + LASTS_MS });
+      const dueAt = Math.max(now, this.#pauses.get(key) ?? now);
+      this.#entries.set(key, { ...one, settings, dueAt, endsAt: now + LASTS_MS });
     } else if (one.isWanted && !entry.isWanted) {
       Object.assign(entry, { isWanted: true, dueAt: now });
     }

@@ -3,6 +3,7 @@ import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { eventually } from '../../../../test/framework/eventually.ts';
 import { type SilenceStore, startAlertmanager } from '../../../../test/framework/monitoring/silences.ts';
 import { BEHAVIORS, type Webhook } from '../../../../test/framework/monitoring/webhook.ts';
+import type { ManagedNode } from '../cluster/snapshot.ts';
 import { MINUTE, NOW } from '../testing/objects.ts';
 import { aRebootingNode } from '../testing/silences.ts';
 import { SilencingLeader } from '../testing/silencing-leader.ts';
@@ -39,6 +40,8 @@ const untilReason = async (leader: SilencingLeader, reason: string): Promise<voi
   await eventually(() => expect(leader.condition?.reason).toBe(reason));
 const requests = async (count: number): Promise<void> =>
   await eventually(() => expect(server.received).toHaveLength(count));
+const ended = async (leader: SilencingLeader, count: number): Promise<void> =>
+  await eventually(async () => expect(await leader.metrics()).toContain(`result="Ended"} ${count}`));
 const minutesLeft = (): number[] =>
   store.active.map(({ endsAt }) => Math.round((Date.parse(endsAt) - clock.now()) / MINUTE));
 
@@ -195,7 +198,7 @@ test('a silence that Alertmanager refuses does not keep others from being set', 
   await eventually(async () => expect(await leader.metrics()).toContain('silences_total{result="Created"} 1'));
 });
 
-test('a node that leaves again while its silence is being ended is silenced', async () => {
+test('a node that leaves again while its silence is being ended is silenced five minutes later', async () => {
   const leader = start();
   leader.observe([away], settings());
   await until('a');
@@ -209,8 +212,28 @@ test('a node that leaves again while its silence is being ended is silenced', as
   await eventually(() => expect(open).toHaveLength(1));
   leader.observe([away], settings());
   open[0]?.();
-  await eventually(() => expect(store.active).toHaveLength(1));
-  await eventually(() => expect(server.received.at(-1)?.method).toBe('POST'));
+  await ended(leader, 1);
+  expect(silenced()).toEqual([]);
+  await clock.advance(5 * MINUTE);
+  await until('a');
+});
+
+test('an agent that claims in turn to reboot and to have returned gets a silence every five minutes', async () => {
+  const leader = start();
+  leader.observe([away], settings());
+  await until('a');
+  const others: string[] = [];
+  for (let claim = 1; claim <= 3; claim += 1) {
+    const nodes = (): ManagedNode[] => others.map((name) => aRebootingNode(name));
+    leader.observe([returned, ...nodes()], settings());
+    await ended(leader, 1);
+    // One after the other: what was due before has been requested.
+    others.push(`b${claim}`);
+    leader.observe([away, ...nodes()], settings());
+    await until(...others);
+  }
+  await clock.advance(5 * MINUTE);
+  await until('a', ...others);
 });
 
 test('what cannot be ended is tried until it has ended by itself', async () => {

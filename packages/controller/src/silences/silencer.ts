@@ -176,7 +176,7 @@ export class Silencer {
     const { silence, settings } = entry;
     const end = (target: Target) => endSilence(target, silence, this.#options, signal);
     if ((await this.#targets.withAny(settings, signal, end)) > 0) this.#show(entry, 'Ended');
-    this.#entries.wasEnded(entry);
+    this.#entries.wasEnded(entry, this.#options.clock.monotonic());
   }
 
   #show({ node, silence }: Entry, result: 'Created' | 'Prolonged' | 'Ended'): void {
