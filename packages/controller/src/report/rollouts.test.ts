@@ -97,3 +97,14 @@ it('with more rollouts than are kept, forgets the one that began first among tho
   const { rollouts = [] } = rolloutsOf(known, [release({ updating: 1 })], [], start + 2 * HOUR);
   expect([rollouts.length, rollouts[0]?.version, rollouts[0]?.group]).toEqual([20, '1.21.0', undefined]);
 });
+
+it('with more rollouts than are kept, forgets those first in which no update has ended: an agent may invent versions', () => {
+  const real = Array.from({ length: 19 }, (_, minor) => `1.${minor}.0`);
+  const steps = real.flatMap((version, at) => [
+    [release({ version, updating: 1 })],
+    [release({ version, succeeded: [[start + 2 * at * HOUR + 1]] })],
+  ]);
+  const invented = Array.from({ length: 30 }, (_, at) => release({ version: `9.${at}.0`, updating: 1 }));
+  const rollouts = after(...steps, ...invented.flatMap((one) => [[one], []]));
+  expect(rollouts.map(({ version }) => version)).toEqual(['9.29.0', ...real.toReversed()]);
+});

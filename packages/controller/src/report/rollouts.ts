@@ -127,7 +127,10 @@ export function rolloutsOf(
   return rollouts.length === 0 ? {} : { rollouts };
 }
 
-/** Those that have ended make room, the earliest first. While all are open, no other one begins: it would take their place. */
+/**
+ * Those that have ended make room: first those in which no update has succeeded or failed, of which an agent may invent any
+ * number, the earliest first. While all are open, no other one begins: it would take their place.
+ */
 function withinLimit(
   starting: readonly RolloutStatus[],
   known: readonly RolloutStatus[],
@@ -137,8 +140,10 @@ function withinLimit(
     one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
   const room = MAX_ROLLOUTS - known.filter(isOpen).length;
   const added = starting.slice(0, room);
-  const ended = new Set(known.filter((one) => !isOpen(one)).slice(0, room - added.length));
-  return [...added, ...known.filter((one) => isOpen(one) || ended.has(one))];
+  const hasResult = ({ nodes, failures }: RolloutStatus): boolean => nodes + failures > 0;
+  const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => Number(hasResult(b)) - Number(hasResult(a)));
+  const kept = new Set(ended.slice(0, room - added.length));
+  return [...added, ...known.filter((one) => isOpen(one) || kept.has(one))];
 }
 
 function isOf(rollout: RolloutStatus, release: Release): boolean {
