@@ -140,10 +140,13 @@ function withinLimit(
     one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
   const room = MAX_ROLLOUTS - known.filter(isOpen).length;
   const added = starting.slice(0, room);
-  const hasResult = ({ nodes, failures }: RolloutStatus): boolean => nodes + failures > 0;
   const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => Number(hasResult(b)) - Number(hasResult(a)));
   const kept = new Set(ended.slice(0, room - added.length));
   return [...added, ...known.filter((one) => isOpen(one) || kept.has(one))];
+}
+
+function hasResult({ nodes, failures }: RolloutStatus): boolean {
+  return nodes + failures > 0;
 }
 
 function isOf(rollout: RolloutStatus, release: Release): boolean {

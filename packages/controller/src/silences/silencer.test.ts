@@ -232,6 +232,7 @@ test('an agent that claims in turn to reboot and to have returned gets a silence
     leader.observe([away, ...nodes()], settings());
     await until(...others);
   }
+  expect(silenced()).toEqual(others);
   await clock.advance(5 * MINUTE);
   await until('a', ...others);
 });
