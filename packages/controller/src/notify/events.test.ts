@@ -1,5 +1,7 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import { settingsOfVersions } from '../policy/policy.ts';
+import { GROUP_CONDITIONS } from '../report/config-conditions.ts';
 import {
   ago,
   aGroup,
@@ -114,14 +116,15 @@ describe('a frozen version', () => {
   });
 });
 
+function inGroup(node: ManagedNode): ManagedNode {
+  if (node.node === undefined) throw new Error('there is a Node');
+  const labels = { ...node.node.metadata.labels, pool: 'db' };
+  return { ...node, node: { ...node.node, metadata: { ...node.node.metadata, labels } } };
+}
+
 test('a version that is frozen for a group names the group', () => {
   const object = aGroup('db', { rollout: { failureBudget: 0 } });
   const lane = { frozenVersions: [{ version: NEW, since: ago(MINUTE) }] };
-  const inGroup = (node: ManagedNode): ManagedNode => {
-    if (node.node === undefined) throw new Error('there is a Node');
-    const labels = { ...node.node.metadata.labels, pool: 'db' };
-    return { ...node, node: { ...node.node, metadata: { ...node.node.metadata, labels } } };
-  };
   const nodes = [inGroup(failed('a')), inGroup(aManagedNode('b')), aManagedNode('c')];
   const groups = [{ ...object, status: lane as NonNullable<typeof object.status> }];
   const notices = found({ nodes, spec: { rollout: { failureBudget: 5 } }, groups });
@@ -189,11 +192,15 @@ test('a rollout that is late has the same ID as long as no node succeeds, and an
   expect(idOf({ ...late, lastProgressTime: ago(12 * HOUR) })).not.toBe(id);
 });
 
-function overdue(startedMs: number, step: 'RebootedIntoUpdate' | 'MonitoringUpdate'): ManagedNode {
+function overdue(
+  startedMs: number,
+  step: 'RebootedIntoUpdate' | 'MonitoringUpdate',
+  message = 'rebooting',
+): ManagedNode {
   const record = { startedAt: ago(startedMs) };
   const status = {
     current_state: 'StagedAndPerformedUpdate',
-    lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing' }),
+    lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing', message }),
   } as const;
   return aManagedNode('a', { ready: false }, { spec: underWay(step, 30 * HOUR), status, record });
 }
@@ -213,6 +220,49 @@ test('a node that holds its slot past a deadline is stuck, once, also if it did 
   expect(stuck).toEqual(['Stuck Node a']);
   const lost = { lost: [{ name: 'a', message: 'It did not return' }] } as unknown as Partial<WholePlan>;
   expect(shown(found({ nodes: [node], changes: lost })).filter((one) => one.startsWith('Stuck'))).toEqual(stuck);
+});
+
+describe('what an agent says is sent to no receiver', () => {
+  const SAID = 'look at evil.example.com';
+  const messagesOf = (node: ManagedNode, spec: object = {}): string =>
+    found({ nodes: [node], spec })
+      .filter(({ event }) => event === 'Stuck')
+      .map(({ message }) => message)
+      .join();
+
+  it('of its step', () => {
+    const node = overdue(31 * HOUR, 'RebootedIntoUpdate', SAID);
+    expect(planOf({ nodes: [node] }).conditions.flat()[0]?.progressing.message).toContain(SAID);
+    const message = messagesOf(node);
+    expect(message).toContain('had no result within');
+    expect(message).not.toContain(SAID);
+  });
+
+  it('of the settings that it refuses', () => {
+    const [key, value, owner] = ['settings.motd', '"x"', 'BottlerocketNodeGroup/db'];
+    const settings = { leaves: [{ key, value, owner }], allow: 'None' } as const;
+    const status = { settings: { pending: [{ key, class: 'Refused', reason: SAID }] } } as const;
+    const nodes = [inGroup(aManagedNode('a', { ready: false }, { spec: { settings }, status }))];
+    const object = aGroup('db', { rollout: { progressDeadline: '2h' }, settings: { motd: 'x' } });
+    const groups = [{ ...object, status: { progress: late } as unknown as NonNullable<typeof object.status> }];
+    const [rollout] = planOf({ nodes, groups }).groups;
+    expect(rollout && GROUP_CONDITIONS.Degraded(rollout).message).toContain(SAID);
+    const notices = found({ nodes, groups });
+    expect(shown(notices)).toEqual(['Stuck BottlerocketNodeGroup db']);
+    expect(notices[0]?.message).not.toContain(SAID);
+  });
+
+  it('of the host, for which its node does not go back to its previous version', () => {
+    const rollback = { failed: NEW, previous: OLD, since: ago(30 * HOUR), isDone: false };
+    const status = { current_version: NEW, settings: { message: SAID } };
+    const settings = { leaves: settingsOfVersions({ pin: OLD, ignoreWaves: true }), allow: 'None' } as const;
+    const node = aManagedNode('a', {}, { record: { startedAt: ago(40 * HOUR), rollback }, status, spec: { settings } });
+    const spec = { rollout: { rollback: 'Automatic' } };
+    expect(planOf({ nodes: [node], spec }).conditions.flat()[0]?.progressing.message).toContain(SAID);
+    const message = messagesOf(node, spec);
+    expect(message).toContain('holds its update slot');
+    expect(message).not.toContain(SAID);
+  });
 });
 
 describe('of nodes past a deadline', () => {

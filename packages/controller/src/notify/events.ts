@@ -20,7 +20,9 @@ import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import { AGENT_SAYS } from '../plan/condition.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
+import type { Reason } from '../plan/facts/reasons.ts';
 import { versionsOf } from '../plan/facts/versions.ts';
 import { wantedVersion } from '../policy/policy.ts';
 import { CONDITIONS, GROUP_CONDITIONS } from '../report/config-conditions.ts';
@@ -28,6 +30,7 @@ import { describeFrozen, describeHeld } from '../report/stopped-versions.ts';
 import type { NodeCondition } from '../report/node-conditions.ts';
 import type { Progress } from '../report/progress.ts';
 import type { WholePlan } from '../report/report.ts';
+import type { GroupRollout } from '../report/rollout.ts';
 
 export const SEVERITIES = ['info', 'warning', 'error'] as const;
 
@@ -209,9 +212,18 @@ function lateNotices(plan: WholePlan): Notice[] {
   return [
     ...late(plan.progress, FLEET, () => CONDITIONS.Degraded(plan).message),
     ...plan.groups.flatMap((rollout) =>
-      late(rollout.progress, groupObject(rollout.group.name), () => GROUP_CONDITIONS.Degraded(rollout).message),
+      late(
+        rollout.progress,
+        groupObject(rollout.group.name),
+        () => GROUP_CONDITIONS.Degraded(withoutReasons(rollout)).message,
+      ),
     ),
   ];
+}
+
+/** Agents say why settings are refused. */
+function withoutReasons<T extends Pick<GroupRollout, 'settings'>>(rollout: T): T {
+  return { ...rollout, settings: { ...rollout.settings, left: [] } };
 }
 
 function late(progress: Progress | undefined, object: Notice['object'], messageOf: () => string): Notice[] {
@@ -231,13 +243,24 @@ function stuckNotices(plan: WholePlan, nodes: Seen['nodes']): Notice[] {
   return names.map((name) => {
     const isLost = lost.some((one) => one.name === name);
     const summary = isLost ? `${name} did not return from its reboot` : `${name} is stuck in its update`;
-    const message = `${found.get(name)?.progressing.message ?? summary}. Look at its host; it holds its update slot until its update continues, its Node is deleted, or spec.rollout.resume is set to a later time`;
+    const why = isLost ? found.get(name)?.progressing.message : reasonOf(found.get(name));
+    const message = `${why ?? summary}. Look at its host; it holds its update slot until its update continues, its Node is deleted, or spec.rollout.resume is set to a later time`;
     const object = nodeObject(name);
     return notice(
       { event: 'Stuck', severity: 'error', object, summary, message, command: shadowOf(name) },
       nodes.find((one) => one.name === name)?.shadow?.record.startedAt,
     );
   });
+}
+
+/** Of these the words are the controller's, but for what follows {@link AGENT_SAYS}. */
+const OWN_WORDS: ReadonlySet<Reason> = new Set<Reason>(['DeadlineExceeded', 'CheckFailed', 'AgentNotResponding']);
+
+/** Not what its agent says, which may be any text, such as a link: receivers trust the operator. */
+function reasonOf(found: NodeCondition | undefined): string | undefined {
+  if (found === undefined) return undefined;
+  const { reason, message } = found.progressing;
+  return OWN_WORDS.has(reason) ? message.split(AGENT_SAYS, 1)[0] : `${reason}: its BottlerocketShadow says why`;
 }
 
 /** Names of nodes whose step ends with this plan, such as a staging that is cancelled at its deadline, if that can be written. */

@@ -42,7 +42,7 @@ describe('a text of a tenant in Slack', () => {
     'mentions no channel': ['<!channel> look', '&lt;!channel&gt; look'],
     'mentions no user': ['<@U123>', '&lt;@\u200BU123&gt;'],
     'mentions nobody where names are enough': ['@all @here', '@\u200Ball @\u200Bhere'],
-    'is no link': ['<https://evil.example.com|click>', '&lt;https://evil.example.com|click&gt;'],
+    'is no link': ['<https://evil.example.com|click>', '&lt;https:\u200B//evil.example.com|click&gt;'],
     'is not escaped twice': ['a &lt; b', 'a &amp;lt; b'],
     'ends no code block': ['a ``` b', "a ''' b"],
     'stays on one line': ['a\nb\u2028c', 'a\uFFFDb\uFFFDc'],

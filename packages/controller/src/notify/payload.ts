@@ -1,7 +1,7 @@
 /**
  * The body of a notification. Names in it come from tenants and agents, who must neither mention people nor format the
  * text: Slack reads `<!channel>` and the like only between angle brackets, which are escaped; services that take its format
- * also read `@all`, so that no word follows an at sign.
+ * also read `@all`, so that no word follows an at sign, and make links of addresses, which are broken up.
  */
 import type { Receiver } from '@brupop/shared/api/config-notifications';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -57,6 +57,7 @@ function escaped(text: string, maxLength: number): string {
   return line(text, maxLength)
     .replaceAll(/[&<>]/gu, (character) => ENTITIES[character] ?? '')
     .replaceAll('@', '@\u200B')
+    .replaceAll('://', ':\u200B//')
     .replaceAll('`', "'")
     .replaceAll('*', '∗')
     .replaceAll('~', '∼');

@@ -186,11 +186,14 @@ export function agentNotResponding(last: LastOperation | undefined): Progressing
   return progressing('False', 'AgentNotResponding', `${problem}${quoted(last)}`);
 }
 
+/** What follows it in a message is what the agent has reported. */
+export const AGENT_SAYS = ". The agent's latest message: ";
+
 /** What the agent waits for, or cannot do; not why its step has failed. */
 function quoted(last: LastOperation | undefined): string {
   const { state, message = '' } = last ?? {};
   const isCurrent = state === 'Processing' || message.startsWith(RESTORE_ERROR);
-  return message === '' || !isCurrent ? '' : `. The agent's latest message: ${message.slice(0, MAX_MESSAGE)}`;
+  return message === '' || !isCurrent ? '' : `${AGENT_SAYS}${message.slice(0, MAX_MESSAGE)}`;
 }
 
 function progressing(status: ProgressingCondition['status'], reason: Reason, message: string): ProgressingCondition {
