@@ -340,6 +340,22 @@ test('a receiver that refused the last notification and is changed while the lea
   expect(webhook.received).toHaveLength(1);
 });
 
+test('two nodes that claim to be offered one version after the other have few approvals asked for', async () => {
+  const leader = new Leader();
+  const claiming = (minor: number): ManagedNode[] =>
+    ['a', 'b'].map((name) => aManagedNode(name, {}, { status: { target_version: `9.${minor}.0` } }));
+  for (let minor = 0; minor < 30; minor += 1) {
+    leader.observe({ nodes: [upToDate, ...claiming(minor)], spec: APPROVAL });
+    await leader.clock.advance(2_000);
+  }
+  await sent(10);
+  await leader.clock.advance(10 * MINUTE);
+  leader.observe({ nodes: [upToDate, ...claiming(99)], spec: APPROVAL });
+  await sent(11);
+  await leader.stop();
+  expect(webhook.received.at(-1)?.body).toContain('9.99.0');
+});
+
 test('a node that only claims again and again to need an update finishes no rollout', async () => {
   const claiming = (current_version: string): ManagedNode =>
     aManagedNode('liar', {}, { status: { current_version, target_version: NEW, bootID: 'made-up' } });

@@ -9,6 +9,7 @@ import type { BrupopConfig, NotificationsStatus } from '@brupop/shared/api/brupo
 import type { Receiver } from '@brupop/shared/api/config-notifications';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { type Logger, RetriedProblem } from '@brupop/shared/runtime/log';
+import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import type { Snapshot } from '../cluster/snapshot.ts';
 import type { Metrics } from '../metrics.ts';
 import type { NotificationsShown } from '../report/config-status.ts';
@@ -46,10 +47,14 @@ interface NotifierOptions extends DeliveryOptions {
   readonly onReport: () => void;
 }
 
+/** Two agents may claim to be offered one version after the other. */
+const APPROVALS = { burst: 10, perSecond: 1 / 600 };
+
 interface Entry {
   readonly receiver: Receiver;
   known: Known;
   readonly outbox: Outbox;
+  readonly approvals: TokenBucket;
 }
 
 type Change = (known: Known, now: string, receiver: Receiver) => Known;
@@ -142,7 +147,10 @@ export class Notifier {
     for (const entry of this.#entries.values()) {
       entry.known = withUnasked(withoutEnded(entry.known, this.#seen), entry.receiver, notices, this.#seen);
       const due = dueOf(notices, entry.receiver, entry.known).filter(({ id }) => !entry.outbox.has(id));
-      for (const notice of due) entry.outbox.offer({ notice, at: now }, signal);
+      for (const notice of due) {
+        const mayBeSent = notice.event !== 'WaitsForApproval' || entry.approvals.take();
+        if (mayBeSent) entry.outbox.offer({ notice, at: now }, signal);
+      }
     }
   }
 
@@ -185,8 +193,9 @@ export class Notifier {
         ? (knownFrom(recorded, receiver, now) ?? newcomer(notices, now))
         : withChange(entry.known, now);
     const outbox = entry?.outbox ?? this.#newOutbox(receiver);
+    const approvals = entry?.approvals ?? new TokenBucket(this.#options.clock, APPROVALS);
     if (signal !== undefined) outbox.update(receiver, signal);
-    return { receiver, known, outbox };
+    return { receiver, known, outbox, approvals };
   }
 
   #newOutbox(receiver: Receiver): Outbox {
