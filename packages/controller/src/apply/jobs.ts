@@ -21,12 +21,19 @@ import type { JobRun } from '../plan/facts/jobs.ts';
 import { jobOf } from './job-template.ts';
 import { patchRecord } from './records.ts';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
+import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import type { ApplyContext } from './writer.ts';
 
 const SWEEP_MS = 600_000;
 /** With more of them in the namespace, none is deleted. */
 const MAX_JOBS = 50_000;
 const SWEEP_KEY = 'jobs/sweep';
+/** Attempts of one node that get Jobs: its agent may end each of them at once by what it reports, which is no failure. */
+const ATTEMPTS = { burst: 5, perSecond: 1 / 300 };
+/** Of which attempts are counted. */
+const MAX_NODES = 20_000;
+/** An attempt that gets none yet is looked at again after this time. */
+const HELD_BACK_MS = 15_000;
 
 export class CheckJobs {
   readonly #context: ApplyContext;
@@ -35,6 +42,8 @@ export class CheckJobs {
   #attempts: ReadonlySet<string> = new Set();
   /** On the monotonic clock. */
   #sweptAt = -Infinity;
+  /** By node, with its latest attempt that may have Jobs. */
+  readonly #rates = new Map<string, { readonly rate: TokenBucket; readonly attempt: string | undefined }>();
 
   constructor(context: ApplyContext, lookups: CheckLookups) {
     this.#context = context;
@@ -45,8 +54,22 @@ export class CheckJobs {
   async run({ nodes, attempts }: CheckWork): Promise<number | undefined> {
     this.#lookups.retain(attempts);
     if (this.#lookups.config.namespace === '') return undefined;
-    await forEachOf(nodes, (node) => this.#runNode(node));
-    return await this.#sweepIfDue(attempts);
+    const due = nodes.filter((node) => this.#mayStart(node));
+    await forEachOf(due, (node) => this.#runNode(node));
+    const sweepInMs = await this.#sweepIfDue(attempts);
+    return due.length === nodes.length ? sweepInMs : Math.min(HELD_BACK_MS, sweepInMs ?? Infinity);
+  }
+
+  /** False for the first Jobs of an attempt, if the node has had too many attempts. */
+  #mayStart({ node, shadow: { record }, start }: NodeJobs): boolean {
+    const isStarted = Object.keys(record.jobs ?? {}).some((key) => key.includes('/'));
+    const { rate, attempt } = this.#rates.get(node.metadata.name) ?? {};
+    if (isStarted || start.length === 0 || attempt === record.startedAt) return true;
+    if (this.#rates.size >= MAX_NODES) this.#rates.clear();
+    const known = rate ?? new TokenBucket(this.#context.clock, ATTEMPTS);
+    const mayStart = known.take();
+    this.#rates.set(node.metadata.name, { rate: known, attempt: mayStart ? record.startedAt : attempt });
+    return mayStart;
   }
 
   async #runNode(work: NodeJobs): Promise<void> {
