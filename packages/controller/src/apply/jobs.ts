@@ -60,11 +60,12 @@ export class CheckJobs {
     return due.length === nodes.length ? sweepInMs : Math.min(HELD_BACK_MS, sweepInMs ?? Infinity);
   }
 
-  /** False for the first Jobs of an attempt, if the node has had too many attempts. */
+  /** False for the first Jobs before the drain of an attempt, if the node has had too many attempts. */
   #mayStart({ node, shadow: { record }, start }: NodeJobs): boolean {
     const isStarted = Object.keys(record.jobs ?? {}).some((key) => key.includes('/'));
     const { rate, attempt } = this.#rates.get(node.metadata.name) ?? {};
-    if (isStarted || start.length === 0 || attempt === record.startedAt) return true;
+    const isBefore = start.some(({ phase }) => phase === 'Before');
+    if (isStarted || !isBefore || attempt === record.startedAt) return true;
     if (this.#rates.size >= MAX_NODES) this.#rates.clear();
     const known = rate ?? new TokenBucket(this.#context.clock, ATTEMPTS);
     const mayStart = known.take();
