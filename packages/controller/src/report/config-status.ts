@@ -24,6 +24,7 @@ import { printable } from '@brupop/shared/runtime/errors';
 import { isWanted } from '../policy/policy.ts';
 import { isEmpty } from '../policy/rendered.ts';
 import type { FailedNode } from '../plan/facts/failed-nodes.ts';
+import type { FrozenVersion } from '../plan/facts/freezes.ts';
 import { isSameCount, shownCount } from '../plan/facts/quorums.ts';
 import { CONDITIONS } from './config-conditions.ts';
 import { describeFrozen } from './stopped-versions.ts';
@@ -263,13 +264,19 @@ function failuresOf({ failed }: WholePlan): Pick<BrupopConfigStatus, 'failedNode
   return failed.length > 0 ? { failedNodes } : {};
 }
 
+/** Two nodes that conspire may invent any number of versions, and fail with them. */
+function byWitnesses(a: FrozenVersion, b: FrozenVersion): number {
+  return Number(b.holdsOlder) - Number(a.holdsOlder) || a.since - b.since;
+}
+
 /** What is remembered of the versions of the fleet, or of a group. */
 export function laneOf({
   frozen,
   canaries: completed,
   progress,
 }: Pick<WholePlan, 'frozen' | 'canaries' | 'progress'>): Pick<NodeGroupStatus, keyof typeof LANE> {
-  const [frozenVersions, canaries] = [frozen, completed].map((versions) =>
+  const kept = new Set(frozen.toSorted(byWitnesses).slice(0, MAX_RECORDED));
+  const [frozenVersions, canaries] = [frozen.filter((one) => kept.has(one)), completed].map((versions) =>
     versions.slice(0, MAX_RECORDED).map(({ version, since }) => ({ version, since: rfc3339(since) })),
   );
   return {
