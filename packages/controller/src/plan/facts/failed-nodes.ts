@@ -163,9 +163,22 @@ export function failedNodes(
     const ofGroup = group !== undefined && { group };
     return [{ name, version, code, since, ...(isDeleted && { deleted: true }), ...ofGroup }];
   });
-  return [...current, ...before]
+  const counted = [...current, ...before]
     .filter(({ since }) => !isAccepted(since, policy, now))
     .toSorted((a, b) => b.since - a.since || (a.name < b.name ? -1 : 1));
+  return latestOfEach(counted);
+}
+
+/** A kubelet may let its node fail with one invented version after the other: it forgets them with its label. */
+const MAX_OF_NODE = 10;
+
+function latestOfEach(failed: readonly FailedNode[]): FailedNode[] {
+  const counts = new Map<string, number>();
+  return failed.filter(({ name }) => {
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
+    return count <= MAX_OF_NODE;
+  });
 }
 
 /** Of the others nothing says that they failed. */
