@@ -98,13 +98,15 @@ it('with more rollouts than are kept, forgets the one that began first among tho
   expect([rollouts.length, rollouts[0]?.version, rollouts[0]?.group]).toEqual([20, '1.21.0', undefined]);
 });
 
-it('with more rollouts than are kept, forgets those first in which no update has ended: an agent may invent versions', () => {
-  const real = Array.from({ length: 19 }, (_, minor) => `1.${minor}.0`);
-  const steps = real.flatMap((version, at) => [
-    [release({ version, updating: 1 })],
-    [release({ version, succeeded: [[start + 2 * at * HOUR + 1]] })],
-  ]);
-  const invented = Array.from({ length: 30 }, (_, at) => release({ version: `9.${at}.0`, updating: 1 }));
-  const rollouts = after(...steps, ...invented.flatMap((one) => [[one], []]));
-  expect(rollouts.map(({ version }) => version)).toEqual(['9.29.0', ...real.toReversed()]);
+it('with more rollouts than are kept, forgets those of the fewest nodes first: agents may invent versions', () => {
+  const real = Array.from({ length: 18 }, (_, minor) => `1.${minor}.0`);
+  const ended = (version: string, at: number, nodes: number): Release[][] => {
+    const times = Array.from({ length: nodes }, () => start + 2 * at * HOUR + 1);
+    return [[release({ version, updating: 1 })], [release({ version, succeeded: [times] })]];
+  };
+  const steps = real.flatMap((version, at) => ended(version, at, 5));
+  const invented = Array.from({ length: 30 }, (_, at) => ended(`9.${at}.0`, real.length + at, at % 3)).flat();
+  const rollouts = after(...steps, ...invented).map(({ version }) => version);
+  expect(rollouts.filter((version) => version.startsWith('1.'))).toEqual(real.toReversed());
+  expect(rollouts).toHaveLength(20);
 });

@@ -127,9 +127,12 @@ export function rolloutsOf(
   return rollouts.length === 0 ? {} : { rollouts };
 }
 
+/** More nodes than may conspire. */
+const WITNESSES = 3;
+
 /**
- * Those that have ended make room: first those in which no update has succeeded or failed, of which an agent may invent any
- * number, the earliest first. While all are open, no other one begins: it would take their place.
+ * Those that have ended make room: first those of the fewest nodes, since agents may invent any number of versions, the earliest
+ * first. While all are open, no other one begins: it would take their place.
  */
 function withinLimit(
   starting: readonly RolloutStatus[],
@@ -140,13 +143,13 @@ function withinLimit(
     one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
   const room = MAX_ROLLOUTS - known.filter(isOpen).length;
   const added = starting.slice(0, room);
-  const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => Number(hasResult(b)) - Number(hasResult(a)));
+  const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => witnessesOf(b) - witnessesOf(a));
   const kept = new Set(ended.slice(0, room - added.length));
   return [...added, ...known.filter((one) => isOpen(one) || kept.has(one))];
 }
 
-function hasResult({ nodes, failures }: RolloutStatus): boolean {
-  return nodes + failures > 0;
+function witnessesOf({ nodes, failures }: RolloutStatus): number {
+  return Math.min(WITNESSES, Math.max(nodes, failures));
 }
 
 function isOf(rollout: RolloutStatus, release: Release): boolean {
