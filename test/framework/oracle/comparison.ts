@@ -4,9 +4,9 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Event } from './events.ts';
+import { MORE_WANTED } from './more-wanted.ts';
 import type { Told } from './told.ts';
 import { type Fault, WANTED } from './wanted.ts';
-import { WANTED_REPORTS } from './wanted-reports.ts';
 
 export interface AnyFleet {
   step: (event: Event) => Told;
@@ -14,7 +14,7 @@ export interface AnyFleet {
 
 type FleetClass = new () => AnyFleet;
 
-const text = [...WANTED, ...WANTED_REPORTS]
+const text = [...WANTED, ...MORE_WANTED]
   .flatMap(({ changes }) => changes)
   .reduce(planted, readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'));
 

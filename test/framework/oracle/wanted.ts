@@ -1,6 +1,4 @@
 /** Differences from the frozen planner that are wanted, each as a change of its text. */
-import { WANTED_OF_REQUESTS } from './wanted-requests.ts';
-
 /** A change of the text of the planner that was frozen. */
 export interface Fault {
   readonly find: RegExp;
@@ -297,5 +295,4 @@ export const WANTED: readonly Wanted[] = [
       },
     ],
   },
-  ...WANTED_OF_REQUESTS,
 ];

@@ -1,7 +1,33 @@
-/** Differences from the frozen planner that are wanted of what it reports: more of those in `wanted.ts`. */
+/** More of the differences in `wanted.ts`, on top of them. */
 import type { Wanted } from './wanted.ts';
 
-export const WANTED_REPORTS: readonly Wanted[] = [
+export const MORE_WANTED: readonly Wanted[] = [
+  {
+    what: 'a retry of the version that a host is offered retries the reboot for settings that goes before it',
+    changes: [
+      {
+        find: /function isRetryRequested\(\{ metadata: \{ annotations = \{\} \} \}, version3\) \{\n {2}return ([^;]+);/u,
+        replace:
+          'function isRetryRequested({ metadata: { annotations = {} }, status }, version3) {\n' +
+          '  return $1 || sameVersion(version3, status?.current_version) &&' +
+          ' sameVersion(annotations[RETRY_ANNOTATION], status?.target_version);',
+      },
+    ],
+  },
+  {
+    what: 'a request of an update now waits for a reboot for settings that goes before the update',
+    changes: [
+      { find: /(?<=function annotationsOf\(\{\n)(?= {2}shadow: shadow2,)/u, replace: '  spec: spec9,\n' },
+      {
+        find: /record9\.rollback\?\.isDone === false && sameVersion\(annotations\[name\], record9\.rollback\.failed\)/u,
+        replace: '(name === UPDATE_NOW_ANNOTATION ? !sameVersion(annotations[name], spec9.version) : $&)',
+      },
+      {
+        find: /(?<=if \(isUnderWay\(shadow2\))(?=\) return `An update to \$\{shadow2\.spec\.version\} is under way, so none)/u,
+        replace: ' && shadow2.purpose !== "Settings"',
+      },
+    ],
+  },
   {
     what: 'a change that waits for a slot is in progress only while a node that is well holds or gets one',
     changes: [
@@ -74,6 +100,7 @@ export const WANTED_REPORTS: readonly Wanted[] = [
       },
     ],
   },
+  {
     what: 'a node whose pods block it gives way while they are listed again',
     changes: [
       {
