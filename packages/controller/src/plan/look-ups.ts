@@ -49,8 +49,11 @@ export interface LookUps {
   readonly quorums: readonly QuorumCount[];
 }
 
-/** Nodes whose pods are listed for one plan. Lists that no spec follows within seconds are of no use. */
-const MAX_LOOK_UPS = 100;
+/**
+ * Nodes whose pods are listed for one plan. An update needs two lists and takes six plans or more, so these are enough for 500 update
+ * slots. Lists that no spec follows within seconds are of no use.
+ */
+const MAX_LOOK_UPS = 250;
 /** While no list works, those that keep their positions are listed, and for this long each one other node. */
 const PROBE_MS = 10_000;
 
