@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import { KubeError } from '@brupop/shared/kube/error';
+import { errorFromAnswer, KubeError } from '@brupop/shared/kube/error';
 import { createLogger } from '@brupop/shared/runtime/log';
 import { FakeClock } from '@brupop/shared/testing/fake-clock';
 import { createMetrics } from '../metrics.ts';
@@ -136,6 +136,23 @@ test('an error that many writes have in common is logged once a minute', async (
   await clock.advance(60_000);
   await writer.attempt('shadow_create', 'create/b', forbid('b'));
   expect(lines).toHaveLength(2);
+});
+
+test('so is one of writes whose paths have the names of their objects', async () => {
+  const { writer, clock, lines } = setUp();
+  const overload = (name: string) => async (): Promise<void> => {
+    throw errorFromAnswer({ method: 'PATCH', path: `/apis/x/shadows/brs-${name}` }, 429, {}, 'too many requests');
+  };
+  const cutOff = (name: string) => async (): Promise<void> => {
+    const path = `/apis/x/shadows/brs-${name}/status`;
+    throw new KubeError(0, 'Unreachable', `PATCH ${path}: no response from the Kubernetes API: connect ECONNREFUSED`);
+  };
+  for (const name of ['a', 'b', 'c']) await writer.attempt('spec', `spec/${name}`, overload(name));
+  for (const name of ['a', 'b', 'c']) await writer.attempt('spec', `spec/${name}`, cutOff(name));
+  expect(lines).toHaveLength(2);
+  await clock.advance(60_000);
+  await writer.attempt('spec', 'spec/b', overload('b'));
+  expect(lines).toHaveLength(3);
 });
 
 test('what many writes wait for a user for is logged once each time they are tried', async () => {

@@ -284,9 +284,9 @@ export class Writer {
     log[this.#isNew(kind, thrown) ? level : 'debug']('write failed, retrying', fields);
   }
 
-  /** True once a minute for each cause. Quoted names in the error differ between objects. */
+  /** True once a minute for each cause. The path of the request and quoted names in the error differ between objects. */
   #isNew(kind: WriteKind, error: unknown): boolean {
-    const cause = `${kind} ${messageOf(error).replaceAll(/"[^"]*"/gu, '')}`;
+    const cause = `${kind} ${messageOf(error).replaceAll(/^[A-Z]+ \S+|"[^"]*"/gu, '')}`;
     const now = this.#options.clock.monotonic();
     for (const [one, at] of this.#warnedAt) if (now - at >= WARN_AGAIN_MS) this.#warnedAt.delete(one);
     if (this.#warnedAt.has(cause)) return false;
