@@ -189,13 +189,14 @@ function enqueue(
 ): void {
   const isStuck = fleet.ends.every((end) => end === undefined);
   for (const one of fleet.waiting) if (!isOrdered(one)) add(one, openFrom(one.blocked, isStuck, fleetState.now));
+  const left = Map.groupBy(fleet.waiting.filter(isOrdered), ({ candidate }) => candidate.group?.name);
+  if (left.size === 0) return;
   const canaries = latest(endsOf(all, isAwaited, fleetState), fleetState.policy.rollout.soakMs);
   const canariesOf = (name = ''): End => {
     const [group, scope] = [fleetState.groups.find((one) => one.name === name), groups.get(name)];
     if (scope === undefined || group?.lanes.has('canaries') !== true) return canaries;
     return latest(endsOf([scope], isAwaited, fleetState), group.policy.rollout.soakMs);
   };
-  const left = Map.groupBy(fleet.waiting.filter(isOrdered), ({ candidate }) => candidate.group?.name);
   const addGroup = (name: string | undefined): void => {
     const members = left.get(name) ?? [];
     if (members.length === 0) return;

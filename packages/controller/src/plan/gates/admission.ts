@@ -332,8 +332,10 @@ function priority(text: string | undefined): number {
 }
 
 function compare(a: Rank, b: Rank): number {
-  const at = a.findIndex((value, i) => value !== b[i]);
-  const [x = 0, y = 0] = [a[at], b[at]];
-  if (at < 0) return 0;
-  return x < y ? -1 : 1;
+  // One value after the other: of all nodes that wait, a callback for each takes longer than the ranks.
+  for (let at = 0; at < a.length; at += 1) {
+    const [x = 0, y = 0] = [a[at], b[at]];
+    if (x !== y) return x < y ? -1 : 1;
+  }
+  return 0;
 }
