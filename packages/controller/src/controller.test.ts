@@ -21,14 +21,16 @@ test.each(Object.entries(cases))('%s', (_, [runningForMs, sinceWriteMs, hangs]) 
 });
 
 test.each([
-  ['a small fleet', 5, 50],
-  ['a large fleet, three times as long as its plan took', 60, 180],
-  ['a plan that took very long, but not for longer than half a second', 3_000, 500],
-])('the next reconcile waits for %s', (_, plannedForMs, gapMs) =>
-  expect(gapAfter(plannedForMs, undefined)).toBe(gapMs),
+  ['a small fleet', 5, 0, 50],
+  ['a large fleet, nine times as long as its plan took', 40, 0, 360],
+  ['a large fleet, but not for as long as was written', 40, 300, 60],
+  ['what was written for long, only a moment', 40, 2_000, 50],
+  ['a plan that took very long, but not for longer than half a second', 3_000, 0, 500],
+])('the next reconcile waits for %s', (_, plannedForMs, sincePlanMs, gapMs) =>
+  expect(gapAfter(plannedForMs, sincePlanMs, undefined)).toBe(gapMs),
 );
 
-test('the next reconcile follows soon when there is more to write', () => expect(gapAfter(60, 0)).toBe(50));
+test('the next reconcile follows soon when there is more to write', () => expect(gapAfter(60, 0, 0)).toBe(50));
 
 /** A new leader whose first lists fail with `failure` until it is undefined. */
 function lead(first: KubeError) {

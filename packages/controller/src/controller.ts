@@ -54,8 +54,8 @@ interface Writers {
 
 /** Changes come in bursts: one reconcile answers all changes of a burst. */
 const MIN_GAP_MS = 50;
-/** A plan for a large fleet takes a while: it uses no more than a quarter of a processor, unless that would delay updates. */
-const GAP_OF_PLANS = 3;
+/** A plan for a large fleet takes a while: it uses no more than a tenth of a processor, unless that would delay updates. */
+const GAP_OF_PLANS = 9;
 const MAX_GAP_MS = 500;
 /** Longer than any single request may take. */
 const HANG_LIMIT_MS = 120_000;
@@ -72,8 +72,9 @@ export class Controller {
   #planned: Planned | undefined;
   readonly #losses = new LossReporter();
   readonly #kept = new KeptFacts();
-  /** How long the latest snapshot and its plan took, milliseconds. */
+  /** How long the latest snapshot and its plan took, milliseconds, and when they ended, monotonic milliseconds. */
   #plannedForMs = 0;
+  #plannedAt = -Infinity;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -125,7 +126,8 @@ export class Controller {
       return nextInMs;
     };
     const onError = (): void => metrics.reconcileErrors.inc();
-    const minGapMs = (delay: number | undefined): number => gapAfter(this.#plannedForMs, delay);
+    const minGapMs = (delay: number | undefined): number =>
+      gapAfter(this.#plannedForMs, clock.monotonic() - this.#plannedAt, delay);
     const loop = new Loop({ clock, log, reconcile, minGapMs, onError });
     const unsubscribe = cluster.onChange(() => loop.wake());
     this.#running = { loop, writer };
@@ -176,7 +178,8 @@ export class Controller {
     const seen = cluster.snapshot(writer.hasFailures ? failureOf : undefined);
     const snapshot = writers.groups.withWritten(writers.config.withWritten(seen));
     const next = this.#wholePlan(snapshot);
-    this.#plannedForMs = clock.monotonic() - startedAt;
+    this.#plannedAt = clock.monotonic();
+    this.#plannedForMs = this.#plannedAt - startedAt;
     const { unwritten, hasMore } = await writeSpecs(context, next.specs);
     await writeRecords(context, next.records);
     const sweepInMs = await jobs.run(next.checks);
@@ -299,11 +302,12 @@ function isWritten({ specs }: WholePlan, unwritten: ReadonlySet<string>): boolea
 
 /**
  * Milliseconds until the next reconcile.
+ * @param sincePlanMs - what was written took this long
  * @param delayMs - when it is due; one that is to write more follows soon
  */
-export function gapAfter(plannedForMs: number, delayMs: number | undefined): number {
+export function gapAfter(plannedForMs: number, sincePlanMs: number, delayMs: number | undefined): number {
   if (delayMs === 0) return MIN_GAP_MS;
-  return Math.min(MAX_GAP_MS, Math.max(MIN_GAP_MS, GAP_OF_PLANS * plannedForMs));
+  return Math.max(MIN_GAP_MS, Math.min(MAX_GAP_MS, GAP_OF_PLANS * plannedForMs) - sincePlanMs);
 }
 
 /** A large fleet makes long reconciles: one hangs only if none of its writes has ended. */
