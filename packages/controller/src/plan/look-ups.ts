@@ -50,8 +50,8 @@ export interface LookUps {
 }
 
 /**
- * Nodes whose pods are listed for one plan. An update needs two lists and takes six plans or more, so these are enough for 500 update
- * slots. Lists that no spec follows within seconds are of no use.
+ * Nodes whose pods are listed for one plan. An update needs two lists and takes six plans, so these are enough for 500
+ * update slots. Lists that no spec follows within seconds are of no use.
  */
 const MAX_LOOK_UPS = 250;
 /** While no list works, those that keep their positions are listed, and for this long each one other node. */
