@@ -50,10 +50,11 @@ export interface LookUps {
 }
 
 /**
- * Nodes whose pods are listed for one plan. An update needs two lists and takes six plans, so these are enough for 500
- * update slots. Lists that no spec follows within seconds are of no use.
+ * Nodes whose pods are listed for one plan. An update needs two lists and takes six plans, so these are enough for more
+ * than 400 update slots. Lists that no spec follows within seconds are of no use: on a slow API server, more would be
+ * wasted.
  */
-const MAX_LOOK_UPS = 250;
+const MAX_LOOK_UPS = 150;
 /** While no list works, those that keep their positions are listed, and for this long each one other node. */
 const PROBE_MS = 10_000;
 
