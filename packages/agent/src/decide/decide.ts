@@ -19,17 +19,15 @@
  * there is no record at all. It waits from when it learned of the possible reboot, since the wall
  * clock of the record may have been set since.
  */
-import type { LastOperation } from '@brupop/shared/api/shadow';
-import { sameVersion } from '@brupop/shared/api/version';
 import { type Action, rowOf, wordsOf } from '../actions.ts';
 import { LIMITS } from '../limits.ts';
 import type { Observation } from '../state/observe.ts';
 import type { TrackerView } from '../state/tracker.ts';
 import { type Context, contextOf, report, settle, wait, waitForHost } from './context.ts';
 import { idle } from './idle.ts';
-import { reboot } from './reboot.ts';
+import { reboot, wrongBoot } from './reboot.ts';
 import { stage } from './stage.ts';
-import { fail, mayBeActive, NOT_ACTIVATED, startStep } from './steps.ts';
+import { startStep } from './steps.ts';
 
 export function decide(seen: Observation, tracker: TrackerView): Action {
   const first = waitForReboot(seen, tracker) ?? exitWithoutApiserver(seen);
@@ -80,23 +78,6 @@ function byState(c: Context): Action {
     return c.host === 'unreachable' ? waitForHost(c) : settle(c, { current_state: state }, 'monitoring');
   if (version == null || version === '') return wait(c.seen, `the spec requests ${state} without a version`);
   return state === 'StagedAndPerformedUpdate' ? stage(c, version) : reboot(c, version);
-}
-
-function wrongBoot(c: Context): Action | undefined {
-  const { status } = c.shadow;
-  const last = status?.lastOperation;
-  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
-    return undefined;
-  const { running, seen } = c;
-  if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
-  const before = status.current_version;
-  const found = `expected ${last.version} after the reboot, found ${running} (before: ${before})`;
-  return fail(c, last, sameVersion(running, before) ? codeOfOldVersion(last) : 'WrongVersionBooted', found);
-}
-
-/** An activation that has failed is no reason to boot another version. */
-function codeOfOldVersion({ message = '' }: LastOperation): 'RolledBack' | 'StagedImageLost' {
-  return message.startsWith(NOT_ACTIVATED) ? 'StagedImageLost' : 'RolledBack';
 }
 
 const MAY_REBOOT = 'the host may have been asked to reboot';

@@ -23,6 +23,7 @@ import {
   describeDrain,
   DRAIN_ERROR,
   ended,
+  fail,
   failStep,
   hasFailed,
   mayBeActive,
@@ -33,6 +34,24 @@ import {
   stepInProgress,
   withoutHost,
 } from './steps.ts';
+
+/** The host has booted another version than the one that an update has activated, whatever the spec is now. */
+export function wrongBoot(c: Context): Action | undefined {
+  const { status } = c.shadow;
+  const last = status?.lastOperation;
+  if (c.host === 'unreachable' || status === undefined || !mayBeActive(last) || last.state === 'Failed')
+    return undefined;
+  const { running, seen } = c;
+  if (last.bootID === seen.bootID || sameVersion(running, last.version)) return undefined;
+  const before = status.current_version;
+  const found = `expected ${last.version} after the reboot, found ${running} (before: ${before})`;
+  return fail(c, last, sameVersion(running, before) ? codeOfOldVersion(last) : 'WrongVersionBooted', found);
+}
+
+/** An activation that has failed is no reason to boot another version. */
+function codeOfOldVersion({ message = '' }: LastOperation): 'RolledBack' | 'StagedImageLost' {
+  return message.startsWith(NOT_ACTIVATED) ? 'StagedImageLost' : 'RolledBack';
+}
 
 export function reboot(c: Context, version: string): Action {
   const isRunning = c.host === 'answered' && sameVersion(c.running, version);

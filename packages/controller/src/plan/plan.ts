@@ -27,7 +27,7 @@ import {
   policyFor,
 } from './fleet/fleet-state.ts';
 import { admit } from './gates/admission.ts';
-import { type Grants, grantsOf } from './gates/disruptions.ts';
+import { type Grants, grantsOf } from './gates/without-update.ts';
 import { type RecordChange, recordChange } from './specs/record-change.ts';
 import { type SpecChange, specChange } from './specs/spec-change.ts';
 import { grant, startSpec } from './specs/transition.ts';

@@ -8,7 +8,7 @@ import type { Decision } from '../plan/assess.ts';
 import { allowedAtReboot, type SettingsFacts } from '../plan/facts/settings.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';
 import type { Blocked } from '../plan/facts/reasons.ts';
-import type { Grants } from '../plan/gates/disruptions.ts';
+import type { Grants } from '../plan/gates/without-update.ts';
 
 export interface GroupSettings {
   /** The nodes to which each of these applies, by name. */

@@ -2,7 +2,7 @@
 import type { UpdatePolicy } from '../policy/policy.ts';
 import type { NodeGroup } from '../policy/node-groups.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
-import type { Grants } from '../plan/gates/disruptions.ts';
+import type { Grants } from '../plan/gates/without-update.ts';
 import type { FleetState } from '../plan/fleet/fleet-state.ts';
 import { decisionsOf, type FleetForecast, type Forecast } from './forecast.ts';
 import { ofParts, type Parts } from '../kept/parts.ts';

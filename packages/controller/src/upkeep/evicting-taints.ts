@@ -20,7 +20,7 @@ import { type NodeView, skippedBy } from '../cluster/node.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { TAINT_PROVING_MS } from '../plan/facts/slots.ts';
 import type { FleetState } from '../plan/fleet/fleet-state.ts';
-import { DISRUPTION_GATES, takeSlot, whyNoSlot } from '../plan/gates/disruptions.ts';
+import { DISRUPTION_GATES, takeSlot, whyNoSlot } from '../plan/gates/without-update.ts';
 import { windowOpen } from '../plan/gates/fleet.ts';
 import { notSkipped } from '../plan/gates/node.ts';
 import { type Blocked, firstOf } from '../plan/facts/reasons.ts';

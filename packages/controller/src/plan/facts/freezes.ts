@@ -1,31 +1,22 @@
 /**
- * Which versions no further node is updated to.
+ * Which versions no further node is updated to, since nodes have failed with them; `holds.ts` has those that are only held.
  *
  * A version is frozen when more nodes failed with it (`failed-nodes.ts`) than `rollout.failureBudget` allows, and remains so
  * if they recover: only `rollout.resume` ends it. One agent that lies counts as one node; older versions are held only if a
  * node that did not fail, and more nodes than may conspire, know of the frozen one.
  *
  * A group that sets a budget has one as well, by the same code: it counts the nodes of the group, and freezes for them.
- *
- * A version is held while workloads fail on nodes that run it:
- *
- *     not held     fewer than two nodes are concerned
- *     held         no node starts an update to the version, and no staged one is drained
- *     over         an hour after the first hold of the version, or when a user has set `rollout.resume` since, whatever
- *                  fails later: so anyone who may create pods can delay a version by an hour, and freeze none
  */
 import type { FrozenVersionStatus } from '@brupop/shared/api/brupop-config';
-import { isFromFuture } from '@brupop/shared/api/deadlines';
 import type { NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
-import type { ManagedNode, NodePair, Snapshot } from '../../cluster/snapshot.ts';
+import type { ManagedNode, Snapshot } from '../../cluster/snapshot.ts';
 import { nodesAtOnce } from '../../policy/policy.ts';
 import { isAccepted } from './deadlines.ts';
 import { type FailedNode, isLeftBehind, recorded, type SelectedNodes } from './failed-nodes.ts';
 import type { Moment } from '../../kept/moment.ts';
 import { countOf, membersOf, type Parts } from '../../kept/parts.ts';
-import type { SuspectNode } from './suspects.ts';
-import { versionsOf } from './versions.ts';
+import { hasVersion, versionsOf } from './versions.ts';
 
 export interface FrozenVersion {
   readonly version: string;
@@ -102,53 +93,4 @@ export function groupFreezes(
     return [[name, { failed: own, frozen: frozen.map((one) => ({ ...one, group: name })) }]];
   });
   return new Map(freezes);
-}
-
-/** For how long a version is held. */
-const HOLD_MS = 3_600_000;
-
-export interface HeldVersion {
-  readonly version: string;
-  /** When it was held first, and until when it may be held, epoch milliseconds. */
-  readonly since: number;
-  readonly until: number;
-  readonly isOver: boolean;
-  /** Why it is held now; empty: it is not. */
-  readonly suspects: readonly SuspectNode[];
-}
-
-/** @param all - the suspects that no user has accepted */
-export function holdsOf(
-  all: readonly SuspectNode[],
-  pairs: Parts<NodePair>,
-  { config, policy }: Pick<Snapshot, 'config' | 'policy'>,
-  now: Moment,
-): HeldVersion[] {
-  const known = recorded(config?.status?.heldVersions).filter(({ since }) => !isFromFuture(since, now.ms));
-  const kept = known.filter(({ version }) =>
-    pairs.some((part) => part.some(({ shadow }) => hasVersion(shadow, version))),
-  );
-  const versions = new Map([...kept, ...all].map(({ version }) => [releaseOf(version), version]));
-  return [...versions.values()].flatMap((version) => {
-    const before = known.find((one) => sameVersion(one.version, version))?.since;
-    const since = before ?? now.ms;
-    const until = since + HOLD_MS;
-    const isOver = now.reached(until) || isAccepted(since, policy, now);
-    const suspects = isOver ? [] : onTwoNodes(all.filter((one) => sameVersion(one.version, version)));
-    return suspects.length === 0 && before === undefined ? [] : [{ version, since, until, isOver, suspects }];
-  });
-}
-
-/** True for a node that runs the version or is offered it. */
-function hasVersion(shadow: ManagedNode['shadow'], version: string): boolean {
-  const { current_version: running, target_version: offered } = shadow?.status ?? {};
-  return sameVersion(running, version) || sameVersion(offered, version);
-}
-
-/** Those of workloads that fail on two nodes, or after a drain has moved them from another one. */
-function onTwoNodes(all: readonly SuspectNode[]): SuspectNode[] {
-  return [...Map.groupBy(all, ({ workload }) => workload).values()].flatMap((ofOne) => {
-    const nodes = new Set(ofOne.flatMap(({ node, from = node }) => [node, from]));
-    return nodes.size > 1 ? ofOne : [];
-  });
 }

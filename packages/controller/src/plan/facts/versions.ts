@@ -96,3 +96,9 @@ const successesIn = ofParts((part: readonly NodePair[]) => {
     }),
   );
 });
+
+/** True for a node that runs the version or is offered it. */
+export function hasVersion(shadow: ManagedNode['shadow'], version: string): boolean {
+  const { current_version: running, target_version: offered } = shadow?.status ?? {};
+  return sameVersion(running, version) || sameVersion(offered, version);
+}

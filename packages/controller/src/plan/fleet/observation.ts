@@ -26,7 +26,7 @@ import { isUnderWay } from '../../cluster/state.ts';
 import { isPrevious } from '../facts/attempts.ts';
 import { isAccepted } from '../facts/deadlines.ts';
 import type { Drains } from '../facts/drainability.ts';
-import { type HeldVersion, holdsOf } from '../facts/freezes.ts';
+import { type HeldVersion, holdsOf } from '../facts/holds.ts';
 import { Moment } from '../../kept/moment.ts';
 import { ofKey, ofParts, ofPartsAt, pairsIn, type Parts } from '../../kept/parts.ts';
 import {
