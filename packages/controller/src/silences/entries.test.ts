@@ -51,7 +51,7 @@ test('what is wanted again when it was ended is kept, and due after a pause', ()
   entries.want(wanted('a', false), SETTINGS, 0);
   const entry = entries.next();
   entries.want(wanted('a'), SETTINGS, 5);
-  if (entry !== undefined) entries.wasEnded(entry, 6);
+  if (entry !== undefined) entries.wasEnded(entry, 1, 6);
   expect(next(entries).slice(0, 3)).toEqual(['a', true, 6 + 5 * MINUTE]);
 });
 
@@ -59,7 +59,7 @@ test('what is wanted after its end is due after a pause, and forgotten if it is 
   const entries = new Entries();
   entries.want(wanted('a', false), SETTINGS, 0);
   const entry = entries.next();
-  if (entry !== undefined) entries.wasEnded(entry, 6);
+  if (entry !== undefined) entries.wasEnded(entry, 1, 6);
   entries.want(wanted('a'), SETTINGS, 7);
   expect(next(entries).slice(0, 3)).toEqual(['a', true, 6 + 5 * MINUTE]);
   entries.want([], SETTINGS, 8);
@@ -70,6 +70,31 @@ test('what is wanted after its end is due after a pause, and forgotten if it is 
   entries.forgetEnded(6 + 5 * MINUTE);
   entries.want(wanted('a'), SETTINGS, 7 + 5 * MINUTE);
   expect(next(entries).slice(0, 3)).toEqual(['a', true, 7 + 5 * MINUTE]);
+});
+
+test('a node that leaves again more than five minutes after its silence was made is silenced at once', () => {
+  const entries = new Entries();
+  entries.want(wanted('a'), SETTINGS, 0);
+  const entry = entries.next();
+  if (entry === undefined) throw new Error('there is one');
+  entries.starts(entry, 1);
+  entries.wasSet(entry, SETTINGS, 2);
+  entries.want([], SETTINGS, 4 * MINUTE);
+  entries.wasEnded(entry, 1, 4 * MINUTE);
+  entries.want(wanted('a'), SETTINGS, 5 * MINUTE);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 1 + 5 * MINUTE]);
+  entries.want([], SETTINGS, 6 * MINUTE);
+  entries.want(wanted('a'), SETTINGS, 7 * MINUTE);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 7 * MINUTE]);
+});
+
+test('a node of which a former leader has left no silence is silenced at once when it reboots', () => {
+  const entries = new Entries();
+  entries.want(wanted('a', false), SETTINGS, 0);
+  const entry = entries.next();
+  if (entry !== undefined) entries.wasEnded(entry, 0, 6);
+  entries.want(wanted('a'), SETTINGS, 7);
+  expect(next(entries).slice(0, 3)).toEqual(['a', true, 7]);
 });
 
 test('what a former leader may have left never ends what is wanted', () => {

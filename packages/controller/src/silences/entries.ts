@@ -3,8 +3,8 @@
  *
  *     wanted     it is due at once, and again after 15 minutes; it lasts for 25
  *     unwanted   its node is not away any more: it is due at once, and forgotten when it was ended or has ended by itself
- *     ended      if it is wanted again, it is due five minutes after its end: an agent may claim in turn to reboot and to have
- *                returned, and Alertmanager keeps each silence for days
+ *     ended      if it is wanted again, it is due five minutes after it was set first: an agent may claim in turn to reboot and
+ *                to have returned, and Alertmanager keeps each silence for days
  *
  * Times are monotonic milliseconds. There are at most 500 entries.
  */
@@ -28,6 +28,8 @@ export interface Entry extends Wanted {
   settings: SilenceSettings;
   isWanted: boolean;
   dueAt: number;
+  /** When it was requested first; undefined: it was not, by this leader. */
+  startedAt: number | undefined;
   /** When it has ended by itself. */
   endsAt: number;
 }
@@ -69,6 +71,7 @@ export class Entries {
 
   /** A request that fails may have arrived, so this comes before it. */
   starts(entry: Entry, now: number): void {
+    entry.startedAt ??= now;
     entry.endsAt = now + LASTS_MS;
     this.#pauses.delete(keyOf(entry));
   }
@@ -78,11 +81,15 @@ export class Entries {
     if (entry.isWanted && entry.settings === settings) entry.dueAt = now + AGAIN_MS;
   }
 
-  /** It may be wanted again by now. */
-  wasEnded(entry: Entry, now: number): void {
+  /**
+   * It may be wanted again by now.
+   * @param count - how many Alertmanager had; none: no former leader has left one, and no pause begins
+   */
+  wasEnded(entry: Entry, count: number, now: number): void {
     const key = keyOf(entry);
-    this.#pauses.set(key, now + PAUSE_MS);
-    if (entry.isWanted) entry.dueAt = now + PAUSE_MS;
+    const until = (entry.startedAt ?? (count > 0 ? now : -Infinity)) + PAUSE_MS;
+    this.#pauses.set(key, until);
+    if (entry.isWanted) Object.assign(entry, { dueAt: Math.max(now, until), startedAt: undefined });
     else this.#entries.delete(key);
   }
 
@@ -102,7 +109,7 @@ export class Entries {
     if (entry === undefined) {
       if (this.#entries.size >= MAX_ENTRIES) return false;
       const dueAt = Math.max(now, this.#pauses.get(key) ?? now);
-      this.#entries.set(key, { ...one, settings, dueAt, endsAt: now + LASTS_MS });
+      this.#entries.set(key, { ...one, settings, dueAt, startedAt: undefined, endsAt: now + LASTS_MS });
     } else if (one.isWanted && !entry.isWanted) {
       Object.assign(entry, { isWanted: true, dueAt: now });
     }

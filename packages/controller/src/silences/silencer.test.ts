@@ -237,6 +237,14 @@ test('an agent that claims in turn to reboot and to have returned gets a silence
   await until('a', ...others);
 });
 
+test('a node that a new leader finds activating its update is silenced when it reboots', async () => {
+  const leader = start();
+  leader.observe([aRebootingNode('a', { operation: { operation: 'Activate' } })], settings());
+  await untilReason(leader, 'AlertmanagerReady');
+  leader.observe([away], settings());
+  await until('a');
+});
+
 test('what cannot be ended is tried until it has ended by itself', async () => {
   const leader = start();
   leader.observe([away], settings());

@@ -175,8 +175,9 @@ export class Silencer {
   async #end(entry: Entry, signal: AbortSignal): Promise<void> {
     const { silence, settings } = entry;
     const end = (target: Target) => endSilence(target, silence, this.#options, signal);
-    if ((await this.#targets.withAny(settings, signal, end)) > 0) this.#show(entry, 'Ended');
-    this.#entries.wasEnded(entry, this.#options.clock.monotonic());
+    const count = await this.#targets.withAny(settings, signal, end);
+    if (count > 0) this.#show(entry, 'Ended');
+    this.#entries.wasEnded(entry, count, this.#options.clock.monotonic());
   }
 
   #show({ node, silence }: Entry, result: 'Created' | 'Prolonged' | 'Ended'): void {
