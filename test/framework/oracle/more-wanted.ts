@@ -1,6 +1,8 @@
 /** More of the differences in `wanted.ts`, on top of them. */
 import type { Wanted } from './wanted.ts';
 
+const UPDATING = '  get updating() {\n    return this.#fleet.updating;\n  }\n';
+
 export const MORE_WANTED: readonly Wanted[] = [
   {
     what: 'a retry of the version that a host is offered retries the reboot for settings that goes before it',
@@ -60,9 +62,12 @@ export const MORE_WANTED: readonly Wanted[] = [
       {
         find: /(?<=const stuckNodes = stuck\.map\(\(\{ metadata: \{ name \} \}\) => name\);\n)(?= {2}return \{\n {4}conditions: nodeConditionsOf)/u,
         replace:
-          '  const isTaken = countsOf(counted).updating + grants.granted.size > 0 || fleetState.slots.size > stuck.length;\n' +
+          '  const isTaken = countsOf(counted).updating + grants.granted.size > 0 ||' +
+          ' fleetState.capacity.updating > stuck.length;\n' +
           '  const ofSlots = isTaken ? "moves" : stuck.length > 0 ? "heldUp" : "waits";\n',
       },
+      { find: /(?= {2}reserve\(node, updating2\) \{)/u, replace: UPDATING },
+      { find: /(?= {2}reserve\(member, updating2\) \{)/u, replace: UPDATING },
       {
         find: /(?<=function reconciliationOf\(\{ unconfirmed: unconfirmed2, isMoving, stuck)(?= \})/u,
         replace: ', heldUp',

@@ -244,6 +244,19 @@ describe('settings that wait for a slot', () => {
     expect(configOf(made)).toEqual([undefined, undefined, undefined]);
   });
 
+  it('are InProgress while a node is next whose pods are being listed, also beside one that did not return', () => {
+    const next = aManagedNode('c');
+    const seen = (nodes: ManagedNode[], config: object): Plan => {
+      const snapshot = withGroups(aSnapshot(nodes, config), [web]);
+      return plan({ ...snapshot, pods: new Map([...snapshot.pods].filter(([name]) => name !== 'c')) }, NOW);
+    };
+    const alone = seen([next, waiting], {});
+    expect(nodeOf(alone, 'b')).toContain('WaitingForCapacity');
+    expect(configOf(alone)).toEqual(['True Applying', undefined, undefined]);
+    const beside = seen([rebooting('a', 300), next, waiting], { concurrency: { maxUpdating: 2 } });
+    expect(configOf(beside)).toEqual(['True Applying', undefined, undefined]);
+  });
+
   it('are InProgress at first if they change meanwhile', () => {
     const spec = { settings: { leaves: [], allow: 'None' } as const, state_transition_timestamp: ago(60 * MINUTE) };
     const made = planOf([rebooting('a', 300), member('b', left('RestartsService'), 'None', { spec })]);

@@ -79,8 +79,8 @@ export function reportOf(
 }
 
 /** Nodes that hold no slot and are unavailable count towards limits as well: these may be for as long as users want. */
-function paceOfSlots({ slots, stuck }: FleetState): Pace {
-  if (slots.size > stuck.length) return 'moves';
+function paceOfSlots({ capacity, stuck }: FleetState): Pace {
+  if (capacity.updating > stuck.length) return 'moves';
   return stuck.length > 0 ? 'heldUp' : 'waits';
 }
 

@@ -59,6 +59,10 @@ class Capacity {
     this.#stuck = stuck;
   }
 
+  get updating(): number {
+    return this.#all.updating;
+  }
+
   reserve(node: NodeView, updating: boolean): void {
     this.#count(node, { unavailable: this.#counted.has(node) ? 0 : 1, updating: updating ? 1 : 0 });
     this.#counted.add(node);
@@ -124,6 +128,11 @@ export class Limits {
 
   constructor(limited: readonly Limited[]) {
     this.#capacities = new Map(limited.map((one) => [one.group, new Capacity(one)]));
+  }
+
+  /** How many nodes of the fleet have a slot, also those that are next in this plan, such as while their pods are listed. */
+  get updating(): number {
+    return this.#capacities.get(undefined)?.updating ?? 0;
   }
 
   reserve(member: Member, updating: boolean): void {
