@@ -110,3 +110,18 @@ it('with more rollouts than are kept, forgets those of the fewest nodes first: a
   expect(rollouts.filter((version) => version.startsWith('1.'))).toEqual(real.toReversed());
   expect(rollouts).toHaveLength(20);
 });
+
+it('with more rollouts than are kept, keeps the latest one of a small group while more nodes know its version', () => {
+  const waiting = release({ version: '1.22.0', group: 'web', waiting: 5 });
+  const [first, second] = ['canary', 'gpu'].map((group) => release({ version: '1.22.0', group, updating: 1 }));
+  const former = Array.from({ length: 20 }, (_, at) => {
+    const [group, times] = [`g${at}`, Array.from({ length: 5 }, () => start + 2 * at * HOUR + 1)];
+    return [[release({ group, updating: 1 })], [release({ group, succeeded: [times] })]];
+  });
+  const begun = [first, second].flatMap((one) => [[waiting, one ?? waiting], [waiting]]);
+  const started = [release({ version: '1.22.0', group: 'web', updating: 1, waiting: 4 })];
+  expect(after(...former.flat(), ...begun, started).map(({ group }) => group)).toEqual([
+    ...['web', 'gpu', 'canary'],
+    ...Array.from({ length: 17 }, (_, at) => `g${19 - at}`),
+  ]);
+});

@@ -11,7 +11,7 @@ import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Decision } from '../plan/assess.ts';
-import { ofParts, type Parts } from '../kept/parts.ts';
+import { countOf, ofParts, type Parts } from '../kept/parts.ts';
 import { objectOf } from '../policy/node-groups.ts';
 
 type Change = NonNullable<RolloutStatus['changes']>[number];
@@ -131,8 +131,8 @@ export function rolloutsOf(
 const WITNESSES = 3;
 
 /**
- * Those that have ended make room: first those of the fewest nodes, since agents may invent any number of versions, the earliest
- * first. While all are open, no other one begins: it would take their place.
+ * Those that have ended make room: first those of versions that the fewest nodes know, since agents may invent any number of
+ * them, the earliest first. While all are open, no other one begins: it would take their place.
  */
 function withinLimit(
   starting: readonly RolloutStatus[],
@@ -143,13 +143,23 @@ function withinLimit(
     one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
   const room = MAX_ROLLOUTS - known.filter(isOpen).length;
   const added = starting.slice(0, room);
-  const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => witnessesOf(b) - witnessesOf(a));
+  const ofEach = new Map(known.map((one) => [one, witnessesOf(one, releases)]));
+  const witnesses = (one: RolloutStatus): number => ofEach.get(one) ?? 0;
+  const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => witnesses(b) - witnesses(a));
   const kept = new Set(ended.slice(0, room - added.length));
   return [...added, ...known.filter((one) => isOpen(one) || kept.has(one))];
 }
 
-function witnessesOf({ nodes, failures }: RolloutStatus): number {
-  return Math.min(WITNESSES, Math.max(nodes, failures));
+/** Its nodes, or as many as know its version now: it is that of other groups, too. */
+function witnessesOf({ version, nodes, failures }: RolloutStatus, releases: readonly Release[]): number {
+  const known = releases.filter((release) => release.version === version);
+  const sum = (of: (release: Release) => number): number => known.reduce((all, release) => all + of(release), 0);
+  const now = [
+    sum(({ updating, waiting }) => updating + waiting),
+    sum(({ succeeded }) => countOf(succeeded)),
+    sum(({ failed }) => countOf(failed)),
+  ];
+  return Math.min(WITNESSES, Math.max(nodes, failures, ...now));
 }
 
 function isOf(rollout: RolloutStatus, release: Release): boolean {
