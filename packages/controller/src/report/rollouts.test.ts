@@ -121,7 +121,9 @@ it('with more rollouts than are kept, keeps the latest one of a small group whil
   const begun = [first, second].flatMap((one) => [[waiting, one ?? waiting], [waiting]]);
   const started = [release({ version: '1.22.0', group: 'web', updating: 1, waiting: 4 })];
   expect(after(...former.flat(), ...begun, started).map(({ group }) => group)).toEqual([
-    ...['web', 'gpu', 'canary'],
+    'web',
+    'gpu',
+    'canary',
     ...Array.from({ length: 17 }, (_, at) => `g${19 - at}`),
   ]);
 });

@@ -242,7 +242,7 @@ test('a node that a new leader finds activating its update is silenced when it r
   leader.observe([aRebootingNode('a', { operation: { operation: 'Activate' } })], settings());
   await untilReason(leader, 'AlertmanagerReady');
   leader.observe([away], settings());
-  await until('a');
+  await eventually(() => expect(silenced()).toEqual(['a']));
 });
 
 test('what cannot be ended is tried until it has ended by itself', async () => {
