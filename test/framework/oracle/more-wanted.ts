@@ -43,7 +43,21 @@ export const MORE_WANTED: readonly Wanted[] = [
           '.map((one) => (blockOf2(one, waiting3) ?? one.progressing).message)[0]',
       },
       { find: /(?<=function paceOf\(decision, waiting3)(?=\) \{)/u, replace: ', ofSlots' },
-      { find: /(?<=return paceWith\(reasonOf\(decision, waiting3\))(?=\);)/u, replace: ', ofSlots' },
+      {
+        find: /(?<=return paceWith\(reasonOf\(decision, waiting3\))(?=\);)/u,
+        replace: ', ofSlots === "heldUp" && blockOf2(decision, waiting3)?.byStuck !== true ? "waits" : ofSlots',
+      },
+      {
+        find: /(?<=\{describeStuck\(stuck\.map\([^\n]+\)\}`)(?= \};\n\}\nfunction describeStuck)/u,
+        replace: ', byStuck: true',
+      },
+      {
+        find: /(?<=blocked\(`not Ready or being deleted: \$\{down\}`)(?=\))/u,
+        replace: ', others.some(({ metadata: { name } }) => busy.has(name))',
+      },
+      { find: /(?<=blocked\(`updating: \$\{updating2\}`)(?=\))/u, replace: ', true' },
+      { find: /(?<=function blocked\(why)(?=\) \{)/u, replace: ', byStuck' },
+      { find: /(?<=reason: "WaitingForControlPlane", message)(?= \})/u, replace: ', byStuck' },
       { find: /(?<=function paceWith\(reason2)(?=\) \{)/u, replace: ', ofSlots' },
       {
         find: /if \(passes === "capacity" \|\| MOVING\.has\(reason2\)\) return "moves";/u,

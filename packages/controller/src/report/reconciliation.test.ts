@@ -244,6 +244,33 @@ describe('settings that wait for a slot', () => {
     expect(configOf(made)).toEqual([undefined, undefined, undefined]);
   });
 
+  it('are Current while other nodes take the place, also if a node that did not return holds a slot elsewhere', () => {
+    const settings = { kubernetes: { 'max-pods': 110 } };
+    const limited = aGroup('web', { settings, concurrency: { maxUnavailable: 1 } });
+    const other = member('c', IN_FORCE);
+    const down = { ...other, node: other.node && { ...other.node, ready: false } };
+    const nodes = [rebooting('a', 300), down, waiting];
+    const made = plan(withGroups(aSnapshot(nodes, { concurrency: { maxUpdating: 3 } }), [limited]), NOW);
+    expect(nodeOf(made, 'b')).toContain('MaxUnavailableReached');
+    expect(configOf(made)).toEqual([undefined, undefined, undefined]);
+  });
+
+  it.each([
+    ['c', 'Current while one of them is not Ready', undefined],
+    ['a', 'Failed while one of them did not return', 'True NodesNeedAttention'],
+  ])('of the control plane are, by %s, %s', (name, _what, stalled) => {
+    const stuck = rebooting('a', 300);
+    const other = name === 'a' ? stuck : aManagedNode('c', { ready: false });
+    const [own, busy] = [waiting, other].map(({ node, ...one }) => {
+      const labels = { ...node?.metadata.labels, 'node-role.kubernetes.io/control-plane': '' };
+      return { ...one, node: node && { ...node, metadata: { ...node.metadata, labels } } };
+    });
+    const nodes = [own, busy, ...(name === 'a' ? [] : [stuck])].flatMap((one) => one ?? []);
+    const made = plan(withGroups(aSnapshot(nodes, { concurrency: { maxUpdating: 3 } }), [web]), NOW);
+    expect(nodeOf(made, 'b')).toContain('WaitingForControlPlane');
+    expect(configOf(made).slice(0, 2)).toEqual([undefined, stalled]);
+  });
+
   it('are InProgress while a node is next whose pods are being listed, also beside one that did not return', () => {
     const next = aManagedNode('c');
     const seen = (nodes: ManagedNode[], config: object): Plan => {

@@ -65,7 +65,9 @@ export function unconfirmedOf(
   const found = pending.map((decision) => {
     const block = blockOf(decision, waiting);
     const why = block ?? decision.progressing;
-    return { why, pace: moves(decision, block, why?.reason) ? 'moves' : paceWith(why?.reason, ofSlots) };
+    // What takes its place may be neither stuck nor updating.
+    const ofSlot = ofSlots === 'heldUp' && block?.byStuck !== true ? 'waits' : ofSlots;
+    return { why, pace: moves(decision, block, why?.reason) ? 'moves' : paceWith(why?.reason, ofSlot) };
   });
   const stuck = new Map<Reason, number>();
   for (const { why, pace } of found)
@@ -78,10 +80,10 @@ export function unconfirmedOf(
   };
 }
 
-function paceWith(reason: Reason | undefined, ofSlots: Pace): Pace {
+function paceWith(reason: Reason | undefined, ofSlot: Pace): Pace {
   if (reason === undefined) return 'moves';
   const { passes, needsAttention } = traitsOf(reason);
-  if (passes === 'capacity') return ofSlots;
+  if (passes === 'capacity') return ofSlot;
   return needsAttention === true ? 'stuck' : 'waits';
 }
 

@@ -98,6 +98,8 @@ export interface Blocked {
   readonly keepsPosition?: boolean;
   /** Known in a moment: nothing is concluded from it. */
   readonly isUnknown?: boolean;
+  /** Among what takes the slots is a node that may need a user, if all that hold one do. */
+  readonly byStuck?: boolean;
   /** From now on the node waits for unhealthy pods, which is to be recorded. */
   readonly startsWaiting?: boolean;
 }

@@ -180,7 +180,8 @@ const OTHER_ZONES: Blocked = {
 
 function naming(blocked: Blocked, stuck: readonly NodeView[]): Blocked {
   if (stuck.length === 0) return blocked;
-  return { ...blocked, message: `${blocked.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}` };
+  const message = `${blocked.message}; ${describeStuck(stuck.map(({ metadata: { name } }) => name))}`;
+  return { ...blocked, message, byStuck: true };
 }
 
 /** Names at most three of the nodes that hold a slot past a deadline, or after a check failed. */
@@ -260,17 +261,17 @@ export class ControlPlane {
     if (policy.concurrency.controlPlane === 'Ignored' || !isControlPlane(node)) return undefined;
     const others = this.#nodes.filter(({ metadata: { name } }) => name !== node.metadata.name);
     const down = namesOf(others.filter(isDown).map(({ metadata: { name } }) => name));
-    if (down !== '') return blocked(`not Ready or being deleted: ${down}`);
     const updating = namesOf(others.map(({ metadata: { name } }) => name).filter((name) => busy.has(name)));
-    return updating === '' ? undefined : blocked(`updating: ${updating}`);
+    if (down !== '') return blocked(`not Ready or being deleted: ${down}`, updating !== '');
+    return updating === '' ? undefined : blocked(`updating: ${updating}`, true);
   }
 }
 
-function blocked(why: string): Blocked {
+function blocked(why: string, byStuck: boolean): Blocked {
   const message =
     'Nodes of the control plane update one at a time, and only while all others are Ready ' +
     `(spec.concurrency.controlPlane). Others of them are ${why}`;
-  return { reason: 'WaitingForControlPlane', message };
+  return { reason: 'WaitingForControlPlane', message, byStuck };
 }
 
 function isDisrupted({ shadow }: ManagedNode): boolean {
