@@ -138,4 +138,15 @@ export const MORE_WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'the record of a reboot for other settings than those that are granted ends, unless they have failed',
+    changes: [
+      {
+        find: /(?<=isGrant \? provedAtGrant\(shadow2, requestedOf\(\{ spec \}\)\) : provedAtChange\(shadow2\))(?= \};)/u,
+        replace:
+          ', ...isGrant && ![hashOfSettings(requestedOf({ spec })), shadow2.record.settingsFailed?.hash]' +
+          '.includes(shadow2.record.settingsRebooted?.hash) && { settingsRebooted: void 0 }',
+      },
+    ],
+  },
 ];

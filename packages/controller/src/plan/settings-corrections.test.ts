@@ -19,6 +19,7 @@ import {
   podsOf,
   withGroups,
 } from '../testing/objects.ts';
+import { hashOfSettings } from './facts/settings.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const KEY = 'settings.kubernetes.max-pods';
@@ -192,4 +193,36 @@ describe('settings whose grant has ended before they were proved', () => {
     const proved = member('a', { settings, record, settingsSince: NOW });
     expect(granted(planOf([proved, ...others]))).toHaveLength(3);
   });
+});
+
+it.each([
+  ['although versions need an approval', { rollout: { approval: 'Required' } }, ['a Started']],
+  ['but not during a pause', { paused: true }, []],
+])('what a deleted group has set is restored by a reboot, %s', (_when, config, expected) => {
+  const settings = { records: [{ key: KEY, value: '120', before: '58', owner }], pending: pending('NeedsReboot') };
+  const { specs } = plan(aSnapshot([member('a', { leaves: [], settings })], config), NOW);
+  expect(specs.map(({ node, outcome }) => `${node.metadata.name} ${outcome}`)).toEqual(expected);
+});
+
+const own = { hash: hashOfSettings(requested(SETTINGS)), at: ago(60 * MINUTE) };
+
+it.each<[string, NodeRecord, NodeRecord['settingsRebooted']]>([
+  [
+    'of other settings, to which the host may return',
+    { settingsRebooted: { hash: 'other', at: ago(60 * MINUTE) } },
+    undefined,
+  ],
+  ['of these settings', { settingsRebooted: own }, own],
+  [
+    'of settings that have failed, since the former ones are set again',
+    {
+      settingsRebooted: { hash: 'failed', at: ago(60 * MINUTE) },
+      settingsFailed: { hash: 'failed', at: ago(60 * MINUTE) },
+    },
+    { hash: 'failed', at: ago(60 * MINUTE) },
+  ],
+])('a grant ends the record of a reboot only if it is %s', (_which, record, expected) => {
+  const [change] = planOf([member('a', { settings: { pending: pending('RestartsService') }, record })]).specs;
+  expect(change?.spec.settings?.allow).toBe('RestartsService');
+  expect(change?.record.settingsRebooted).toEqual(expected);
 });

@@ -364,13 +364,20 @@ export function provedNow(shadow: ShadowView): Proved {
   return bounded([...proved.filter(([key]) => !waiting.has(key)), ...before.filter(([key]) => waiting.has(key))]);
 }
 
-/** The record when settings are about to be set. If the host has lost a setting, a failure restores what it has now. */
-export function provedAtGrant(shadow: ShadowView, settings: readonly Setting[]): Proved {
+/**
+ * The record when settings are about to be set. If the host has lost a setting, a failure restores what it has now. If the
+ * node was rebooted for other settings, a return to these may need another reboot, unless they have failed.
+ */
+export function recordAtGrant(shadow: ShadowView, settings: readonly Setting[]): Partial<NodeRecord> {
   const waiting = waitingIn(shadow);
-  const before = shadow.record.settingsProved ?? [];
+  const { settingsProved = [], settingsRebooted, settingsFailed } = shadow.record;
+  const isKept = [hashOfSettings(settings), settingsFailed?.hash].includes(settingsRebooted?.hash);
   const isLost = ([key, value]: readonly [string, string]): boolean =>
     waiting.has(key) && settings.some((one) => one.key === key && one.value === value);
-  return bounded(before.filter((one) => !isLost(one)));
+  return {
+    settingsProved: bounded(settingsProved.filter((one) => !isLost(one))),
+    settingsRebooted: isKept ? settingsRebooted : undefined,
+  };
 }
 
 /** The record when other settings are requested. What a user has replaced on the host since it was dropped is not restored. */

@@ -22,8 +22,8 @@ import {
   isGranted,
   ownSettings,
   provedAtChange,
-  provedAtGrant,
   provedNow,
+  recordAtGrant,
   requestedOf,
 } from '../facts/settings.ts';
 import { type Reason, traitsOf } from '../facts/reasons.ts';
@@ -221,9 +221,9 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
 
 /** A change is granted that sets again what was proved, or other settings are requested. */
 function lostSettings({ spec }: Transition, shadow: ShadowView): Changes {
-  return {
-    settingsProved: isGranted({ spec }) ? provedAtGrant(shadow, requestedOf({ spec })) : provedAtChange(shadow),
-  };
+  return isGranted({ spec })
+    ? recordAtGrant(shadow, requestedOf({ spec }))
+    : { settingsProved: provedAtChange(shadow) };
 }
 
 /** The failure with the other version remains on record. */
