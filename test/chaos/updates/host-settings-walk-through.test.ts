@@ -42,13 +42,12 @@ it('the documented commands allow settings, show what they disrupt, set them, an
       await runCommands(cluster, ALLOW);
       await untilAllowed(cluster, file);
 
-      const [podsBefore] = valuesOf(fleet, 'kubernetes.max-pods');
       const set = await runCommands(cluster, APPLY.replaceAll('search.yaml', file), LIMIT_MS);
-      expect(set).toContain('settings.kubernetes.max-pods: RestartsService, it restarts kubelet\n');
+      expect(set).toContain('settings.kubernetes.container-log-max-files: RestartsService, it restarts kubelet\n');
       expect(set).toContain('settings.motd: Live, it restarts no service that pods need\n');
       expect(set).toMatch(/^brs-node-5 +<none>\nbrs-node-6 +<none>\nbrs-node-7 +20.*Z\nbrs-node-8 +20.*Z\n$/mu);
       expect(valuesOf(fleet, 'motd')).toEqual([WELCOME, WELCOME, SEARCH, SEARCH]);
-      expect(valuesOf(fleet, 'kubernetes.max-pods')).toEqual([podsBefore, podsBefore, 120, 120]);
+      expect(valuesOf(fleet, 'kubernetes.container-log-max-files')).toEqual([undefined, undefined, 4, 4]);
       expect(valuesOf(fleet, 'kernel.sysctl."vm.max_map_count"').slice(2)).toEqual(['262144', '262144']);
 
       const restored = await runCommands(cluster, REMOVE, LIMIT_MS);
