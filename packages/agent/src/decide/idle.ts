@@ -46,7 +46,7 @@ function closeReboot(c: UnreachableContext): Action | undefined {
   return report(c, changes, `no reboot into ${last.version} can come any more`);
 }
 
-/** A host that never answers would otherwise seem to be up to date for ever. The agent exits before an hour if it was never reached. */
+/** A host that never answers would otherwise seem to be up to date for ever. Its agent may exit before an hour is over. */
 function reportUnreachable(c: UnreachableContext): Action | undefined {
   const { tracker, seen, shadow } = c;
   const limitMs = tracker.hostHasAnswered ? LIMITS.checkFailing : LIMITS.hostUnreachable;
