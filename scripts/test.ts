@@ -25,10 +25,10 @@ const interrupted = new AbortController();
 const allProjects = ['unit', 'integration', 'e2e', 'connections', 'matrix', 'skew'];
 const usualProjects = ['unit', 'integration', 'e2e'];
 /**
- * Suites that run in parallel; default 2. Suites with programs spend a third of their time on waiting for them, and those
- * of the matrix most of it on waiting for time limits.
+ * Suites that run in parallel; default 2. Suites with programs spend a third to a half of their time on waiting for them,
+ * and those of the matrix most of it on waiting for time limits.
  */
-const workers: Readonly<Partial<Record<string, number>>> = { integration: 3, e2e: 3, matrix: 4 };
+const workers: Readonly<Partial<Record<string, number>>> = { integration: 4, e2e: 3, matrix: 4 };
 
 interface Result {
   passed: number;
