@@ -51,7 +51,7 @@ const receiver = v.pipe(
       ),
       'What it is notified of. Frozen: too many nodes failed with a version. Failed: a node failed with a version. Held: workloads fail on a ' +
         'version. Stuck: a node missed a deadline, did not return, or the rollout is late. WaitsForApproval: a version waits for its ' +
-        'approval. Finished: no node needs an update any more.',
+        'approval. Finished: nodes have succeeded, and none needs an update any more.',
       { minItems: 1 },
     ),
     address: field(
