@@ -54,7 +54,7 @@ find_releases() {
 }
 
 # With the Rust operator, the next upgrade of such a release would create it again. The first one without it deletes by
-# name what the release had, whoever has created it since.
+# name what the release had, also what another installation has created since.
 say_other_charts() {
   [ -z "$other_charts" ] || say "Upgrade this Helm release, without the Rust operator in its chart, after prepare and" \
     "before step 2; later that would delete agents and API servers of this operator: ${other_charts%$'\n'}"

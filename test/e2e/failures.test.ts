@@ -68,14 +68,14 @@ async function expectStory({ fleet }: FleetContext, logs: Logs): Promise<void> {
   const story = written.filter((text) => text.includes(BROKEN));
   const [all, lines] = [parsed(written), parsed(story)];
 
-  const told = lines.filter(({ component, msg }) => STORY.some(([a, b]) => a === component && b === msg));
+  const steps = lines.filter(({ component, msg }) => STORY.some(([a, b]) => a === component && b === msg));
   let next = 0;
-  for (const { component, msg } of told) if (STORY[next]?.[0] === component && STORY[next]?.[1] === msg) next += 1;
+  for (const { component, msg } of steps) if (STORY[next]?.[0] === component && STORY[next]?.[1] === msg) next += 1;
   expect(STORY.slice(next)).toEqual([]);
 
   const attempt = lines.find(({ msg }) => msg === 'the update starts')?.['attempt'];
   expect(attempt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/u);
-  const ofAttempt = told.slice(told.findIndex(({ msg }) => msg === 'the update starts'));
+  const ofAttempt = steps.slice(steps.findIndex(({ msg }) => msg === 'the update starts'));
   expect(ofAttempt.map((line) => [line.msg, line['node'], line['attempt']])).toEqual(
     ofAttempt.map(({ msg }) => [msg, BROKEN, attempt]),
   );

@@ -299,7 +299,7 @@ describe('prepare', () => {
       expect(await helm(setup, 'list', '--namespace', 'default', '--short')).toBe('addons\n');
       await setup.api.get('/api/v1/namespaces/default/configmaps/other');
 
-      // Helm deletes what a release no longer has by its name, whoever has created it since.
+      // Helm deletes what a release no longer has by its name, also what another installation has created since.
       rmSync(join(chart, 'charts'), { recursive: true });
       await helm(setup, 'upgrade', 'addons', chart, '--namespace', 'default');
       await install(setup);

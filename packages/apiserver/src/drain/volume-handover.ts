@@ -188,7 +188,8 @@ export class VolumeHandovers {
   /** Notes how kube-apiserver has responded. Without a response the eviction may be under way. */
   requested({ metadata }: DrainPod, outcome: EvictionOutcome): void {
     const isRefused = outcome.kind === 'blocked' && outcome.isUnknown !== true;
-    this.#refused[isRefused ? 'add' : 'delete'](metadata.uid);
+    if (isRefused) this.#refused.add(metadata.uid);
+    else this.#refused.delete(metadata.uid);
   }
 
   blocks(): readonly DrainBlock[] {

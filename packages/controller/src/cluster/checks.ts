@@ -15,7 +15,7 @@ import { object, parse } from '@brupop/shared/api/schema';
 import type { KubeClient } from '@brupop/shared/kube/client';
 import { readList } from '@brupop/shared/kube/list';
 import { corePath, groupPath } from '@brupop/shared/kube/paths';
-import { type Clock, instantOf } from '@brupop/shared/runtime/clock';
+import { type Clock, instantOf, wallTimeOf } from '@brupop/shared/runtime/clock';
 import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { Logger } from '@brupop/shared/runtime/log';
@@ -110,10 +110,9 @@ export class CheckLookups {
 
   get view(): ChecksView {
     const { clock, config } = this.#options;
-    const { wall, monotonic } = instantOf(clock);
-    const since = (knownAt: number): number => wall - (monotonic - knownAt);
+    const now = instantOf(clock);
     const jobs = [...this.#jobs].map(
-      ([name, { knownAt, ...job }]) => [name, { ...job, since: since(knownAt) }] as const,
+      ([name, { knownAt, ...job }]) => [name, { ...job, since: wallTimeOf(knownAt, now) }] as const,
     );
     return { namespace: config.namespace, evaluations: this.#evaluations, jobs: new Map(jobs) };
   }

@@ -118,9 +118,9 @@ it('with more rollouts than are kept, keeps the latest one of a small group whil
     const [group, times] = [`g${at}`, Array.from({ length: 5 }, () => start + 2 * at * HOUR + 1)];
     return [[release({ group, updating: 1 })], [release({ group, succeeded: [times] })]];
   });
-  const begun = [first, second].flatMap((one) => [[waiting, one ?? waiting], [waiting]]);
+  const small = [first, second].flatMap((one) => [[waiting, one ?? waiting], [waiting]]);
   const started = [release({ version: '1.22.0', group: 'web', updating: 1, waiting: 4 })];
-  expect(after(...former.flat(), ...begun, started).map(({ group }) => group)).toEqual([
+  expect(after(...former.flat(), ...small, started).map(({ group }) => group)).toEqual([
     'web',
     'gpu',
     'canary',

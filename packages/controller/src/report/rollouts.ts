@@ -11,6 +11,7 @@ import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import type { ShadowView } from '../cluster/shadow.ts';
 import type { Decision } from '../plan/assess.ts';
+import { WITNESSES } from '../plan/facts/freezes.ts';
 import { countOf, ofParts, type Parts } from '../kept/parts.ts';
 import { objectOf } from '../policy/node-groups.ts';
 
@@ -127,9 +128,6 @@ export function rolloutsOf(
   return rollouts.length === 0 ? {} : { rollouts };
 }
 
-/** More nodes than may conspire. */
-const WITNESSES = 3;
-
 /**
  * Those that have ended make room: first those of versions that the fewest nodes know, since agents may invent any number of
  * them, the earliest first. While all are open, no other one begins: it would take their place.
@@ -143,9 +141,11 @@ function withinLimit(
     one.endTime === undefined || releases.some((release) => release.updating > 0 && isOf(one, release));
   const room = MAX_ROLLOUTS - known.filter(isOpen).length;
   const added = starting.slice(0, room);
-  const ofEach = new Map(known.map((one) => [one, witnessesOf(one, releases)]));
-  const witnesses = (one: RolloutStatus): number => ofEach.get(one) ?? 0;
-  const ended = known.filter((one) => !isOpen(one)).toSorted((a, b) => witnesses(b) - witnesses(a));
+  if (added.length + known.length <= MAX_ROLLOUTS) return [...added, ...known];
+  const witnesses = new Map(known.map((one) => [one, witnessesOf(one, releases)]));
+  const ended = known
+    .filter((one) => !isOpen(one))
+    .toSorted((a, b) => (witnesses.get(b) ?? 0) - (witnesses.get(a) ?? 0));
   const kept = new Set(ended.slice(0, room - added.length));
   return [...added, ...known.filter((one) => isOpen(one) || kept.has(one))];
 }

@@ -32,7 +32,7 @@ export interface FrozenVersion {
 }
 
 /** Two nodes may conspire to name a version that does not exist. */
-const WITNESSES = 3;
+export const WITNESSES = 3;
 
 /** Of the fleet, or of a group. */
 interface FleetFacts extends Pick<Snapshot, 'policy'>, SelectedNodes {
