@@ -211,7 +211,9 @@ describe.each([4, 3] as const)('with Helm %i', (major) => {
         'field is immutable',
       );
       expect(await selectorOf(setup)).toBe('brupop-apiserver');
-      await writeConditions(setup, 'tainted');
+      // Helm 3 compares an adopted CustomResourceDefinition with the chart, so it left the definition as it was.
+      if (major === 4) await writeConditions(setup, 'tainted');
+      expect(await versionsOf(setup)).toEqual(major === 4 ? ['v2'] : ['v2', 'v1']);
 
       expect(await runCommands(setup, takeover(setup, 'check'))).toContain('deployment.apps/brupop-controller ');
       await expect(runCommands(setup, takeover(setup, 'prepare', 1))).rejects.toThrow(
