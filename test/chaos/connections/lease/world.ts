@@ -37,13 +37,6 @@ export async function termsOf({ cluster, namespace }: World, lease: string): Pro
   return terms.filter((term, index) => term !== terms[index - 1]);
 }
 
-/** How many objects a candidate has written; at most `limit` of them are counted. */
-export async function countOf(world: World, lease: string, identity: string, limit = 0): Promise<number> {
-  const selector = encodeURIComponent(`lease=${lease},identity=${identity}`);
-  const path = `/api/v1/namespaces/${world.namespace}/configmaps?limit=${limit}&labelSelector=${selector}`;
-  return (await world.cluster.api.get<{ items: unknown[] }>(path)).items.length;
-}
-
 /** Creates the object that candidates write conditionally. */
 export async function createLedger({ cluster, namespace }: World, lease: string): Promise<void> {
   const ledger = { metadata: { name: lease, labels: { ledger: lease } }, data: { terms: '' } };
