@@ -36,9 +36,9 @@ const [SHOP = ''] = blocksOf('docs/recovery.md', 'Example', 'yaml');
 const AUTOSCALER =
   'kubectl create deployment cluster-autoscaler -n kube-system --image=registry.example.com/autoscaler:1';
 
-/** Of other tools, other values of the chart, groups, Jobs and silences that other tests have, of containers that have not run before, and names that users give. */
+/** Of other tools, of a takeover, other values of the chart, groups, Jobs and silences that other tests have, of containers that have not run before, and names that users give. */
 const NOT_HERE =
-  /longhorn|helmreleases|restore-dependents|certificate -n|controller-(?:certificate|deployment)|brng (?:db|gpu|ledger|search)|brupop-slack|silence in|node-5|--previous|\$AGENT|\$since|NAMESPACE|NODE-1/u;
+  /longhorn|brupop-backup|helmreleases|restore-dependents|certificate -n|controller-(?:certificate|deployment)|brng (?:db|gpu|ledger|search)|brupop-slack|silence in|node-5|--previous|\$AGENT|\$since|NAMESPACE|NODE-1/u;
 /** Every command of the pages, also those in sentences. */
 const COMMANDS = userPages.flatMap((page) => {
   const text = readFileSync(join(import.meta.dirname, '../../..', page), 'utf8');
