@@ -49,14 +49,18 @@ describe('the settings of a drain', () => {
   it('remain those of a configuration that was deleted, or whose spec is no object', () => {
     const good = { metadata: { name: 'cluster' }, spec: { drain: { emptyDirPods: 'Block' } } } as BrupopConfig;
     let found: BrupopConfig | undefined = good;
-    const sources = { configs: { get: () => found }, groups: { get: () => undefined } };
+    const gpu = { metadata: { name: 'gpu' }, spec: { drain: { timeout: '2h' } } } as BottlerocketNodeGroup;
+    const sources = { configs: { get: () => found }, groups: { get: () => gpu } };
     const settings = new Settings(sources, recordingLogger().log);
-    expect(settings.current().emptyDirPods).toBe('Block');
+    expect(settings.ofGroup(undefined).emptyDirPods).toBe('Block');
     found = undefined;
-    expect(settings.current().emptyDirPods).toBe('Block');
+    expect(settings.ofGroup(undefined).emptyDirPods).toBe('Block');
+    expect(settings.ofGroup('gpu')).toMatchObject({ emptyDirPods: 'Block', timeoutMs: 120 * MINUTE });
     found = { ...good, spec: 'none' as BrupopConfig['spec'] };
-    expect(settings.current().emptyDirPods).toBe('Block');
-    expect(() => new Settings(sources, recordingLogger().log).current()).toThrow('expected an object, found a string');
+    expect(settings.ofGroup(undefined).emptyDirPods).toBe('Block');
+    expect(() => new Settings(sources, recordingLogger().log).ofGroup(undefined)).toThrow(
+      'expected an object, found a string',
+    );
   });
 
   const metadata = { name: 'cluster', uid: 'c', resourceVersion: '1' };
@@ -66,7 +70,7 @@ describe('the settings of a drain', () => {
     const groups = { get: (wanted: string) => (wanted === 'gpu' ? gpu : undefined) };
     return new Settings({ configs, groups }, recordingLogger().log).ofGroup(name);
   };
-  const config = { drain: { timeout: '1h', onTimeout: 'Force' } };
+  const config = { drain: { timeout: '1h', onTimeout: 'Force' }, retry: { backoff: '1h' } };
 
   it.each<[string, object, string | undefined, Partial<DrainSettings>]>([
     [
@@ -98,6 +102,12 @@ describe('the settings of a drain', () => {
       { drain: { timeout: 'soon', onTimeout: 'Abort' } },
       'gpu',
       { timeoutMs: 60 * MINUTE, onTimeout: 'Force' },
+    ],
+    [
+      'are those of its group when only another field of it is wrong',
+      { drain: { onTimeout: 'Abort', emptyDirPods: 'Block' }, retry: { maxBackoff: '30m' } },
+      'gpu',
+      { timeoutMs: 60 * MINUTE, onTimeout: 'Abort', emptyDirPods: 'Block' },
     ],
   ])('%s', (_, group, name, expected) => {
     expect(of(config, group, name)).toMatchObject(expected);

@@ -1,13 +1,6 @@
 import type { DrainFailure } from '@brupop/shared/api/agent-protocol';
 import type { BrupopConfig } from '@brupop/shared/api/brupop-config';
-import {
-  type DrainSettings,
-  drainSettingsOf,
-  overridden,
-  readConfigSpec,
-  readDrainSettings,
-  withDefaults,
-} from '@brupop/shared/api/config-spec';
+import { type DrainSettings, overridden, readDrainSettings, withDefaults } from '@brupop/shared/api/config-spec';
 import { budgetHoldMs, FORCE_LIMIT_MS } from '@brupop/shared/api/deadlines';
 import { CONFIG_NAME } from '@brupop/shared/api/names';
 import { problemOfShape } from '@brupop/shared/api/spec-schema';
@@ -25,10 +18,12 @@ interface Sources {
   readonly groups: Pick<Reflector<BottlerocketNodeGroup>, 'get'>;
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
 export class Settings {
   readonly #sources: Sources;
   readonly #log: Logger;
-  #lastValid: DrainSettings | undefined;
+  #lastValid: Fields | undefined;
   #logged: string | undefined;
 
   constructor(sources: Sources, log: Logger) {
@@ -38,37 +33,38 @@ export class Settings {
 
   /**
    * Returns what holds for the drain of a node whose update began with the group `name`. A group that is gone, or has a
-   * mistake, leaves the node to the configuration, as in the controller. Throws as {@link Settings.current}.
+   * mistake in these settings, leaves the node to the configuration. With another mistake, such as one that an edit of the
+   * configuration makes, it protects its pods as before. Throws ApiError `Unavailable` when this replica has seen no valid
+   * configuration.
    */
   ofGroup(name: string | undefined): DrainSettings {
     const group = name === undefined ? undefined : this.#sources.groups.get(name);
-    const fleet = this.current();
-    if (group === undefined) return fleet;
-    const { value, problems } = readConfigSpec(overridden(this.#inForce(), group.spec));
-    return problems.length === 0 ? drainSettingsOf(value) : fleet;
+    const fleet = this.#lastInForce();
+    const { value, problems } = readDrainSettings(group === undefined ? fleet : overridden(fleet, group.spec));
+    return problems.length === 0 ? value : readDrainSettings(fleet).value;
   }
 
   /**
    * Returns what the controller has put in force, or the spec while it has not seen it. While the
    * configuration is invalid or was deleted, the last valid one applies to updates under way; the controller starts
-   * none. Throws ApiError `Unavailable` when this replica has seen no valid one.
+   * none. Throws as {@link Settings.ofGroup}.
    */
-  current(): DrainSettings {
+  #lastInForce(): Fields {
     const config = this.#sources.configs.get(CONFIG_NAME);
     if (config === undefined && this.#lastValid !== undefined) return this.#lastValid;
-    const { value, problems } = readDrainSettings(this.#inForce());
-    const problem = problemOfShape(config?.spec) ?? problems[0];
+    const { inForce, problem } = read(config);
     if (problem !== undefined && problem !== this.#logged) this.#log.error('the BrupopConfig is invalid', { problem });
     this.#logged = problem;
-    if (problem === undefined) this.#lastValid = value;
+    if (problem === undefined) this.#lastValid = inForce;
     if (this.#lastValid !== undefined) return this.#lastValid;
     throw new ApiError('Unavailable', `BrupopConfig "${CONFIG_NAME}" is invalid: ${problem ?? ''}`);
   }
+}
 
-  #inForce(): Readonly<Record<string, unknown>> {
-    const { spec, status } = this.#sources.configs.get(CONFIG_NAME) ?? {};
-    return status?.inForce?.spec ?? withDefaults(spec);
-  }
+function read({ spec, status }: Partial<BrupopConfig> = {}): { readonly inForce: Fields; readonly problem?: string } {
+  const inForce = status?.inForce?.spec ?? withDefaults(spec);
+  const problem = problemOfShape(spec) ?? readDrainSettings(inForce).problems[0];
+  return problem === undefined ? { inForce } : { inForce, problem };
 }
 
 /** Evict: within disruption budgets. Force: delete past them. Over: do nothing more. */

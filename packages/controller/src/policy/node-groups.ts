@@ -143,8 +143,8 @@ function renderingOf(
 }
 
 /**
- * A drain follows the configuration, as in the API server. What could let a node start or be drained is what is readable of the
- * group: a calendar with a mistake is never open. A pause interrupts nothing.
+ * The limits of an update under way are those of the configuration. What could let a node start or be drained is what is readable
+ * of the group: a calendar with a mistake is never open. A pause interrupts nothing.
  */
 function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy): UpdatePolicy {
   const { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes } = readable;
