@@ -16,7 +16,7 @@ import type { DrainCall, DrainContext } from './context.ts';
 
 /** `remaining` counts those that are not listed, too. */
 const MAX_UNREPLACED = 100;
-const MAX_BLOCKS = 20;
+export const MAX_BLOCKS = 20;
 const MAX_MESSAGE = 500;
 const MAX_BUDGETS = 20;
 

@@ -34,7 +34,7 @@ class Cluster {
     metadata: { name: 'a', uid: 'n', resourceVersion: '1', annotations: {} },
     spec: { unschedulable: true },
   };
-  pods = [SHIPPER];
+  pods: object[] = [SHIPPER];
   onRequest: (path: string, cluster: Cluster) => void = () => undefined;
   openWatches = 0;
 
@@ -79,7 +79,7 @@ class Cluster {
 /** All lines of the drains of this file. */
 const lines: string[] = [];
 
-function drainerOf({ client }: Pick<Cluster, 'client'>, shadows: object = {}): Drainer {
+function drainerOf({ client }: Pick<Cluster, 'client'>, shadows: object = {}, changes: object = {}): Drainer {
   const log = createLogger({ level: 'debug', write: (line) => lines.push(line) });
   const metric = { inc: () => undefined, observe: () => undefined };
   const context = {
@@ -94,7 +94,7 @@ function drainerOf({ client }: Pick<Cluster, 'client'>, shadows: object = {}): D
     metrics: { evictions: metric, drainPasses: metric, drainBlocks: metric, drainDuration: metric },
     signal: new AbortController().signal,
   } as unknown as DrainContext;
-  const settings = { timeoutMs: 600_000, onTimeout: 'Abort', unmanagedPods: 'Evict', emptyDir: 'Evict' };
+  const settings = { timeoutMs: 600_000, onTimeout: 'Abort', unmanagedPods: 'Evict', emptyDir: 'Evict', ...changes };
   return new Drainer(context, { ofGroup: () => settings } as unknown as Settings);
 }
 
@@ -174,6 +174,16 @@ it('ends the watches of a pass before it records the pass', async () => {
   };
   await drainerOf(cluster, shadows).pass(callOf('a'));
   expect({ watchesOfLoop, watches }).toEqual({ watchesOfLoop: 2, watches: [0, 0] });
+});
+
+it('answers with as many blocks as are on record: an agent reads no more than 256 KiB', async () => {
+  const cluster = new Cluster();
+  cluster.pods = Array.from({ length: 3_000 }, (_, number) => {
+    const name = `batch-${number}`;
+    return { metadata: { name, namespace: 'shop', uid: name, resourceVersion: '1' }, spec: { nodeName: 'a' } };
+  });
+  const { blockedBy, remaining } = await drainerOf(cluster, {}, { unmanagedPods: 'Block' }).pass(callOf('a'));
+  expect({ blocks: blockedBy.length, remaining }).toEqual({ blocks: 20, remaining: 3_000 });
 });
 
 it('runs 200 passes at a time, and rejects more', async () => {

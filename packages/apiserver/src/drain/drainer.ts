@@ -18,7 +18,7 @@ import { Semaphore } from '../http/limits.ts';
 import { DrainView } from './cluster-view.ts';
 import type { DrainCall, DrainContext } from './context.ts';
 import { DrainPass } from './drain-pass.ts';
-import { DrainRecord, isSuccess, type PassOutcome } from './drain-record.ts';
+import { DrainRecord, isSuccess, MAX_BLOCKS, type PassOutcome } from './drain-record.ts';
 import { Evictor } from './evictor.ts';
 import { limitRemainingMs, type Settings } from './settings.ts';
 import { Attachments } from './volumes.ts';
@@ -117,7 +117,7 @@ export class Drainer {
       done: isSuccess(result),
       evicted,
       remaining,
-      blockedBy,
+      blockedBy: blockedBy.slice(0, MAX_BLOCKS),
       limitRemainingMs: limitRemainingMs(record.current, settings, view.pods(), clock.now()),
       ...(failure !== undefined && { failure }),
     };
