@@ -149,4 +149,15 @@ export const MORE_WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a group with a mistake keeps its drain settings, unless the mistake is in these',
+    changes: [
+      {
+        find: /(?<=return \{ \.\.\.config, )(?=maintenance, calendar, versions, paused: paused3)/u,
+        replace:
+          '...readDrainSettings(readable2.source).problems.length === 0 &&' +
+          ' { drain: readable2.drain, drainMs: readable2.drainMs }, ',
+      },
+    ],
+  },
 ];

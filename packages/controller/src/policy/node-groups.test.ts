@@ -166,6 +166,11 @@ describe('a group with a mistake', () => {
     expect(one({ drain: { timeout: 'soon', onTimeout: 'Force' } }).policy.drain.onTimeout).toBe('Abort');
   });
 
+  it('in other fields keeps its drain settings', () => {
+    const { policy } = one({ retry: { maxBackoff: '1m' }, drain: { timeout: '2h', emptyDirPods: 'Block' } });
+    expect(policy).toMatchObject({ drain: { emptyDirPods: 'Block' }, drainMs: 7_200_000 });
+  });
+
   it('in its selector selects no node', () => {
     const requirements = [
       { key: 'pool', operator: 'In', values: ['gpu'] },

@@ -5,11 +5,12 @@
  *
  *     a node belongs to the first group, by precedence and then by name, whose nodeSelector selects it
  *     a node that is updating belongs to the group that its update began with, while that exists
- *     a group with a mistake starts nothing: updates under way follow the BrupopConfig, and Nodes keep its metadata
+ *     a group with a mistake starts nothing: updates under way follow the BrupopConfig, but for its drain settings, and
+ *     Nodes keep its metadata
  *     a group that is being deleted has no nodes
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
-import { overridden, readConfigSpec } from '@brupop/shared/api/config-spec';
+import { overridden, readConfigSpec, readDrainSettings } from '@brupop/shared/api/config-spec';
 import {
   isProtectedSelector,
   keysOf,
@@ -143,12 +144,14 @@ function renderingOf(
 }
 
 /**
- * The limits of an update under way are those of the configuration. What could let a node start or be drained is what is readable
- * of the group: a calendar with a mistake is never open. A pause interrupts nothing.
+ * The drain of a group keeps its pods, as in the API server, unless the mistake is in it. What could let a node start or be drained
+ * is what is readable of the group: a calendar with a mistake is never open. A pause interrupts nothing.
  */
 function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy): UpdatePolicy {
   const { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes } = readable;
-  return { ...config, maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes };
+  const { drain, drainMs } = readDrainSettings(readable.source).problems.length === 0 ? readable : config;
+  const read = { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes };
+  return { ...config, ...read, drain, drainMs };
 }
 
 function own(concurrency: Concurrency, given: unknown): GroupConcurrency {
