@@ -172,12 +172,13 @@ export class DrainPass {
     const { namespace, podName, clock, settings } = this.#context;
     const { view, evictor, record } = this.#parts;
     const isCordoned = cordonCheck(view);
+    const mayContinue = (): boolean => !record.isOutdated() && isCordoned() && evictor.mayDelete;
     return new EvictionLoop({
       pods,
-      evict: async (pod) => forbidden(pod, settings) ?? (await evictor.evict(pod, force && !pod.own)),
+      evict: async (pod) => forbidden(pod, settings) ?? (await evictor.evict(pod, force && !pod.own, mayContinue)),
       handovers,
       order: new EvictionOrder(`${namespace}/${podName}`),
-      mayContinue: () => !record.isOutdated() && isCordoned() && evictor.mayDelete,
+      mayContinue,
       changes: view.changes,
       clock,
       deadline: this.#deadline,

@@ -11,6 +11,8 @@ import { Evictor } from './evictor.ts';
 const clock = new FakeClock();
 const rateLimit = new TokenBucket(clock, { perSecond: 100, burst: 100 });
 
+const always = (): boolean => true;
+
 function evictorOf(request: (request: KubeRequest) => Promise<unknown>, slots = new Semaphore(50)): Evictor {
   const context = {
     client: { request },
@@ -28,12 +30,25 @@ it('requests no eviction while those of all drains wait for as many responses as
   const paths: string[] = [];
   const request = ({ path }: KubeRequest): Promise<unknown> => (paths.push(path), promise);
   const slots = new Semaphore(1);
-  const first = evictorOf(request, slots).evict(aPod('a'), false);
-  const second = evictorOf(request, slots).evict(aPod('b'), false);
+  const first = evictorOf(request, slots).evict(aPod('a'), false, always);
+  const second = evictorOf(request, slots).evict(aPod('b'), false, always);
   expect(await second).toMatchObject({ kind: 'blocked', block: { reason: 'Throttled' } });
   resolve({});
   expect(await first).toEqual({ kind: 'accepted' });
   expect(paths).toEqual(['/api/v1/namespaces/apps/pods/a/eviction']);
+});
+
+it('requests no eviction when the drain ends while it waits for the rate limit', async () => {
+  for (let taken = 0; taken < 300; taken += 1) rateLimit.reserve();
+  const paths: string[] = [];
+  let isOver = false;
+  const evictor = evictorOf(async ({ path }) => paths.push(path));
+  const outcome = evictor.evict(aPod('a'), false, () => !isOver);
+  await clock.advance(1_000);
+  isOver = true;
+  await clock.advance(5_000);
+  expect(await outcome).toMatchObject({ kind: 'blocked' });
+  expect(paths).toEqual([]);
 });
 
 it('lists the budgets of ten namespaces at a time', async () => {

@@ -31,6 +31,13 @@ const TOO_MANY: EvictionOutcome = {
   retryAfterMs: 1_000,
 };
 
+/** Another one, for a drain that is over. */
+const OVER: EvictionOutcome = {
+  kind: 'blocked',
+  block: { reason: 'Throttled', message: 'the drain ended, or the node was uncordoned, before its turn' },
+  retryAfterMs: 0,
+};
+
 export class Evictor {
   readonly #context: PassContext;
   /** Shared by all drains of this replica. */
@@ -62,10 +69,12 @@ export class Evictor {
   /**
    * Requests once to evict the pod, or to delete it past its disruption budgets; not while too many
    * requests wait for a response. Waits for the rate limit, and throws the reason of the signal meanwhile.
+   * @param mayContinue - asked after that wait, which takes seconds while many nodes are drained
    */
-  async evict(pod: DrainPod, force: boolean): Promise<EvictionOutcome> {
+  async evict(pod: DrainPod, force: boolean, mayContinue: () => boolean): Promise<EvictionOutcome> {
     const { metrics, signal } = this.#context;
     await this.#rateLimit.wait(signal);
+    if (!mayContinue()) return OVER;
     if (this.#slots.isFull) return TOO_MANY;
     const outcome = await this.#slots.run(() => this.#request(pod, force));
     metrics.evictions.inc({ result: outcome.kind === 'blocked' ? outcome.block.reason : outcome.kind });
