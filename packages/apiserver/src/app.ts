@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import type { AgentAction } from '@brupop/shared/api/agent-protocol';
 import { HOST_CALLS_HEADER, readHostCalls } from '@brupop/shared/api/host-calls';
@@ -39,7 +40,7 @@ const NODE_RATE = { burst: 30, perSecond: 3, keys: 20_000 };
 /** RFC 1123 subdomain, which the Kubernetes API requires of a Node's name. */
 const NODE_NAME = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
-export function createApp(options: AppOptions): Express {
+export function createApp(options: AppOptions): RequestListener {
   const { routes, log, logOf } = options;
   const rate = new RateLimit(options.clock, NODE_RATE);
   const app = express();
@@ -85,7 +86,16 @@ export function createApp(options: AppOptions): Express {
   handle('post', 'restore', RESTORE_ANSWER_LIMIT_MS, (call) => routes.restore(call));
   app.use(notFound);
   app.use(errorHandler(log, logOf));
-  return app;
+  return withPath(app);
+}
+
+/** For a target in which Express finds no path, such as `a://b`, it would answer by itself, and keep the connection open. */
+function withPath(app: Express): RequestListener {
+  return (request, response) =>
+    app(request as Request, response as Response, () => {
+      request.url = '/';
+      app(request, response);
+    });
 }
 
 /** An agent reports what it called; several headers are none. */
