@@ -414,6 +414,7 @@ describe('the policy of node groups', () => {
       { spec: { precedence: 5 } },
       { metadata: { labels: { a: 'b' } } },
       { metadata: { finalizers: ['example.com/stays'] } },
+      { metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'gone', uid: 'gone' }] } },
     ]) {
       await eventually(async () => expect(await patch(body)).toContain('only its status and the finalizer'));
     }
