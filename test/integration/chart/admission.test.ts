@@ -383,6 +383,10 @@ describe('the policy of shadows', () => {
     expect(await denial(api.patch(SHADOW, REBOOT))).toContain('configure updates in the BrupopConfig');
     expect(await denial(api.patch(`${SHADOW}/status`, STATUS))).toContain('write the status of shadows');
     expect(await denial(api.patch(SHADOW, { metadata: { annotations: { [RETRY_ANNOTATION]: '1.27.0' } } }))).toBe('');
+    const record = (value: string | null): object => ({ metadata: { annotations: { [`${GROUP}/record`]: value } } });
+    expect(await denial(apiOf(CONTROLLER).patch(SHADOW, record('{}')))).toBe('');
+    expect(await denial(api.patch(SHADOW, record('{"settingsProved":[]}')))).toContain('you may remove it');
+    expect(await denial(api.patch(SHADOW, record(null)))).toBe('');
     expect(await denial(api.patch(SHADOW, { metadata: { finalizers: ['example.com/stays'] } }))).toBe('');
     expect(await denial(api.patch(SHADOW, { metadata: { finalizers: null } }))).toBe('');
     await api.delete(SHADOW);
