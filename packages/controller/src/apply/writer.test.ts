@@ -165,7 +165,7 @@ test('what many writes wait for a user for is logged once each time they are tri
     expect(lines).toHaveLength(tries);
     await clock.advance(600_000);
   }
-  expect(lines[0]).toContain('"level":"error","msg":"a write has to wait for a user"');
+  expect(lines[0]).toContain('"level":"error","msg":"write failed, waiting for a user"');
 });
 
 test('a list that fails backs off, and is a warning when no retry ends it, or once that has lasted', async () => {

@@ -261,7 +261,7 @@ export class Writer {
       this.#conflicted(kind, key, log);
     } else if (error instanceof UselessWrite) {
       const level = this.#isNew(kind, error) ? 'error' : 'debug';
-      log[level]('a write has to wait for a user', { kind, key, error: messageOf(error) });
+      log[level]('write failed, waiting for a user', { kind, key, error: messageOf(error) });
       this.#delay(key, backoff(RETRY), USELESS_RETRY_MS, { kind, writeRejection: messageOf(error) });
     } else {
       this.#logFailure(kind, key, error, log);
