@@ -66,7 +66,8 @@ export const METRICS = {
   ),
   drainBlocks: counter(
     'apiserver_drain_blocks_total',
-    'Pods that started to block a drain, by [reason](runbook.md#a-drain-does-not-end).',
+    'Pods that started to block a drain, by [reason](runbook.md#a-drain-does-not-end), without those that every drain has: ' +
+      '`Terminating`, `VolumeDetach`, `Replacement` and `Throttled`.',
     'reason',
   ),
   evictions: counter(

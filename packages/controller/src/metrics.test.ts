@@ -66,6 +66,12 @@ test('a process that does not lead any more follows no generation of the configu
   expect(await registry.metrics()).toContain('brupop_config_observed_generation 0');
 });
 
+test('deadlines are counted from the start, so that increase() sees the first one that is missed', async () => {
+  const registry = new Registry();
+  createMetrics(registry);
+  expect(await registry.metrics()).toContain('brupop_deadline_exceeded_total{state="RebootedIntoUpdate"} 0');
+});
+
 describe('the counter of transitions', () => {
   const registry = new Registry();
   const metrics = createMetrics(registry);

@@ -62,7 +62,10 @@ export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES)
   const ofFleet = Object.fromEntries(OF_FLEET.map((name) => [name, fleet]));
   const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites, ...ofFleet });
   // From the start, so that a rate sees the first step.
-  for (const state of STEPS) metrics.stepDuration.zero({ state });
+  for (const state of STEPS) {
+    metrics.stepDuration.zero({ state });
+    metrics.deadlineExceeded.inc({ state }, 0);
+  }
   return { ...metrics, versionLabels: new BoundedLabels(MAX_VERSIONS), receiverLabels: new BoundedLabels(MAX_NAMES) };
 }
 

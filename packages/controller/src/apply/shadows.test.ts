@@ -90,7 +90,11 @@ test.each([
   const mergePatch = async (): Promise<unknown> => await Promise.resolve({ ...specs[0]?.shadow, spec: specs[0]?.spec });
   await writeSpecs({ ...context, client: { mergePatch } as unknown as KubeClient }, specs);
   const { values } = await context.metrics.deadlineExceeded.get();
-  expect(values.map(({ value }) => value)).toEqual(count === 0 ? [] : [count]);
+  expect(values.map(({ labels, value }) => [labels.state, value])).toEqual([
+    ['StagedAndPerformedUpdate', 0],
+    ['RebootedIntoUpdate', 0],
+    ['MonitoringUpdate', count],
+  ]);
 });
 
 /** One change of each kind in turn, for as many nodes. */
