@@ -116,7 +116,7 @@ export const fleet = dashboard({
         'What keeps nodes from starting, in the fleet or in a group. Window: it is closed, or there is a blackout; both end by themselves. End a pause with spec.paused, and a freeze or a hold with spec.rollout.resume; a hold, for workloads that fail, also ends by itself. Rollout: canaries, a soak, an approval or a check. Fault: connectivity is lost, a watch is stale, a clock is wrong, or the configuration has a mistake; kubectl describe brc cluster says which.',
       queries: {
         Window: `2 * clamp_max(1 - min(brupop_window_open{${GROUP}}) + max(brupop_blackout{${GROUP}}), 1)`,
-        Pause: `max(brupop_paused{${CLUSTER}})`,
+        Pause: `clamp_max(max(brupop_paused{${CLUSTER}}) + ${waitFor('Paused')}, 1)`,
         Freeze: `max(brupop_frozen_versions{${CLUSTER}}) or vector(0)`,
         Hold: `max(brupop_held_versions{${CLUSTER}}) or vector(0)`,
         Rollout: `2 * clamp_max(${waitFor(ROLLOUT)}, 1)`,

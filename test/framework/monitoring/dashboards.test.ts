@@ -82,7 +82,13 @@ it('the panel of what holds nodes back asks for every reason that concerns the w
     ...[...expr.matchAll(/brupop_(?<metric>\w+)/gu)].flatMap(({ groups }) => ofMetric[groups?.['metric'] ?? ''] ?? []),
   ]);
   const fleetWide = Object.keys(REASONS).filter((reason) => isReason(reason) && traitsOf(reason).fleetWide === true);
-  expect(asked?.toSorted()).toEqual(fleetWide.toSorted());
+  expect([...new Set(asked)].toSorted()).toEqual(fleetWide.toSorted());
+});
+
+it('the panel of what holds nodes back shows the pause of a group, whose nodes wait while the fleet is not paused', () => {
+  const [panel] = dashboards.flatMap(({ panels }) => panels.filter(({ title }) => title === 'Held back by'));
+  const pause = panel?.targets.find(({ legendFormat }) => legendFormat === 'Pause');
+  expect(reasonsIn(pause?.expr ?? '')).toEqual(['Paused']);
 });
 
 it('an alert fires for every reason that needs a user', () => {
