@@ -44,7 +44,7 @@ export const fleet = dashboard({
       title: 'Up to date',
       description:
         'Share of the nodes that run their version. If it does not rise, look at Who waits for what, and at kubectl get brc.',
-      queries: { 'Up to date': `${phase('UpToDate')} / sum(brupop_rollout_nodes{${GROUP}})` },
+      queries: { 'Up to date': `${phase('UpToDate')} / (sum(brupop_rollout_nodes{${GROUP}}) > 0)` },
       unit: 'percentunit',
       width: 3,
       steps: [

@@ -47,6 +47,10 @@ it.each(expressions.filter((expr) => / on \(/u.test(expr)))(
   },
 );
 
+it.each(expressions.filter((expr) => expr.includes(' / ')))('%s: has no value instead of NaN without nodes', (expr) => {
+  expect(expr).toMatch(/ \/ \(sum\(.*\) > 0\)$/u);
+});
+
 describe.each(dashboards.map((one) => [one.uid, one] as const))('the dashboard %s', (_uid, { panels }) => {
   it('says of each panel what to do, and has each title once', () => {
     for (const { title, description } of panels)
