@@ -1,4 +1,5 @@
 import { Registry } from 'prom-client';
+import { aPod } from '@brupop/shared/testing/pods';
 import type { Snapshot } from './cluster/snapshot.ts';
 import { countTransition, createMetrics, type Metrics, type Planned, showLeader } from './metrics.ts';
 import { wholePlan as plan } from './whole-plan.ts';
@@ -14,7 +15,9 @@ import {
   NEW,
   NOW,
   OLD,
+  podsOf,
   POLICY,
+  underWay,
   withGroups,
   withoutShadow,
 } from './testing/objects.ts';
@@ -262,6 +265,24 @@ describe('the metrics of the fleet', () => {
     expect(await show(aSnapshot([resting], { drain: { timeout: 'long' } }), /^brupop_invalid.*Config"/u)).toEqual([
       'brupop_invalid_configurations{kind="BrupopConfig"} 1',
     ]);
+  });
+
+  it('count a node that waits also while its pods are listed again, so that no alert begins anew', async () => {
+    const since = 30 * 60_000;
+    const lastTransitionTime = ago(since);
+    const reason = 'DeadlineExceeded';
+    const progressing = { type: 'Progressing', status: 'False', reason, message: '', lastTransitionTime } as const;
+    const spec = underWay('MonitoringUpdate', since);
+    const stuck = aManagedNode('n', {}, { spec, status: { current_version: NEW }, progressing });
+    const pods = [aPod('cni', { daemonSet: 'kube-system/cni', ready: false })];
+    const listed = (msAgo: number): Snapshot => {
+      const known = stuck.node === undefined ? [] : [['n', podsOf(stuck.node, pods, NOW - msAgo)] as const];
+      return { ...aSnapshot([stuck]), pods: new Map(known) };
+    };
+    const line = 'brupop_waiting_nodes{reason="DeadlineExceeded",group="",zone=""} 1';
+    expect(await show(listed(30_000), /^brupop_waiting/u)).toEqual([line]);
+    expect(plan(listed(90_000), NOW).lookUps).toHaveLength(1);
+    expect(await show(listed(90_000), /^brupop_waiting/u)).toEqual([line]);
   });
 
   it('count a node whose agent has never reported only when it had the time to', async () => {

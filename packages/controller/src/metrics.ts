@@ -7,12 +7,14 @@ import { BoundedLabels, createFrom, MAX_VERSIONS } from '@brupop/shared/runtime/
 import { lostZones } from './cluster/connectivity.ts';
 import { membersKey } from './cluster/member-pods.ts';
 import { isManaged, type NodeView, zoneOf } from './cluster/node.ts';
-import { blockOf } from './cluster/shadow.ts';
-import type { ManagedNode, Snapshot, WatchLag } from './cluster/snapshot.ts';
+import { blockOf, type ShadowView } from './cluster/shadow.ts';
+import { isPair, type ManagedNode, type Snapshot, type WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
 import type { FrozenVersion } from './plan/facts/freezes.ts';
+import { isReason, type Reason } from './plan/facts/reasons.ts';
 import { nodesAtOnce, type UpdatePolicy } from './policy/policy.ts';
+import type { NodeCondition } from './report/node-conditions.ts';
 import type { WholePlan } from './report/report.ts';
 import type { Rollout } from './report/rollout.ts';
 import { type SpecChange, stepSeconds, transitionOf } from './plan/specs/spec-change.ts';
@@ -105,7 +107,7 @@ function showFleet(metrics: FleetMetrics, { snapshot: { managedNodes, config }, 
   metrics.observedGeneration.set(config?.metadata.generation ?? 0);
   const labels = labelsOf(made);
   for (const managedNode of managedNodes) countNode(metrics, managedNode, labels);
-  countWaiting(metrics, made, labels);
+  countWaiting(metrics, { managedNodes }, made, labels);
   countBlocked(metrics, made);
   countInvalid(metrics, made);
   showFailures(metrics, made, labels.versions);
@@ -162,14 +164,36 @@ function countNode(metrics: FleetMetrics, { node, shadow, group }: ManagedNode, 
   metrics.hostsVersion.inc({ bottlerocket_version: version });
 }
 
-function countWaiting(metrics: FleetMetrics, { conditions }: WholePlan, labels: Labels): void {
-  for (const { node, group, progressing, health } of conditions.flat()) {
-    const { reason } = progressing;
-    // In a cluster that grows, there is always a node whose agent is about to connect.
-    const isNew = reason === 'AgentNotConnected' && health !== 'Stalled';
-    const isWaiting = reason !== 'UpToDate' && reason !== 'Updating' && !isNew;
-    if (isWaiting) metrics.waiting.inc({ reason, ...placeOf(node, group, labels) });
+/** What a plan says of a node, or its shadow. */
+type Shown = Pick<NodeCondition, 'progressing' | 'health'> | Pick<ShadowView, 'progressing' | 'health'>;
+
+/** While its pods are listed, or its agent confirms a spec, the plan has no condition of a node: its shadow has the one before. */
+function countWaiting(
+  metrics: FleetMetrics,
+  { managedNodes }: Pick<Snapshot, 'managedNodes'>,
+  { conditions }: WholePlan,
+  labels: Labels,
+): void {
+  const planned = new Map(conditions.flat().map((one) => [one.shadow.metadata.uid, one]));
+  for (const managedNode of managedNodes) {
+    if (!isPair(managedNode) || !isManaged(managedNode.node)) continue;
+    const { node, shadow, group } = managedNode;
+    const reason = reasonOf(planned.get(shadow.metadata.uid) ?? shadow);
+    if (reason !== undefined) metrics.waiting.inc({ reason, ...placeOf(node, group?.name, labels) });
   }
+}
+
+/** Why a node waits; undefined: it does not. */
+function reasonOf({ progressing, health }: Shown): Reason | undefined {
+  const reason = progressing?.reason;
+  // In a cluster that grows, there is always a node whose agent is about to connect.
+  if (reason === 'AgentNotConnected' && !isStalled(health)) return undefined;
+  return isReason(reason) && reason !== 'UpToDate' && reason !== 'Updating' ? reason : undefined;
+}
+
+function isStalled(health: Shown['health']): boolean {
+  if (typeof health === 'string') return health === 'Stalled';
+  return health.some(({ type, status }) => type === 'Stalled' && status === 'True');
 }
 
 /** There is always a drain that waits while many go on, so the longest wait counts for the alert. */
