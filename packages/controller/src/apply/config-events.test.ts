@@ -48,6 +48,12 @@ it.each([
   });
 });
 
+it('an Event and the log say that a wrong clock keeps every node from starting', () => {
+  const [before, now] = [conditions(['Frozen', 'NotFrozen']), conditions(['Frozen', 'ClockSkew'])];
+  expect(changed(before, now)).toEqual({ events: ['ClockSkew'], lines: ['warn Frozen ClockSkew: why ClockSkew'] });
+  expect(changed(now, before)).toEqual({ events: [], lines: [] });
+});
+
 it('what changes with each node has Events alone', () => {
   const now = conditions(['Progressing', 'Updating'], ['Degraded', 'NodesFailed']);
   expect(changed(conditions(['Progressing', 'UpToDate'], ['Degraded', 'AsExpected']), now)).toEqual({

@@ -26,6 +26,7 @@ export const CONFIG_EVENT_REASONS = [
 const REPORTED: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   Ready: { InUse: false, InvalidConfiguration: true },
   Paused: { Paused: false, NotPaused: false },
+  Frozen: { ClockSkew: true },
   Held: { WorkloadsFail: true, NotHeld: false },
   Connected: { LeasesExpired: true, LeasesRenewed: false },
   WindowOpen: { NoWindows: false, InWindow: false, OutsideWindows: false, Blackout: false },
@@ -42,7 +43,7 @@ const REPORTED: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
 };
 export const CONDITION_EVENT_REASONS = Object.values(REPORTED).flatMap((reasons) => Object.keys(reasons));
 /** Those that keep the whole fleet from starting are in the log as well, which is there longer than Events. */
-const LOGGED = new Set(['Ready', 'Paused', 'Connected', 'WindowOpen']);
+const LOGGED = new Set(['Ready', 'Paused', 'Frozen', 'Connected', 'WindowOpen']);
 /** A new configuration has them. */
 const AT_FIRST = new Set(['InUse', 'NotPaused', 'NotHeld', 'LeasesRenewed', 'NoWindows', 'AsExpected']);
 const HOUR_MS = 3_600_000;
