@@ -39,13 +39,13 @@ The following take a component: dict "root" $ "component" NAME "values" .Values.
 or apiserver. All three have values of the same shape.
 */}}
 
-{{/* Labels of an object of a component. */}}
+{{/* Labels of an object of a component. Users and `kubectl brupop` select by the name, and .Chart.Name may be an alias. */}}
 {{- define "brupop.labels" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/name: bottlerocket-update-operator
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/version: {{ include "brupop.versionLabel" .root.Chart.AppVersion }}
 app.kubernetes.io/component: {{ .component }}
-app.kubernetes.io/part-of: {{ .root.Chart.Name }}
+app.kubernetes.io/part-of: bottlerocket-update-operator
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ include "brupop.versionLabel" (printf "%s-%s" .root.Chart.Name .root.Chart.Version) }}
 {{- end -}}
@@ -67,7 +67,7 @@ annotations:
 {{/* Metadata of a component's pods. The labels are those above without the versions, which would restart the pods. */}}
 {{- define "brupop.podMetadata" -}}
 labels:
-  app.kubernetes.io/name: {{ .root.Chart.Name }}
+  app.kubernetes.io/name: bottlerocket-update-operator
   app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
   app.kubernetes.io/component: {{ .component }}
   {{- include "brupop.selector" . | nindent 2 }}

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { V1Role } from '@kubernetes/client-node';
@@ -101,6 +101,23 @@ describe('of what the chart has in a pod', () => {
 
 it('a chart that has this one as a part may have a condition for it', async () => {
   expect(await renderChart(cluster, '--set', 'enabled=true')).toEqual(await renderChart(cluster));
+});
+
+it('a chart that has this one as a part may call it otherwise: what selects by the labels still finds all of it', async () => {
+  const [name, around] = ['bottlerocket-update-operator', join(folder, 'around')];
+  cpSync(chartDir, join(around, 'charts', name), { recursive: true });
+  const dependencies = [{ name, alias: 'updates', version: RELEASE }];
+  writeFileSync(
+    join(around, 'Chart.yaml'),
+    stringify({ apiVersion: 'v2', name: 'platform', version: '1.0.0', dependencies }),
+  );
+  const text = await helm(cluster, 'template', 'platform', around, '--set', 'updates.image.repository=a');
+  const objects = parseAllDocuments(text).flatMap((one) => (one.toJS() as Rendered | null) ?? []);
+  const ofCharts = objects.filter(({ kind }) => kind !== 'CustomResourceDefinition');
+  const labels = ['app.kubernetes.io/name', 'app.kubernetes.io/part-of'];
+  expect(ofCharts.length).toBeGreaterThan(30);
+  const found = ofCharts.flatMap(({ metadata }) => labels.map((label) => metadata.labels?.[label]));
+  expect(new Set(found)).toEqual(new Set([name]));
 });
 
 it('a namespace and a release of digits alone stay texts', async () => {
