@@ -51,13 +51,13 @@ helm.sh/chart: {{ include "brupop.versionLabel" (printf "%s-%s" .root.Chart.Name
 {{- end -}}
 
 {{/*
-Labels and annotations of an object of a component, which may have "labels" and "annotations" of its own. They come before
-the common ones, and those of the chart before both.
+Labels and annotations of an object of a component, which may have "labels" and "annotations" of its own: something may
+select it by these, so they come before those of the chart, and the common ones after both.
 */}}
 {{- define "brupop.metadata" -}}
 labels:
   {{- $labels := include "brupop.labels" . | fromYaml }}
-  {{- merge $labels (default dict .labels) (default dict .root.Values.commonLabels) | toYaml | nindent 2 }}
+  {{- merge dict (default dict .labels) $labels (default dict .root.Values.commonLabels) | toYaml | nindent 2 }}
 {{- with merge (dict) (default dict .annotations) (default dict .root.Values.commonAnnotations) }}
 annotations:
   {{- toYaml . | nindent 2 }}

@@ -239,6 +239,10 @@ export const optionSets: Readonly<Record<string, OptionSet>> = {
       'metrics: { podMonitor: { enabled: true, labels: { release: a }, annotations: { b: c }, scrapeTimeout: 5s } }',
     shows: /kind: PodMonitor(?:\n.*)*scrapeTimeout: 5s$/mu,
   },
+  'a PodMonitor that Prometheus selects by a label that the chart has as well': {
+    values: 'metrics: { podMonitor: { enabled: true, labels: { app.kubernetes.io/instance: prometheus } } }',
+    shows: /kind: PodMonitor\nmetadata:(?:\n .*)*app\.kubernetes\.io\/instance: prometheus$/mu,
+  },
   'a PodMonitor with relabelings': {
     values:
       'metrics: { podMonitor: { enabled: true, relabelings: [{ action: hashmod, modulus: 2, targetLabel: shard }] } }',
