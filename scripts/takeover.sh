@@ -254,6 +254,7 @@ prepare() {
 }
 
 [ $# -eq 0 ] || die "unknown option or missing value: $*"
+[[ $timeout =~ ^(0|[1-9][0-9]*)$ ]] || die "--timeout: expected seconds, such as 1800, found $timeout"
 case $command in
   check | prepare | back) "$command" ;;
   *) die 'usage: takeover.sh check|prepare|back [--namespace NAME] [--backup FOLDER] [--timeout SECONDS] [--leave-out NODE]' ;;

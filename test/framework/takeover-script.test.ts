@@ -1,6 +1,6 @@
 /** scripts/takeover.sh changes nothing in a cluster in which it could not be completed; kubectl is a stand-in. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -39,8 +39,8 @@ function cluster(minor: string, release: string): Readonly<Record<string, string
   };
 }
 
-function takeover(command: string): { status: number | null; stdout: string; stderr: string } {
-  const args = ['scripts/takeover.sh', command, '--backup', join(folder, 'backup'), '--timeout', '0'];
+function takeover(command: string, timeout = '0'): { status: number | null; stdout: string; stderr: string } {
+  const args = ['scripts/takeover.sh', command, '--backup', join(folder, 'backup'), '--timeout', timeout];
   return spawnSync('bash', args, { cwd: root, env: { PATH: folder }, encoding: 'utf8' });
 }
 
@@ -70,6 +70,14 @@ describe.each(['check', 'prepare'])('%s', (command) => {
     standIn('kubectl', cluster('31', ''));
     expect(takeover(command)).toMatchObject({ status: 0, stderr: '' });
   });
+});
+
+it('changes nothing with a time limit that is no number of seconds', () => {
+  standIn('kubectl', { ...cluster('33', ''), '*"deployment brupop-controller-deployment"*name': 'deployment.apps/a' });
+  const outcome = takeover('prepare', '30m');
+  expect(outcome.stderr).toBe('takeover: --timeout: expected seconds, such as 1800, found 30m\n');
+  expect(outcome.status).toBe(1);
+  expect(existsSync(join(folder, 'calls'))).toBe(false);
 });
 
 it('names the nodes that stay cordoned or excluded from load balancers after the takeover', () => {
