@@ -99,7 +99,7 @@ function withoutDefaults(schema: Json): Json {
   return JSON.parse(JSON.stringify(schema).replaceAll(DEFAULT_SENTENCE, '')) as Json;
 }
 
-const DEFAULT_SENTENCE = / The default is [^ "]+\.(?=[ "])/gu;
+const DEFAULT_SENTENCE = / (?:The default is [^ "]+|By default [^."]+)\.(?=[ "])/gu;
 
 /** @param rulesFrom - the definition whose rules about the same fields hold */
 function definition(name: string, schema: GenericSchema, rulesFrom?: string): string {

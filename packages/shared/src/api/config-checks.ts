@@ -82,7 +82,7 @@ const hookBefore = fields({
   ...HOOK,
   quorum: field(
     shortName,
-    'The name of one of quorums: the hook runs only for nodes with a member of it. By default it runs for every node.',
+    'The name of one of quorums: the hook runs only for nodes with a member of it. Without it, for every node.',
   ),
 });
 

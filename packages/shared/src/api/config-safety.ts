@@ -134,7 +134,7 @@ export const SAFETY = {
           'and no canary.nodeSelector no node waits for another.',
         always('100%'),
       ),
-      nodeSelector: field(labelSelector, 'Which nodes may be canaries. By default all managed nodes.'),
+      nodeSelector: field(labelSelector, 'Which nodes may be canaries. Without it, all.'),
     }),
     soak: field(
       duration('0s', '720h'),

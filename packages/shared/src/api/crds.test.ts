@@ -106,3 +106,8 @@ it('both definitions describe conditions alike', () => {
   const items = (name: CrdName): Schema | undefined => at(schemaOf(name), '.status.conditions[]');
   expect(items('brupopconfigs')).toEqual(items('bottlerocketshadows'));
 });
+
+it('the definition of BottlerocketNodeGroup names no default: a field left out has the value of the BrupopConfig', () => {
+  const spec = JSON.stringify(schemaOf('bottlerocketnodegroups').properties?.['spec']);
+  expect(spec.match(/[^."]*(?:The default is|By default)[^."]*/gu)).toBeNull();
+});
