@@ -1,7 +1,8 @@
 /**
- * Which nodes failed with a version. A failure is one that the version may have caused: the node booted another version, or
- * was not back and healthy in time after its reboot. One between the drain and the reboot counts too, since each node would
- * be drained in vain. Failures before the drain concern the network, a disk or a disruption budget.
+ * Which nodes failed with a version. A failure is one that the version may have caused: the node booted another version, its
+ * host does not answer since, or it was not back and healthy in time after its reboot. One between the drain and the reboot
+ * counts too, since each node would be drained in vain. Failures before the drain concern the network, a disk or a
+ * disruption budget.
  *
  *     the agent or a check reports it, or the deadline passes   the node counts, in this plan already
  *     its attempt ends                                          `failed` in the record of the node has it
@@ -14,7 +15,7 @@
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
-import type { DrainResultName } from '@brupop/shared/api/shadow';
+import type { DrainResultName, LastOperation } from '@brupop/shared/api/shadow';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { groupAtStart, type ShadowView } from '../../cluster/shadow.ts';
@@ -103,9 +104,11 @@ function witnessed(code: FailureCode | undefined, shadow: ShadowView, node: Node
 }
 
 function codeOf(shadow: ShadowView): FailureCode | undefined {
-  const { errorCode, operation } = shadow.status?.lastOperation ?? {};
-  const counts = CODES.includes(errorCode) || (errorCode === 'StepTimedOut' && AFTER_DRAIN.includes(operation));
-  return counts ? errorCode : undefined;
+  const { bootID, lastOperation = {} as Partial<LastOperation> } = shadow.status ?? {};
+  const { errorCode, operation } = lastOperation;
+  // Before the boot, the silence of a host has another cause.
+  const isLate = errorCode === 'StepTimedOut' || (errorCode === 'HostUnreachable' && bootID !== lastOperation.bootID);
+  return CODES.includes(errorCode) || (isLate && AFTER_DRAIN.includes(operation)) ? errorCode : undefined;
 }
 
 /** Returns the code that the agent reports, unless the version cannot be the cause. */
