@@ -467,3 +467,25 @@ it('a pod that became Ready long after its creation is recorded with five minute
   const made = planOf(staged, { spec: { health: { watchFor: '5m' } }, pods: [old] });
   expect(made.specs[0]?.record.readyBefore?.workloads).toEqual({ 'DaemonSet kube-system/cni': 300 });
 });
+
+describe('a pod that is Ready between two crashes', () => {
+  const spec = { health: { watchFor: '5m', pods: 'Required' } };
+  const staged = aManagedNode('a', {}, { spec: underWay('StagedAndPerformedUpdate') });
+  const recorded = (msAgo: number, mostRestarts: number): NodeRecord => {
+    const pod = aPod('web', { mostRestarts, restartedAt: NOW - msAgo });
+    return planOf(staged, { spec, pods: [pod] }).specs[0]?.record ?? {};
+  };
+
+  it('was not Ready before the drain', () => {
+    const crashing = recorded(10 * MINUTE - SECOND, 2);
+    expect([crashing.readyBefore, crashing.unreadyBefore]).toEqual([undefined, ['ReplicaSet apps/web']]);
+  });
+
+  it.each([
+    ['once', SECOND, 1],
+    ['long ago', 10 * MINUTE, 9],
+  ])('was Ready if it was restarted %s', (_, msAgo, mostRestarts) => {
+    const { readyBefore, unreadyBefore } = recorded(msAgo, mostRestarts);
+    expect([Object.keys(readyBefore?.workloads ?? {}), unreadyBefore]).toEqual([['ReplicaSet apps/web'], undefined]);
+  });
+});

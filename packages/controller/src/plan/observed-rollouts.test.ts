@@ -7,7 +7,7 @@ import { type AllPods, NO_PODS_LISTED } from '../cluster/all-pods.ts';
 import { observedPods } from '../cluster/pods.ts';
 import type { ManagedNode, ObservedPods, PodsOfNode } from '../cluster/snapshot.ts';
 import { carryOut, happen, newWorld, snapshotOf } from '../testing/fleet-simulation.ts';
-import { MINUTE, NEW, podsOf } from '../testing/objects.ts';
+import { MINUTE, NEW, NOW, podsOf } from '../testing/objects.ts';
 import { wholePlan, type WholePlan } from '../whole-plan.ts';
 
 const STEP_MS = 5_000;
@@ -16,7 +16,7 @@ const SPEC = { concurrency: { maxUpdating: 1 }, monitoring: { healthyFor: '30s' 
 interface Scene {
   readonly spec?: object;
   /** What is wrong with the pods on a node. */
-  readonly broken: (runsNew: boolean, minutes: number) => Partial<DrainPod> | undefined;
+  readonly broken: (runsNew: boolean, minutes: number, node: string) => Partial<DrainPod> | undefined;
   readonly namespace?: string;
   /** Of the namespaces of the tenant, in each of which as many pods run on each node. */
   readonly crowd?: { readonly namespaces: number; readonly pods: number };
@@ -87,7 +87,7 @@ class Fleet {
     const createdAt = this.#since.get(one.name) ?? this.#startedAt - startsIn * MINUTE;
     const readyAt = createdAt + startsIn * MINUTE;
     const started = readyAt > this.#world.now ? { ready: false, readyChanged: createdAt } : { readyChanged: readyAt };
-    const changes = { ...started, ...broken(runsNew(one), this.minutes) };
+    const changes = { ...started, ...broken(runsNew(one), this.minutes, one.name) };
     if (one.node === undefined) throw new Error('there is a Node');
     const pods = Array.from({ length: crowd.namespaces * crowd.pods }, (_, i) => {
       const own = i < crowd.pods ? namespace : `${namespace}-${Math.floor(i / crowd.pods)}`;
@@ -211,3 +211,20 @@ it('an application that flaps is held for an hour in all at most', () => {
   expect(found).toMatchObject({ isComplete: true, frozen: [] });
   expect(found.minutes - undisturbed.minutes).toBeLessThan(65);
 });
+
+/** On each node it runs for three of seven minutes, from another minute on, whatever version the node runs. */
+const CRASH_LOOP: Scene['broken'] = (_, minutes, node) => {
+  const runsFor = (minutes + 2 * Number(node.replace('node-', ''))) % 7;
+  if (runsFor >= 3) return CRASHING;
+  const restartedAt = NOW + (minutes - runsFor) * MINUTE;
+  return { readyChanged: restartedAt, mostRestarts: 5, restartedAt };
+};
+
+it.each(['tenant', 'kube-system'])(
+  'an application of %s that crashed again and again before, on all nodes, holds and freezes nothing',
+  (namespace) => {
+    const spec = { health: { watchFor: '5m', podsBefore: 'Ignored' } };
+    const found = rollOut({ spec, broken: CRASH_LOOP, namespace }, 240);
+    expect(found).toMatchObject({ isComplete: true, frozen: [], touchedWhenHeld: undefined });
+  },
+);

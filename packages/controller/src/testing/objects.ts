@@ -216,6 +216,7 @@ export const DRAINABLE: Drainable = {
     readySince: 0,
     failing: [],
     restarts: new Map(),
+    crashing: [],
     notReadySince: new Map(),
     evicted: [],
     ready: new Map(),

@@ -53,6 +53,8 @@ export interface PodHealth {
   readonly failing: readonly string[];
   /** When a pod of another controller was last restarted, epoch milliseconds, by `Kind namespace/name`. */
   readonly restarts: ReadonlyMap<string, number>;
+  /** Those of them whose pods run between two crashes. */
+  readonly crashing: readonly string[];
   /** Since when a pod of a controller has not been Ready, epoch milliseconds, by `Kind namespace/name`. */
   readonly notReadySince: ReadonlyMap<string, number>;
   /** The workloads whose pods a drain evicts, likewise. */
@@ -118,7 +120,7 @@ export class Drains {
       recheckAt: seenAt + RECHECK_MS + RECHECK_EACH_MS * pods.size,
       problem,
       seenAt,
-      podHealth: () => knownHealth(known.pods, health, ownNamespace),
+      podHealth: () => knownHealth({ pods: known.pods, seenAt }, health, ownNamespace),
       pods: known.pods,
     };
   }
@@ -129,6 +131,7 @@ const NO_PODS: PodHealth = {
   readySince: 0,
   failing: [],
   restarts: new Map(),
+  crashing: [],
   notReadySince: new Map(),
   evicted: [],
   ready: new Map(),
@@ -153,11 +156,18 @@ interface KnownHealth {
 /** Of each list of pods, as long as the settings are the same. */
 const healths = new WeakMap<readonly DrainPod[], KnownHealth>();
 
-function knownHealth(pods: readonly DrainPod[], health: UpdatePolicy['health'], ownNamespace: string): PodHealth {
-  const known = healths.get(pods);
+/** Of one node. */
+interface ListedPods {
+  readonly pods: readonly DrainPod[];
+  /** Epoch milliseconds. */
+  readonly seenAt: number;
+}
+
+function knownHealth(listed: ListedPods, health: UpdatePolicy['health'], ownNamespace: string): PodHealth {
+  const known = healths.get(listed.pods);
   if (known?.health === health) return known.found;
-  const found = healthOf(pods, { ...health, ownNamespace });
-  healths.set(pods, { health, found });
+  const found = healthOf(listed, { ...health, ownNamespace });
+  healths.set(listed.pods, { health, found });
   return found;
 }
 
@@ -166,7 +176,7 @@ interface Namespaces extends Pick<UpdatePolicy['health'], 'ignoredNamespaces' | 
 }
 
 function healthOf(
-  pods: readonly DrainPod[],
+  { pods, seenAt }: ListedPods,
   { ignoredNamespaces, trustedNamespaces, ownNamespace }: Namespaces,
 ): PodHealth {
   const healthCounts = ({ healthIgnored, metadata: { namespace = '' } }: DrainPod): boolean =>
@@ -180,6 +190,7 @@ function healthOf(
   const unready = daemons.filter(({ ready }) => !ready).map(({ daemonSet = '' }) => daemonSet);
   const others = counted.filter((pod) => pod.daemonSet === undefined && pod.controller !== '' && !pod.mirror);
   const failing = others.filter((pod) => pod.failing);
+  const crashing = others.filter((pod) => isInCrashLoop(pod, seenAt));
   // Every DaemonSet is assumed to exist.
   const evicted = podsToEvict(
     staying.filter(({ healthIgnored }) => !healthIgnored),
@@ -195,22 +206,31 @@ function healthOf(
       others.map(({ controller, restartedAt }) => [controller, restartedAt]),
       Math.max,
     ),
+    crashing: inOrder(crashing.map(({ controller }) => controller)),
     notReadySince: byName(
       unreadyOf(counted).map(({ controller, readyChanged }) => [controller, readyChanged]),
       Math.min,
     ),
     evicted: inOrder(evicted.map(({ controller }) => controller).filter(isWorkload)),
-    ready: readyIn(compared),
+    ready: readyIn(compared, seenAt),
     needs: needsIn(compared),
   };
 }
 
-function readyIn(compared: readonly DrainPod[]): Map<string, number> {
+/** A kubelet forgets the crashes of a container that has run for this long. */
+const CRASHES_COUNT_MS = 600_000;
+
+/** True for a pod that was restarted again and again, and may be Ready only until it crashes the next time. */
+function isInCrashLoop({ mostRestarts, restartedAt = -Infinity }: DrainPod, seenAt: number): boolean {
+  return mostRestarts > 1 && seenAt - restartedAt < CRASHES_COUNT_MS;
+}
+
+function readyIn(compared: readonly DrainPod[], seenAt: number): Map<string, number> {
   const ready = byName(
     compared.map((pod) => [comparedAs(pod), secondsToReady(pod)]),
     Math.max,
   );
-  for (const pod of compared) if (!pod.ready) ready.delete(comparedAs(pod));
+  for (const pod of compared) if (!pod.ready || isInCrashLoop(pod, seenAt)) ready.delete(comparedAs(pod));
   return ready;
 }
 

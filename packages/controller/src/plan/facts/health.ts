@@ -163,9 +163,9 @@ export function beforeDrainOf(
 
 /** Returns what does not count against the update that is about to drain the node. */
 function unhealthyNow({ node, policy, drain }: Pick<MonitoringInput, 'node' | 'policy' | 'drain'>): string[] {
-  const { unready, failing } = drain().podHealth();
+  const { unready, failing, crashing } = drain().podHealth();
   const conditions = node.conditions.filter((type) => policy.health.conditions.includes(type)).map(recordOf);
-  return [...conditions, ...unready, ...failing];
+  return [...conditions, ...unready, ...new Set([...failing, ...crashing])];
 }
 
 /** Evaluates a node whose spec calls for MonitoringUpdate; of others it says nothing. While connectivity is lost, it has no end. */
