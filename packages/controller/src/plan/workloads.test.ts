@@ -86,6 +86,16 @@ test('a pod that is being evicted from a node counts until its replacement is Re
   expect(outcomes(planned([draining, staged('b')], [replaced, aPlacedPod('db-1', 'b', db)]))).toEqual(['b Advanced']);
 });
 
+test.each([
+  ['StatefulSet shop/db', []],
+  ['StrimziPodSet shop/kafka', []],
+  ['Cluster shop/postgres', []],
+  ['ReplicationController shop/web', ['b Advanced']],
+])('a pod of %s that a user deletes counts until its replacement is Ready, or not', (controller, expected) => {
+  const deleted = aPlacedPod('x-0', 'other', { controller, isTerminating: true });
+  expect(outcomes(planned([staged('b')], [deleted, aPlacedPod('x-1', 'b', { controller })]))).toEqual(expected);
+});
+
 test('a node that has rebooted since the pods were listed counts as drained', () => {
   const rebooted = aManagedNode('a', {}, { spec: underWay('MonitoringUpdate', 2_000), status: STAGED });
   const pods = [aPlacedPod('web-1', 'a'), aPlacedPod('web-2', 'b')];

@@ -136,10 +136,12 @@ function add(to: Map<string, Set<string>>, { node, controller }: PlacedPod): voi
   to.set(node, of);
 }
 
-/** A StatefulSet replaces a pod only after its deletion; others at once. */
+/** These replace a pod at once; others, as those of databases, by one of the same name, after its deletion. */
+const REPLACING_AT_ONCE = /^(?:ReplicaSet|ReplicationController) /u;
+
 function isMissed({ ready, healthIgnored, isTerminating, controller }: PlacedPod): boolean {
   if (healthIgnored) return false;
-  return isTerminating ? controller.startsWith('StatefulSet ') : !ready;
+  return isTerminating ? !REPLACING_AT_ONCE.test(controller) : !ready;
 }
 
 /** @param controller - as `Kind namespace/name`; empty: nothing */
