@@ -2,6 +2,7 @@
 import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { BottlerocketNodeGroup, NodeGroupStatus } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
+import { aPod } from '@brupop/shared/testing/pods';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
   ago,
@@ -179,7 +180,9 @@ describe('a budget of failures', () => {
     const health = { watchFor: '5m' };
     const snapshot = aSnapshot([waiting('a', 'gpu', { record, status })], { ...MANY, health });
     const group = aGroup('gpu', { rollout: { failureBudget: 0, resume: ago(0) } });
-    const made = plan(withGroups(snapshot, [group]), NOW);
+    const web = aPod('web', { controller: 'ReplicaSet kube-system/web', ready: false, failing: true });
+    const observed = new Map([['a', { nodeUID: 'uid-a', pods: [web], listedAt: [NOW] }]]);
+    const made = plan(withGroups({ ...snapshot, observed }, [group]), NOW);
     expect([made.failed.length, made.suspects.length]).toEqual([1, 1]);
   });
 

@@ -25,7 +25,7 @@ import { isAtOrBeyond, type UpdatePolicy, wantedVersion } from '../../policy/pol
 import type { ChecksView } from '../../cluster/checks.ts';
 import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
-import { isTrusted, suspectsOf } from './suspects.ts';
+import { isTrusted, type SuspectNode, suspectsOf } from './suspects.ts';
 import type { VersionCount } from './versions.ts';
 import { answers } from '../../cluster/state.ts';
 import type { Moment } from '../../kept/moment.ts';
@@ -143,11 +143,12 @@ export function failedNodes(
     selected,
     versions,
     isHealthUnknown,
+    stillFails,
     now,
   }: SelectedNodes & AskedOfNode & { readonly parts: Parts<ManagedNode> },
 ): FailedNode[] {
   const known = recorded(config?.status?.failedNodes);
-  const input = { view, isHealthUnknown, ownNamespace, fleet: policy, now };
+  const input = { view, isHealthUnknown, stillFails, ownNamespace, fleet: policy, now };
   const mayHaveFailed = concernedIn(parts).flat();
   const current = mayHaveFailed.flatMap((one) => {
     const failure = failureOf(one, known, input);
@@ -260,32 +261,38 @@ function failureOf(
   if (shadow === undefined) return undefined;
   const isCounted = shadow.purpose === 'Update';
   const current = isCounted && isPair(managedNode) ? currentFailure(managedNode, input) : undefined;
-  if (current === undefined) return recordedFailure(name, shadow) ?? failureOfWorkloads(managedNode, input);
+  if (current === undefined) return recordedFailure(name, shadow) ?? failureOfWorkloads(managedNode, known, input);
   const found = { name, version: shadow.spec.version ?? '', ...current };
   // A report whose answer cannot be written is not new each time.
   const since = known.find((one) => isSame(one, found) && one.code === found.code)?.since ?? found.since;
   return { ...found, since };
 }
 
-/** By then its pods were listed again: what passes within a minute is no failure. */
+/** By then its pods are listed again: what passes within a minute is no failure. */
 const LASTING_MS = 90_000;
 
-/** Of the version that the node was updated to. Those that users without trust may cause do not count. */
+/**
+ * Of the version that the node was updated to. Those that users without trust may cause do not count, nor what was not seen
+ * again, unless it was counted before.
+ */
 function failureOfWorkloads(
   managedNode: ManagedNode,
-  { ownNamespace, fleet, now }: FailureInput,
+  known: readonly FailedNode[],
+  { ownNamespace, fleet, stillFails, now }: FailureInput,
 ): FailedNode | undefined {
   if (!isPair(managedNode) || managedNode.shadow.record.suspects === undefined) return undefined;
   const { name, policy } = managedNode;
-  const found = suspectsOf(managedNode, now, fleet).find(
-    ({ workload, at }) => isTrusted(workload, policy, ownNamespace) && now.reached(at + LASTING_MS),
-  );
-  return found && { name, version: found.version, code: 'WorkloadsFailed', since: found.at };
+  return suspectsOf(managedNode, now, fleet)
+    .filter(({ workload, at }) => isTrusted(workload, policy, ownNamespace) && now.reached(at + LASTING_MS))
+    .map((one) => ({ one, failed: { name, version: one.version, code: 'WorkloadsFailed', since: one.at } }))
+    .find(({ one, failed }) => stillFails(one) ?? known.some((other) => isSame(other, failed)))?.failed;
 }
 
 interface AskedOfNode {
   /** It is not known whether a node is healthy after its update, such as while its pods cannot be listed. */
   readonly isHealthUnknown: (pair: NodePair) => boolean;
+  /** Whether a workload still fails; undefined: that is not known yet. */
+  readonly stillFails: (suspect: SuspectNode) => boolean | undefined;
   readonly now: Moment;
 }
 

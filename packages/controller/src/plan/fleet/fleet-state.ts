@@ -119,7 +119,9 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
   const groupsBefore = new Map(snapshot.groupObjects.map(({ metadata, status }) => [metadata.name, status]));
   const reported = { before: config?.status, groups: snapshot.groups, groupsBefore };
   const known = { parts, selected, versions, now: moment };
-  const failed = failedNodes(snapshot, { ...known, isHealthUnknown });
+  const observation = new Observation(snapshot, parts, asked, now);
+  const stillFails: Observation['stillFails'] = (suspect) => observation.stillFails(suspect);
+  const failed = failedNodes(snapshot, { ...known, isHealthUnknown, stillFails });
   return {
     policy,
     facts,
@@ -137,7 +139,7 @@ export function fleetStateOf(snapshot: Snapshot, now: number, kept: KeptFactsOfN
     stuck,
     orphaned: orphanedIn(facts).flat(),
     failed,
-    observation: new Observation(snapshot, parts, asked, now),
+    observation,
     frozen: frozenVersions(failed, { ...known, policy, before: config?.status?.frozenVersions }),
     groupFreezes: groupFreezes(failed, snapshot.groups, groupsBefore, selected, moment),
     ...reported,

@@ -143,6 +143,14 @@ export class Observation {
     return [...this.#observed.map((one) => dueAt(one, this.#now)), ...holds];
   }
 
+  /** Whether a workload still fails, as the pods of its node show that were listed since it was recorded; undefined: none were. */
+  stillFails({ node, workload, at }: SuspectNode): boolean | undefined {
+    const { suspects, listedAt = [] } = this.#observed.find(({ pair }) => pair.name === node) ?? {};
+    // What is recorded has no fraction of a second.
+    if (suspects === undefined || (listedAt.at(-1) ?? 0) < at + 1_000) return undefined;
+    return suspects.some((one) => one.workload === workload);
+  }
+
   /** What is to be recorded. All pods are listed before a suspect is recorded. */
   get changes(): readonly SuspectsChange[] {
     return this.#observed.flatMap((one) => this.#changeOf(one) ?? []);
