@@ -160,4 +160,42 @@ export const MORE_WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'a workload counts as a failure of its node only if a later list shows it, or it was counted before',
+    changes: [
+      {
+        find: /(?<=const failed2 = failedNodes\(snapshot, \{ )(?=selected: selected2, versions, isHealthUnknown)/u,
+        replace: 'stillFails: (one) => observation.stillFails(one), ',
+      },
+      {
+        find: /(?= {2}const failed2 = failedNodes\(snapshot, )/u,
+        replace: '  const observation = new Observation(snapshot, asked, now);\n',
+      },
+      { find: / {4}observation: new Observation\(snapshot, asked, now\),/u, replace: '    observation,' },
+      { find: /(?<=function failedNodes\([^\n]+ isHealthUnknown, )(?=now \}\))/u, replace: 'stillFails, ' },
+      {
+        find: /(?<=const input = \{ view, isHealthUnknown, )(?=ownNamespace, fleet: policy, now \};)/u,
+        replace: 'stillFails, ',
+      },
+      { find: /(?<=\?\? failureOfWorkloads\(managedNode, )(?=input\);)/u, replace: 'known, ' },
+      {
+        find: /(?<=function failureOfWorkloads\(managedNode, )\{ ownNamespace, fleet, now \}/u,
+        replace: 'known, { ownNamespace, fleet, stillFails, now }',
+      },
+      {
+        find: /const found = (suspectsOf\(managedNode, now, fleet\)\.)find\(\n {4}(?<counts>\(\{ workload, at: at2 \}\) => [^\n]+)\n {2}\);/u,
+        replace:
+          'const isKnown = (one) => known.some((other) => isSame3(other, { name, version: one.version }));\n' +
+          '  const found = $1filter($<counts>).find((one) => stillFails(one) ?? isKnown(one));',
+      },
+      {
+        find: /(?= {2}\/\*\* What is to be recorded\. All pods are listed before a suspect is recorded\. \*\/)/u,
+        replace:
+          '  stillFails({ node, workload, at }) {\n' +
+          '    const { suspects, listedAt = [] } = this.#observed.find(({ pair }) => pair.name === node) ?? {};\n' +
+          '    if (suspects === void 0 || (listedAt.at(-1) ?? 0) < at + 1e3) return void 0;\n' +
+          '    return suspects.some((one) => one.workload === workload);\n  }\n',
+      },
+    ],
+  },
 ];
