@@ -1,5 +1,4 @@
 /** What follows when workloads fail on nodes after their updates. */
-import type { BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { NodeRecord } from '@brupop/shared/api/record';
 import type { DrainPod } from '@brupop/shared/drain/pods';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
@@ -53,11 +52,9 @@ interface World {
   readonly all?: readonly Partial<PlacedPod>[];
   readonly spec?: { readonly health?: object; readonly rollout?: object };
   readonly held?: readonly { readonly version: string; readonly since: string }[];
-  /** The nodes that were last reported as failed. */
-  readonly known?: NonNullable<BrupopConfigStatus['failedNodes']>;
 }
 
-function planOf({ nodes, listed = {}, before = {}, all, spec = {}, held, known }: World, now = NOW): WholePlan {
+function planOf({ nodes, listed = {}, before = {}, all, spec = {}, held }: World, now = NOW): WholePlan {
   const whole = { concurrency: { maxUpdating: 1 }, ...spec, health: { watchFor: '5m', ...spec.health } };
   const snapshot = aSnapshot(nodes, whole, now);
   const observed = Object.entries(listed).map(([name, pods]) => {
@@ -68,8 +65,7 @@ function planOf({ nodes, listed = {}, before = {}, all, spec = {}, held, known }
   const pods = (all ?? []).map((pod, i) => ({ ...PLACED, key: `apps/pod-${i}`, ...pod }));
   const allPods: AllPods =
     all === undefined ? NO_PODS_LISTED : { pods, seenAt: now, asOf: now, problem: undefined, nextAt: now };
-  const status = { ...(held !== undefined && { heldVersions: held }), ...(known !== undefined && { failedNodes: known }) };
-  const config = snapshot.config && { ...snapshot.config, status };
+  const config = snapshot.config && { ...snapshot.config, status: held === undefined ? {} : { heldVersions: held } };
   return wholePlan({ ...snapshot, config, observed: new Map(observed), allPods }, now);
 }
 
@@ -488,18 +484,6 @@ describe('a version with which a workload fails on two nodes', () => {
     const world = { nodes: [a, b, moved, next], listed: { ...listed, d: [other] } };
     expect(started(planOf({ ...world, held: heldSince(59 * MINUTE) }))).toEqual([]);
     expect(started(planOf({ ...world, held: heldSince(60 * MINUTE) }))).toEqual(['c']);
-  });
-
-  it('is not frozen before the pods were listed again: what a former leader has found may have passed', () => {
-    const spec = { health: { trustedNamespaces: ['apps'] } };
-    const failedWith = (world: Partial<World>): string[] =>
-      planOf({ nodes: [a, b, next], spec, ...world }).failed.map(({ name }) => name);
-    expect(failedWith({})).toEqual([]);
-    expect(failedWith({ listed: { a: [], b: [] } })).toEqual([]);
-    expect(failedWith({ listed })).toEqual(['a', 'b']);
-    const known = [{ name: 'a', version: NEW, code: 'WorkloadsFailed', since: suspect.at }];
-    expect(failedWith({ known })).toEqual(['a']);
-    expect(failedWith({ known, listed: { a: [], b: [] } })).toEqual([]);
   });
 
   it('is frozen, for longer than an hour, when the workload is in a trusted namespace', () => {

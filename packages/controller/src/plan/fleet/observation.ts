@@ -143,12 +143,10 @@ export class Observation {
     return [...this.#observed.map((one) => dueAt(one, this.#now)), ...holds];
   }
 
-  /** Whether a workload still fails, as the pods of its node show that were listed since it was recorded; undefined: none were. */
+  /** Whether it still fails, as a list of the pods since it was recorded (in whole seconds) shows; undefined: there is none. */
   stillFails({ node, workload, at }: SuspectNode): boolean | undefined {
     const { suspects, listedAt = [] } = this.#observed.find(({ pair }) => pair.name === node) ?? {};
-    // What is recorded has no fraction of a second.
-    if (suspects === undefined || (listedAt.at(-1) ?? 0) < at + 1_000) return undefined;
-    return suspects.some((one) => one.workload === workload);
+    return (listedAt.at(-1) ?? 0) < at + 1_000 ? undefined : suspects?.some((one) => one.workload === workload);
   }
 
   /** What is to be recorded. All pods are listed before a suspect is recorded. */
