@@ -30,7 +30,23 @@ test.each<[string, object, boolean, string]>([
   ['one series', vector('1'), true, '1 series are not zero'],
   ['a series of zero among others', vector('1', '0', '2'), false, 'the query is 0 for {pod="web-1"}'],
   ['no series', vector(), false, 'the query returned no series'],
+  [
+    'a warning about the expression',
+    { ...scalar('1'), warnings: ['PromQL warning: quantile value should be between 0 and 1, got 2 (1:1)'] },
+    true,
+    'the query is 1',
+  ],
+  ['whole data', { ...scalar('1'), isPartial: false, warnings: null }, true, 'the query is 1'],
 ])('%s: passes %s', (_, body, passed, found) => expect(evaluateQuery(body)).toEqual({ passed, found }));
+
+test.each([
+  ['Thanos', { warnings: ['PromQL info: a', 'No StoreAPIs matched for this query'] }, 'No StoreAPIs matched'],
+  ['VictoriaMetrics', { isPartial: true }, 'isPartial'],
+])('an answer of %s from a part of the data does not pass', (_, found, why) =>
+  expect(() => evaluateQuery({ ...scalar('1'), ...found })).toThrow(
+    `expected one from all of the data, found the warning ${why}`,
+  ),
+);
 
 test.each([
   ['an error', { status: 'error', error: 'parse error' }],

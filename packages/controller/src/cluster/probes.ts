@@ -117,11 +117,19 @@ const answer = object({
     ],
     'a scalar or a vector',
   ),
+  warnings: v.nullish(v.array(v.string('a text'), 'a list'), []),
+  /** Of VictoriaMetrics. */
+  isPartial: v.exactOptional(v.boolean('true or false'), false),
 });
+/** These warnings are about the expression; others say that data is missing, such as while a store of Thanos is down. */
+const OF_EXPRESSION = 'PromQL ';
 
 /** Of an instant query: of the HTTP API of Prometheus. */
 export function evaluateQuery(body: unknown): Answer {
-  const { data } = parse(answer, body, '', (message) => new Error(`the answer of the query: ${message}`));
+  const { data, ...rest } = parse(answer, body, '', (message) => new Error(`the answer of the query: ${message}`));
+  const missing = rest.isPartial ? 'isPartial' : rest.warnings?.find((one) => !one.startsWith(OF_EXPRESSION));
+  if (missing !== undefined)
+    throw new Error(`the answer of the query: expected one from all of the data, found the warning ${missing}`);
   if (data.resultType === 'scalar') return { passed: holds(data.result[1]), found: `the query is ${data.result[1]}` };
   if (data.result.length === 0) return { passed: false, found: 'the query returned no series' };
   const zero = data.result.find(({ value }) => !holds(value[1]));
