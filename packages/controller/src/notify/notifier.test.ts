@@ -228,6 +228,27 @@ test('a new receiver is not notified of what failed before, and is of what fails
   await leader.stop();
 });
 
+test.each([
+  ['a new receiver', [receiver()]],
+  ['one that asks for them later', [receiver({ events: ['Frozen'] })]],
+])('%s is not notified of failures from before that are left out at first', async (_, receivers) => {
+  const leader = new Leader();
+  const spec = { rollout: { failureBudget: 100 } };
+  const nodes = Array.from({ length: 60 }, (_node, index) => failed(`n${index}`));
+  leader.observe({ nodes, spec, receivers });
+  await ready(leader);
+  const { reports } = leader;
+  leader.observe({ nodes, spec, receivers });
+  expect(leader.reports).toBe(reports);
+  leader.observe({ nodes, spec });
+  leader.observe({ nodes: nodes.slice(0, 30), spec });
+  leader.observe({ nodes: nodes.slice(30), spec });
+  await ready(leader);
+  await leader.clock.advance(MINUTE);
+  await leader.stop();
+  expect(webhook.received).toEqual([]);
+});
+
 test('of more failures than are kept at a time, those that were sent are not sent again when there are fewer', async () => {
   const spec = { rollout: { failureBudget: 100 } };
   const nodes = Array.from({ length: 60 }, (_, index) => failed(`n${index}`));

@@ -15,7 +15,7 @@ import type { Metrics } from '../metrics.ts';
 import type { NotificationsShown } from '../report/config-status.ts';
 import type { WholePlan } from '../report/report.ts';
 import { type DeliveryOptions, findTarget, post } from './deliver.ts';
-import { isCertain, isRolling, lastSuccessOf, type Notice, noticesOf } from './events.ts';
+import { isCertain, isRolling, lastSuccessOf, type Notices, noticesOf } from './events.ts';
 import { Outbox, type OutboxOptions, type Queued } from './outbox.ts';
 import { bodyOf } from './payload.ts';
 import {
@@ -59,8 +59,7 @@ interface Entry {
 
 type Change = (known: Known, now: string, receiver: Receiver) => Known;
 
-interface Found {
-  readonly notices: readonly Notice[];
+interface Found extends Notices {
   /** By former leaders, or by this one. */
   readonly recorded: NotificationsStatus | undefined;
 }
@@ -141,12 +140,11 @@ export class Notifier {
     const { endedAt: finishedAt } = this.#rollout;
     const status = config.status ?? {};
     const found = noticesOf({ plan, status, groups: groupObjects, nodes: managedNodes, finishedAt });
-    const { notices } = found;
     this.#seen = seenAt(this.#seen, found, clock.monotonic());
-    this.#follow(receivers, { notices, recorded: status.notifications });
+    this.#follow(receivers, { ...found, recorded: status.notifications });
     for (const entry of this.#entries.values()) {
-      entry.known = withUnasked(withoutEnded(entry.known, this.#seen), entry.receiver, notices, this.#seen);
-      const due = dueOf(notices, entry.receiver, entry.known).filter(({ id }) => !entry.outbox.has(id));
+      entry.known = withUnasked(withoutEnded(entry.known, this.#seen), entry.receiver, found, this.#seen);
+      const due = dueOf(found.notices, entry.receiver, entry.known).filter(({ id }) => !entry.outbox.has(id));
       for (const notice of due) {
         const mayBeSent = notice.event !== 'WaitsForApproval' || entry.approvals.take();
         if (mayBeSent) entry.outbox.offer({ notice, at: now }, signal);
@@ -184,14 +182,12 @@ export class Notifier {
     }
   }
 
-  #entryOf(receiver: Receiver, entry: Entry | undefined, { notices, recorded }: Found): Entry {
+  #entryOf(receiver: Receiver, entry: Entry | undefined, { recorded, ...found }: Found): Entry {
     const signal = this.#signal;
     if (entry !== undefined && isDeepStrictEqual(entry.receiver, receiver)) return entry;
     const now = rfc3339(this.#options.clock.now());
     const known =
-      entry === undefined
-        ? (knownFrom(recorded, receiver, now) ?? newcomer(notices, now))
-        : withChange(entry.known, now);
+      entry === undefined ? (knownFrom(recorded, receiver, now) ?? newcomer(found, now)) : withChange(entry.known, now);
     const outbox = entry?.outbox ?? this.#newOutbox(receiver);
     const approvals = entry?.approvals ?? new TokenBucket(this.#options.clock, APPROVALS);
     if (signal !== undefined) outbox.update(receiver, signal);

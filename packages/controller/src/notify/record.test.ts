@@ -67,16 +67,17 @@ describe('an event', () => {
 
 test('a new receiver gets what stops nodes, and not what failed before it was there', () => {
   const notices = [aNotice('frozen'), aNotice('failed', { event: 'Failed' })];
-  expect(ids(dueOf(notices, aReceiver(), newcomer(notices, SINCE)))).toEqual(['frozen']);
+  expect(ids(dueOf(notices, aReceiver(), newcomer({ notices, others: [] }, SINCE)))).toEqual(['frozen']);
 });
 
 test('a receiver that asks for failures from now on gets none from before, and one that asked for them gets all', () => {
   const notices = [aNotice('frozen'), aNotice('failed', { event: 'Failed' })];
+  const found = { notices, others: [] };
   const [without, all] = [aReceiver({ events: ['Frozen'] }), aReceiver()];
-  expect(ids(dueOf(notices, all, withUnasked(known(), without, notices, new Map())))).toEqual(['frozen']);
-  expect(ids(dueOf(notices, all, withUnasked(known(), all, notices, new Map())))).toEqual(['frozen', 'failed']);
+  expect(ids(dueOf(notices, all, withUnasked(known(), without, found, new Map())))).toEqual(['frozen']);
+  expect(ids(dueOf(notices, all, withUnasked(known(), all, found, new Map())))).toEqual(['frozen', 'failed']);
   const full = known(...Array.from({ length: 100 }, (_, index) => String(index)));
-  expect(withUnasked(full, without, notices, new Map()).sent).toHaveLength(100);
+  expect(withUnasked(full, without, found, new Map()).sent).toHaveLength(100);
 });
 
 describe('the state of a receiver', () => {

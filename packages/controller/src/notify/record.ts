@@ -72,8 +72,16 @@ function recordedIn(found: NotificationsStatus['receivers'][number]): Known {
 }
 
 /** A receiver that was not there before: what failed before is not its news; what still stops nodes is. */
-export function newcomer(notices: readonly Notice[], now: string): Known {
-  return { state: 'Unknown', since: now, sent: failuresIn(notices) };
+export function newcomer(found: Notices, now: string): Known {
+  return withFailures({ state: 'Unknown', since: now, sent: [] }, found, new Map());
+}
+
+/** Those that are left out as well, as far as there is room, since they are found when others have ended. */
+function withFailures(known: Known, { notices, others }: Notices, seen: LastSeen): Known {
+  const first = failuresIn(notices).reduce((one, id) => withSent(one, id, seen), known);
+  const room = MAX_RECORDED_EVENTS - first.sent.length;
+  const left = failuresIn(others).filter((id) => !first.sent.includes(id));
+  return left.slice(0, room).reduce((one, id) => withSent(one, id, seen), first);
 }
 
 function failuresIn(notices: readonly Notice[]): string[] {
@@ -88,8 +96,8 @@ export function withChange(known: Known, now: string): Known {
 }
 
 /** The failures of now are known to a receiver that does not ask for them: they are not its news if it does later. */
-export function withUnasked(known: Known, { events }: Asking, notices: readonly Notice[], seen: LastSeen): Known {
-  return events.includes('Failed') ? known : failuresIn(notices).reduce((one, id) => withSent(one, id, seen), known);
+export function withUnasked(known: Known, { events }: Asking, found: Notices, seen: LastSeen): Known {
+  return events.includes('Failed') ? known : withFailures(known, found, seen);
 }
 
 export function dueOf(notices: readonly Notice[], { events }: Asking, { sent }: Known): Notice[] {
