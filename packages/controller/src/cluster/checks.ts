@@ -82,7 +82,7 @@ interface CheckLookupsOptions {
 }
 
 /** A check that was not asked for this long has not passed without a break. */
-const UNBROKEN_MS = 45_000;
+export const UNBROKEN_MS = 45_000;
 /** Answers are forgotten when no plan has asked for them for this long. */
 const FORGET_MS = 600_000;
 /** The controller of Jobs creates a pod within moments. */

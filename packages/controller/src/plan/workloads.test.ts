@@ -1,7 +1,10 @@
 /** `spec.health.workloads`: what the pods of other nodes say about a drain, and about an update. */
 import { aPod } from '@brupop/shared/testing/pods';
 import type { AllPods, PlacedPod } from '../cluster/all-pods.ts';
+import { type Evaluation, UNBROKEN_MS } from '../cluster/checks.ts';
+import { keyOf } from '../cluster/probes.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
+import { PASSED, viewOf } from '../testing/checks.ts';
 import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, podsOf, underWay } from '../testing/objects.ts';
 import { aPlacedPod, listed } from '../testing/placed-pods.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
@@ -207,6 +210,29 @@ describe('the workloads whose pods a drain evicts', () => {
     const made = planned([updated], failing);
     expect(outcomes(made)).toEqual([]);
     expect(message(made, 'a')).toContain('the pods of the cluster cannot be listed: forbidden');
+  });
+
+  it('let the update succeed also where lists take long, and a query has to pass for a while', () => {
+    const health = {
+      workloads: 'Required',
+      checks: [{ name: 'errors', when: ['After'], prometheus: { query: 'up' } }],
+    };
+    const spec = { ...SPEC, health, monitoring: { healthyFor: '30s', timeout: '5m' } };
+    const evaluations = new Map<string, Evaluation>();
+    const made: string[] = [];
+    for (let now = NOW; now < NOW + 5 * MINUTE; now += 1_000) {
+      // A list takes 25 s, and the next one begins 50 s later.
+      const seenAt = NOW + Math.floor((now - NOW) / 75_000) * 75_000;
+      const allPods = { pods: [], seenAt, asOf: seenAt - 25_000, problem: undefined, nextAt: seenAt + 50_000 };
+      const next = plan({ ...aSnapshot([updated], spec, now), allPods, checks: viewOf(evaluations) }, now);
+      made.push(...outcomes(next));
+      for (const probe of next.checks.evaluate) {
+        const { at, since } = evaluations.get(keyOf(probe)) ?? { at: 0, since: 0 };
+        const isUnbroken = now - at <= UNBROKEN_MS;
+        evaluations.set(keyOf(probe), { ...PASSED, at: now, since: isUnbroken ? since : now });
+      }
+    }
+    expect(made).toContain('a Succeeded');
   });
 
   it('do not count where they are ignored', () => {

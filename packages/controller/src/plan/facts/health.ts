@@ -189,8 +189,9 @@ function checksOf(input: MonitoringInput): Monitoring {
   const end = endOf(input);
   if (end.healthyAt === undefined) return end;
   const away = workloadsOf(input) ?? membersAway(input);
-  if (away !== undefined) return away;
-  return jobs.isDone ? { ...queriesOf(input, end.healthyAt), jobs } : { problem: jobs.waitsFor, jobs };
+  // Queries are asked meanwhile: the lists of a large cluster take longer than a query may be left out.
+  const found = jobs.isDone ? queriesOf(input, end.healthyAt) : { problem: jobs.waitsFor };
+  return away ?? { ...found, jobs };
 }
 
 /** By the latest list after the update, but for those that were not Ready before it. */
