@@ -93,6 +93,14 @@ test('the template decides how often a pod is retried', () => {
   expect(jobOf(raw, RUN, aNode(), PLACE)).toMatchObject({ spec: { backoffLimit: 2 } });
 });
 
+test('the template decides how often a pod of each index is retried', () => {
+  const spec = { completionMode: 'Indexed', completions: 3, backoffLimitPerIndex: 2 };
+  const made = jobOf(cronJob({ ...spec, template: { spec: { containers: [container] } } }), RUN, aNode(), PLACE);
+  expect(made).toMatchObject({ spec });
+  // Kubernetes sets none then, and the first failure of any index would exceed 0.
+  expect(made).not.toHaveProperty('spec.backoffLimit');
+});
+
 test('a CronJob that is none is named with its field', () => {
   const raw = cronJob({ template: { spec: {} } });
   expect(() => jobOf(raw, RUN, aNode(), PLACE)).toThrow(

@@ -14,7 +14,7 @@ const env = v.exactOptional(v.array(v.looseObject({ name: v.string('a text') }, 
 const containers = v.array(v.looseObject({ env }, 'an object'), 'a list');
 const podSpec = v.looseObject({ containers, initContainers: v.exactOptional(containers) }, 'an object');
 const template = v.looseObject({ metadata, spec: podSpec }, 'an object');
-const jobSpec = v.looseObject({ backoffLimit: v.exactOptional(v.number('a number'), 0), template }, 'an object');
+const jobSpec = v.looseObject({ template }, 'an object');
 const cronJob = v.looseObject(
   { spec: v.looseObject({ jobTemplate: v.looseObject({ metadata, spec: jobSpec }, 'an object') }, 'an object') },
   'an object',
@@ -49,6 +49,8 @@ export function jobOf(raw: unknown, run: JobRun, { metadata: { name, uid } }: No
       ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid }],
     },
     spec: {
+      // It would be the limit of all indexes together.
+      ...(spec['backoffLimitPerIndex'] === undefined && { backoffLimit: 0 }),
       ...spec,
       suspend: false,
       activeDeadlineSeconds: Math.ceil(run.timeoutMs / 1000),
