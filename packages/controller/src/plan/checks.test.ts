@@ -269,6 +269,28 @@ describe('hooks before the drain', () => {
     );
     expect([outcomes(unhooked), unhooked.specs[0]?.record.jobs]).toEqual([['Deferred'], undefined]);
   });
+
+  it('that still run when the attempt ends are waited for by the hooks after, whatever their results', () => {
+    const spec = {
+      hooks: { before: [{ name: 'in', job: { cronJob: 'in' } }], after: [{ name: 'out', job: { cronJob: 'out' } }] },
+    };
+    const first = planOf([staged()], spec);
+    const running = staged(records({ 'Before/hook/in': 'Started' }));
+    const made = planOf([running], { ...spec, paused: true, pauseMode: 'Interrupt' }, { jobs: seen(first, 'Running') });
+    const jobs = { 'Before/hook/in': 'Started', 'After/hook/out': 'Due' };
+    expect([outcomes(made), made.specs[0]?.record.jobs]).toEqual([['Interrupted'], jobs]);
+    const after = (state: JobView['state']): Plan =>
+      planOf([ended(records(jobs)), aManagedNode('b')], spec, { jobs: seen(first, state) });
+    expect([started(after('Running')), outcomes(after('Running'))]).toEqual([[], []]);
+    expect(progressing(after('Running'))).toContain('The update has ended; after it, the hook in (Job ');
+    // It may not exist, or its creation may have had no answer.
+    const [creating] = [after('Creating').checks];
+    expect([creating.nodes, creating.read.length]).toEqual([[], 0]);
+    for (const state of ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const)
+      expect([started(after(state)), after(state).checks.nodes[0]?.event]).toEqual([['After/hook/out'], undefined]);
+    const over = ended(records({ 'Before/hook/in': 'Succeeded', 'After/hook/out': 'Succeeded' }));
+    expect(planOf([over], spec).checks.nodes).toMatchObject([{ records: null }]);
+  });
 });
 
 describe('a check after the update', () => {

@@ -12,7 +12,7 @@ import type { ManagedNode } from '../cluster/snapshot.ts';
 import type { JobRun, WrittenJobs } from '../plan/facts/jobs.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
-export const HAPPENINGS = ['complete', 'fail', 'delete', 'kill', 'killBetween', 'wait', 'waitLong'] as const;
+export const HAPPENINGS = ['complete', 'fail', 'delete', 'kill', 'killBetween', 'wait', 'waitLong', 'cordon'] as const;
 export type Happening = (typeof HAPPENINGS)[number];
 
 type Job = 'Running' | 'Succeeded' | 'Failed';
@@ -39,7 +39,14 @@ export class JobWorld {
     else if (what === 'waitLong') this.now += 700_000;
     else if (what === 'kill') this.#view = new Map();
     else if (what === 'killBetween') this.#diesAfterRecord = true;
+    else if (what === 'cordon') this.#cordon();
     else this.#change(what);
+  }
+
+  /** By another actor, who ends it the next time: a staged node is deferred, whatever runs. */
+  #cordon(): void {
+    const { node } = this.node;
+    if (node !== undefined) this.node = { ...this.node, node: { ...node, unschedulable: !node.unschedulable } };
   }
 
   #change(what: 'complete' | 'fail' | 'delete'): void {

@@ -4,10 +4,10 @@
  *
  *     -- (Due) -- the update is at its phase --> Started -- its result is known --> Succeeded, Failed, TimedOut or Gone
  *
- * Hooks after the update are Due from the end of the attempt, and run while the node is idle. Nothing
- * starts a recorded Job again: a controller that takes over only looks what became of it. A Job that is
- * gone counts as failed, because it may have run. The name of a Job follows from the shadow, the start of
- * the update, the phase and the check, so that no other attempt meets it.
+ * Hooks after the update are Due from the end of the attempt, and run while the node is idle, after one before it that still
+ * runs when something else ends the attempt. Nothing starts a recorded Job again: a controller that takes over only looks
+ * what became of it. A Job that is gone counts as failed, because it may have run. The name of a Job follows from the
+ * shadow, the start of the update, the phase and the check, so that no other attempt meets it.
  */
 import { createHash } from 'node:crypto';
 import type { Check, Hook, Phase } from '@brupop/shared/api/config-checks';
@@ -27,6 +27,8 @@ export interface JobRun extends JobRef {
   readonly cronJob: string;
   /** The next one runs also when this one does not end in time. */
   readonly proceeds: boolean;
+  /** Its attempt is over: the next one runs whatever its result is, and it is not created any more. */
+  readonly isOver?: true;
   /** Of the node, before and after the update. */
   readonly versions: { readonly from: string; readonly to: string };
 }
@@ -99,12 +101,14 @@ export function jobsAfter({ shadow, policy: { health } }: JobInput): Group[] {
   return [checkRuns(shadow, health.checks, 'After')];
 }
 
-/** Those hooks after the update that are due or were. */
+/** Those hooks after the update that are due or were, after one before it that has not ended. */
 export function hooksAfter({ shadow, policy: { hooks } }: Pick<JobInput, 'shadow' | 'policy'>): Group[] {
   const records = recordsOf(shadow);
   if (isUnderWay(shadow) || records.size === 0) return [];
-  const runs = hooks.after.map((hook) => hookRun(shadow, hook, 'After'));
-  return runs.filter(({ key }) => records.has(key)).map((run) => [run]);
+  const before = hooks.before.map((hook): JobRun => ({ ...hookRun(shadow, hook, 'Before'), isOver: true }));
+  const due = hooks.after.map((hook) => hookRun(shadow, hook, 'After')).filter(({ key }) => records.has(key));
+  const first = due.length === 0 ? [] : before.filter(({ key }) => records.get(key) === 'Started');
+  return [...first, ...due].map((run) => [run]);
 }
 
 function checkRuns(shadow: ShadowView, checks: readonly Check[], phase: Phase): Group {
@@ -153,8 +157,11 @@ export function progressOf(groups: readonly Group[], input: JobInput): JobProgre
   const current = failing === undefined ? group.filter((run) => !isPassed(run, state(run))) : [];
   const { namespace, jobs } = input.checks.view;
   const started = current.filter((run) => state(run) === 'Started');
-  const found = runs.filter((run) => isResult(state(run))).map((run): [string, string] => [run.key, state(run) ?? '']);
-  const running = started.filter((run) => jobs.get(run.jobName)?.state !== 'Creating');
+  const found = runs
+    .filter((run) => isResult(state(run)))
+    // It is not the reason for which the attempt has ended.
+    .map((run): [string, string] => [run.key, run.isOver === true ? 'Succeeded' : (state(run) ?? '')]);
+  const running = started.filter((run) => run.isOver === true || jobs.get(run.jobName)?.state !== 'Creating');
   const readAt = (run: JobRun): number => (jobs.get(run.jobName)?.seenAt ?? -Infinity) + READ_EVERY_MS;
   return {
     isDone: current.length === 0,
@@ -179,7 +186,8 @@ function stateOf(run: JobRun, { shadow, checks, now }: JobInput): State | undefi
   return isResult(seen.state) ? seen.state : 'Started';
 }
 
-function isPassed({ proceeds }: JobRun, state: State | undefined): boolean {
+function isPassed({ proceeds, isOver }: JobRun, state: State | undefined): boolean {
+  if (isOver === true) return isResult(state);
   return state === 'Succeeded' || (state === 'TimedOut' && proceeds);
 }
 
@@ -220,7 +228,7 @@ export function hasHooksLeft(input: Parameters<typeof hooksAfter>[0]): boolean {
 
 /** What is left of the records when the hooks after the update have ended. */
 export function withoutHooks(records: Records): Records {
-  const left = [...records].filter(([key]) => !key.startsWith('After/hook/'));
+  const left = [...records].filter(([key, state]) => !key.startsWith('After/hook/') && state !== 'Succeeded');
   return new Map(left.some(([key]) => key.includes('/')) ? left : []);
 }
 
@@ -230,7 +238,7 @@ export function recordsAtStart({ health, hooks }: UpdatePolicy, from: string, to
   return isNeeded ? { from, to } : null;
 }
 
-/** What is recorded when an attempt ends: why, if that was a Job, and the hooks after it. */
+/** What is recorded when an attempt ends: why, if that was a Job, the hooks after it, and one before it that still runs. */
 export function recordsAtEnd(input: JobInput): WrittenJobs {
   const { shadow, policy } = input;
   const { records } = progressOf([...jobsBefore(input), ...jobsAfter(input)], input);
@@ -240,9 +248,9 @@ export function recordsAtEnd(input: JobInput): WrittenJobs {
   const due = mayBeDrained || wasHooked ? policy.hooks.after.map((hook) => hookRun(shadow, hook, 'After').key) : [];
   if (failed === undefined && due.length === 0) return null;
   const kept = ['from', 'to', ...(failed === undefined ? [] : [failed.run.key])];
-  return written(
-    new Map([...[...records].filter(([key]) => kept.includes(key)), ...due.map((key) => [key, 'Due'] as const)]),
-  );
+  const isKept = ([key, state]: readonly [string, string]): boolean =>
+    kept.includes(key) || (due.length > 0 && state === 'Started' && key.startsWith('Before/hook/'));
+  return written(new Map([...[...records].filter(isKept), ...due.map((key) => [key, 'Due'] as const)]));
 }
 
 /** The longest time that Jobs may take before the drain. */
@@ -255,9 +263,10 @@ export function msAfter({ health }: UpdatePolicy): number {
   return longestOf(health.checks, 'After');
 }
 
-/** The longest time that hooks after the update may take. */
-export function msOfHooksAfter({ hooks }: UpdatePolicy): number {
-  return msOf(hooks.after);
+/** The longest time that hooks after the update may take, with those before it that are on record. */
+export function msOfHooksAfter({ shadow, policy: { hooks } }: Pick<JobInput, 'shadow' | 'policy'>): number {
+  const before = hooks.before.filter((hook) => recordsOf(shadow).has(hookRun(shadow, hook, 'Before').key));
+  return msOf([...before, ...hooks.after]);
 }
 
 function longestOf(checks: readonly Check[], phase: Phase): number {

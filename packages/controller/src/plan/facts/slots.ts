@@ -87,9 +87,8 @@ function slotOfTaints({ evictedSince = -Infinity }: ManagedNode, now: Moment): S
 
 /** They start when the agent has confirmed Idle. */
 function slotOfHooks(pair: NodePair, now: Moment): Slot | undefined {
-  const { shadow, policy } = pair;
   if (!hasHooksLeft(pair)) return undefined;
-  return { deadline: notRespondingAt(shadow, now) + msOfHooksAfter(policy), expires: true };
+  return { deadline: notRespondingAt(pair.shadow, now) + msOfHooksAfter(pair), expires: true };
 }
 
 function slotAfterReboot(pair: NodePair, now: Moment): Slot | undefined {
