@@ -31,8 +31,14 @@ test.each<[string, object, boolean, string]>([
   ['a series of zero among others', vector('1', '0', '2'), false, 'the query is 0 for {pod="web-1"}'],
   ['no series', vector(), false, 'the query returned no series'],
   [
-    'a warning about the expression',
-    { ...scalar('1'), warnings: ['PromQL warning: quantile value should be between 0 and 1, got 2 (1:1)'] },
+    'warnings about the expression',
+    {
+      ...scalar('1'),
+      warnings: [
+        'PromQL warning: quantile value should be between 0 and 1, got 2 (1:1)',
+        '2 more warning annotations omitted',
+      ],
+    },
     true,
     'the query is 1',
   ],
