@@ -58,11 +58,12 @@ describe('evaluations', () => {
 
   it('have passed since the first one of an unbroken series', async () => {
     const start = clock.now();
-    expect(await evaluate('1')).toMatchObject({ passed: true, at: start, since: start });
-    expect(await evaluate('1', 15 * SECOND)).toMatchObject({ at: start + 15 * SECOND, since: start });
-    expect(await evaluate('1', 46 * SECOND)).toMatchObject({ since: start + 61 * SECOND });
-    expect(await evaluate('0', 15 * SECOND)).toMatchObject({ passed: false, since: start + 76 * SECOND });
-    expect(await evaluate('1', 15 * SECOND)).toMatchObject({ passed: true, since: start + 91 * SECOND });
+    const isCut = true;
+    expect(await evaluate('1')).toMatchObject({ passed: true, at: start, since: start, isCut });
+    expect(await evaluate('1', 15 * SECOND)).toMatchObject({ at: start + 15 * SECOND, since: start, isCut });
+    expect(await evaluate('1', 46 * SECOND)).toMatchObject({ since: start + 61 * SECOND, isCut });
+    expect(await evaluate('0', 15 * SECOND)).toMatchObject({ passed: false, since: start + 76 * SECOND, isCut: false });
+    expect(await evaluate('1', 15 * SECOND)).toMatchObject({ passed: true, since: start + 91 * SECOND, isCut: false });
   });
 
   it('do not change what nodes show with each number', async () => {

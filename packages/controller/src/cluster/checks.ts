@@ -52,6 +52,8 @@ export interface Evaluation extends Answer {
   readonly at: number;
   /** Since when each evaluation has passed or not, as this one; epoch milliseconds. */
   readonly since: number;
+  /** It was not asked shortly before that time, such as by a new leader: it may have been the same for longer. */
+  readonly isCut?: boolean;
 }
 
 export interface ChecksView {
@@ -170,9 +172,11 @@ export class CheckLookups {
     const key = keyOf(probe);
     const at = clock.now();
     const before = this.#evaluations.get(key);
-    const isSame = before?.passed === answer.passed && at - before.at <= UNBROKEN_MS;
+    const isUnbroken = before !== undefined && at - before.at <= UNBROKEN_MS;
+    const isSame = isUnbroken && before.passed === answer.passed;
     const found = isSame && withoutNumbers(before.found) === withoutNumbers(answer.found) ? before.found : answer.found;
-    this.#evaluations.set(key, { ...answer, found, at, since: isSame ? before.since : at });
+    const { since, isCut } = isSame ? before : { since: at, isCut: !isUnbroken };
+    this.#evaluations.set(key, { ...answer, found, at, since, isCut: isCut === true });
     const result = answer.passed ? 'Passed' : 'NotPassed';
     if (probe.kind !== 'cronJob') count({ check: probe.check, phase: 'Query', result });
     if (!isSame) log.info('a check has another result', { check: probe.check, result, found: answer.found });

@@ -380,6 +380,34 @@ describe('a check after the update', () => {
   });
 });
 
+describe('a query after the update past the deadline of the node', () => {
+  const config = {
+    ...query(['After']),
+    monitoring: { healthyFor: '10m', timeout: '5m' },
+    rollout: { failureBudget: 0 },
+  };
+  const late = aManagedNode(
+    'a',
+    {},
+    { spec: underWay('MonitoringUpdate', 16 * MINUTE), status: { current_version: NEW }, record: STARTED },
+  );
+  const failuresWith = (world: World): string[] => planOf([late], config, world).failed.map(({ code }) => code);
+  const since = NOW - MINUTE;
+
+  it('is no failure of the version while a new leader does not know whether it passed before', () => {
+    expect(failuresWith({ answer: { since, isCut: true } })).toEqual([]);
+    expect(failuresWith({ unasked: true })).toEqual([]);
+    expect(outcomes(planOf([late], config, { answer: { since: NOW - 10 * MINUTE, isCut: true } }))).toEqual([
+      'Succeeded',
+    ]);
+  });
+
+  it('is a failure if it does not pass, or did not shortly before', () => {
+    expect(failuresWith({ answer: { since } })).toEqual(['NotHealthy']);
+    expect(failuresWith({ answer: { since, passed: false, isCut: true } })).toEqual(['NotHealthy']);
+  });
+});
+
 describe('hooks after the update', () => {
   const spec = hooks('after', { onTimeout: 'Proceed' }, {});
 

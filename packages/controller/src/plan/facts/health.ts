@@ -224,18 +224,21 @@ function membersAway({ shadow, quorums, now }: MonitoringInput): Monitoring | un
   return quorums.whyNotBack(shadow, (stateSince(shadow, now) ?? now.ms) + 1_000);
 }
 
-/** Answers from before the update do not count. The time in the spec has no fraction of a second. */
+/**
+ * Answers from before the update do not count. The time in the spec has no fraction of a second. What has not passed for long
+ * enough because nothing is known of the time before, as after a change of the leader, is no reason for a failure.
+ */
 function queriesOf({ shadow, policy, checks, now }: MonitoringInput, healthyAt: number): Monitoring {
   const { healthyForMs } = policy.monitoring;
   const since = stateSince(shadow, now) ?? now.ms;
   const found = checks.all(probesOf(policy, 'After'));
   const problem = problemIn(found);
   if (problem !== undefined) return { problem };
-  const passed = found.flatMap(({ latest }) =>
-    latest === undefined || latest.at < since + 1_000 ? [] : [latest.since],
-  );
-  if (passed.length < found.length) return {};
-  return { healthyAt: Math.max(healthyAt, ...passed.map((time) => time + healthyForMs)) };
+  const passed = found.flatMap(({ latest }) => (latest === undefined || latest.at < since + 1_000 ? [] : [latest]));
+  const isHealthy = now.reached(healthyAt);
+  if (passed.length < found.length) return { isUnknown: isHealthy };
+  const passedAt = Math.max(healthyAt, ...passed.map((one) => one.since + healthyForMs));
+  return { healthyAt: passedAt, isUnknown: isHealthy && passed.some(({ isCut }) => isCut === true) };
 }
 
 function endOf(input: MonitoringInput): Monitoring {
