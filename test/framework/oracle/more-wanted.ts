@@ -198,4 +198,8 @@ export const MORE_WANTED: readonly Wanted[] = [
       },
     ],
   },
+  {
+    what: 'no comma follows the command to describe a Job',
+    changes: [{ find: /(kubectl describe job [^,`]+), and its logs/u, replace: 'its logs and $1' }],
+  },
 ];

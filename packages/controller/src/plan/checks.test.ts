@@ -198,7 +198,7 @@ describe('a Job before the drain', () => {
       /^CheckFailed: The check smoke failed before the drain; its Job \S+ no longer exists; retried after/u,
     );
     const kept = { jobs: seen(first, 'Failed') };
-    expect(progressing(planOf([waits], spec, kept))).toMatch(/; see kubectl describe job -n .*; retried after/u);
+    expect(progressing(planOf([waits], spec, kept))).toMatch(/; see its logs and kubectl describe job -n .*; retried/u);
     const later = aManagedNode('a', {}, { record, spec: { state_transition_timestamp: ago(5 * MINUTE) } });
     expect(planOf([later], spec).specs[0]).toMatchObject({
       outcome: 'Started',

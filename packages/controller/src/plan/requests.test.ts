@@ -127,7 +127,7 @@ describe('abort', () => {
     it('does not start again by itself, and lets others start', () => {
       const made = after({});
       expect([outcomes(made), reasonOf(made)]).toEqual([['b Started'], 'Aborted']);
-      expect(messageOf(made)).toContain(`${RETRY_ANNOTATION}=${NEW}, or: kubectl brupop retry a`);
+      expect(messageOf(made)).toContain(`${RETRY_ANNOTATION}=${NEW} or: kubectl brupop retry a`);
     });
 
     it('is not asked for by update-now alone', () => {

@@ -209,7 +209,7 @@ function describe(run: JobRun, state: State | undefined, { checks: { view } }: J
   const job = `${view.namespace}/${jobName}`;
   if (state === 'Gone') return `The Job ${job} of the ${kind} ${name} was deleted before its result was known`;
   const seen = view.jobs.get(jobName);
-  const kept = seen?.problem ?? `see kubectl describe job -n ${view.namespace} ${jobName}, and its logs`;
+  const kept = seen?.problem ?? `see its logs and kubectl describe job -n ${view.namespace} ${jobName}`;
   const where = seen === undefined ? `its Job ${job} no longer exists` : kept;
   const what = state === 'TimedOut' ? `did not end within ${formatDuration(timeoutMs)}` : 'failed';
   return `The ${kind} ${name} ${what} ${WHEN[phase]}; ${where}`;

@@ -60,7 +60,7 @@ export const notAborted: Gate = ({ name, shadow, version }) => {
   const { aborted } = shadow.record;
   if (!sameVersion(aborted?.version, version) || isRetryRequested(shadow, version)) return undefined;
   const found = `A user ended the update to ${version} with the annotation ${ABORT_ANNOTATION} at ${aborted?.at ?? '?'}`;
-  return { reason: 'Aborted', message: `${found}. ${howToRetry(shadow, version)}, or: kubectl brupop retry ${name}` };
+  return { reason: 'Aborted', message: `${found}. ${howToRetry(shadow, version)} or: kubectl brupop retry ${name}` };
 };
 
 function retried(input: GateInput, recovery: Recovery): Blocked | undefined {
