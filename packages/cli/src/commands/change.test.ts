@@ -91,6 +91,22 @@ it('accepting the failures of a group ends no freeze of the fleet, and says so',
   );
 });
 
+it.each([
+  ['one of the fleet', { spec: { paused: true } }, {}, 'The pause of the fleet is over.'],
+  ['none of the fleet', {}, {}, 'There was no pause of the fleet.'],
+  [
+    'none of a group',
+    {},
+    { group: 'web' },
+    'There was no pause of the group web. A pause of the fleet holds for its nodes as well.',
+  ],
+])('resume says whether there was a pause: %s', async (_, world, of, said) => {
+  const { context, patches, printed } = worldOf(world);
+  await resume(context, { failures: false, ...of });
+  expect(patches).toEqual([{ spec: { paused: false, pauseReason: null, pauseMode: null } }]);
+  expect(printed.join('')).toBe(`${said}\n`);
+});
+
 it('an approval of the fleet names the groups that wait for one of their own', async () => {
   const group = (name: string, rollout?: object): object => ({
     metadata: { name },

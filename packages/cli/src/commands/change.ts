@@ -102,9 +102,10 @@ export async function resume(
     say(context, `Failures of ${nameOf(of)} up to ${now} are accepted: ${what} A pause is not ended.`);
     return;
   }
+  const { paused } = await specOf(context, of);
   await configure(context, of, { paused: false, pauseReason: null, pauseMode: null });
-  const rest = of.group === undefined ? '' : ' A pause of the fleet holds for its nodes as well.';
-  say(context, `The pause of ${nameOf(of)} is over.${rest}`);
+  const what = paused === true ? `The pause of ${nameOf(of)} is over.` : `There was no pause of ${nameOf(of)}.`;
+  say(context, of.group === undefined ? what : `${what} A pause of the fleet holds for its nodes as well.`);
 }
 
 /** Fields of `spec.rollout` by which a group has canaries and an approval of its own. */
