@@ -247,6 +247,11 @@ it.each([
     'No controller has reported on the configuration: there is no plan.',
   ],
   ['in which all nodes are up to date', { observedGeneration: 1 }, 'No node waits for an update.'],
+  [
+    'whose agents are silent',
+    { observedGeneration: 1, nodes: { managed: 3, upToDate: 0, updating: 0, waiting: 2, failed: 1 } },
+    'No node updates next (waiting or failed: 3): see "kubectl brupop status".',
+  ],
 ])('the plan of a cluster %s says so', (_, status, text) => {
   const found = status && { metadata: config.metadata, spec: {}, status };
   expect(planLines(found, now, screen(80))).toEqual([text]);
