@@ -153,10 +153,24 @@ describe('a node that is to go back to its previous version', () => {
   });
 });
 
+const pending = [{ key: 'settings.kernel.lockdown', class: 'NeedsReboot', reason: 'it is read at boot' }];
+const needsReboot = { settings: { records: [], pending } };
+
+it.each(['AgentNotResponding', 'ChangingSettings', 'OutsideMaintenanceWindow'])(
+  'a retry without a reboot for settings is refused for a node that runs the version, with %s',
+  async (reason) => {
+    const { context, patches } = worldOf({ status: { current_version: '1.21.0' }, reason, waitingFor: reason });
+    await expect(retry(context, 'a')).rejects.toThrow(
+      `node a: it runs 1.21.0, which a retry does not change: see ${reason} in docs/runbook.md`,
+    );
+    expect(patches).toEqual([]);
+  },
+);
+
 it.each(['CheckFailed', 'HostLocked', 'HostSettingsNotApplied', 'SettingsConflict', 'UpdateCheckFailed'])(
   'a retry that %s would ignore is refused',
   async (reason) => {
-    const status = { current_version: '1.21.0' };
+    const status = { current_version: '1.21.0', ...needsReboot };
     const { context, patches } = worldOf({ status, reason, waitingFor: reason });
     await expect(retry(context, 'a')).rejects.toThrow(
       `node a: it runs 1.21.0, which a retry does not change: see ${reason} in docs/runbook.md`,
@@ -167,7 +181,8 @@ it.each(['CheckFailed', 'HostLocked', 'HostSettingsNotApplied', 'SettingsConflic
 
 it('a reboot for settings is retried after a check that failed before its drain', async () => {
   const waitingFor = 'CheckFailed until 2026-11-22T11:00:00Z';
-  const { context, patches } = worldOf({ status: { current_version: '1.21.0' }, reason: 'CheckFailed', waitingFor });
+  const status = { current_version: '1.21.0', ...needsReboot };
+  const { context, patches } = worldOf({ status, reason: 'CheckFailed', waitingFor });
   await retry(context, 'a');
   expect(patches).toEqual(annotated({ [RETRY_ANNOTATION]: '1.21.0' }));
 });

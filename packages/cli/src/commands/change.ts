@@ -209,7 +209,7 @@ function pinOf({ config, groups }: Rules, shadow: BottlerocketShadow): string | 
   return groupOf(groups, shadow)?.spec.versions?.pin ?? config?.spec.versions?.pin ?? undefined;
 }
 
-/** With these a node that runs the version starts nothing, so there is nothing that a retry could start sooner. */
+/** With these a node that is to reboot for settings starts nothing, so there is nothing that a retry could start sooner. */
 const NOT_RETRIED: readonly string[] = [
   'CheckFailed',
   'HostLocked',
@@ -229,10 +229,11 @@ function checkRetry(node: string, found: BottlerocketShadow, version: string): v
   const { phase, reason, waitingFor } = nodeRow(found);
   if (phase === 'UpToDate')
     throw new UsageError(`node ${node}: it is up to date with ${version}, so there is nothing to retry`);
+  const isReboot = shadow.status?.settings?.pending?.some((one) => one.class === 'NeedsReboot') === true;
   // Before the drain of a reboot for settings, a check that failed is retried at a time.
-  if (NOT_RETRIED.includes(reason) && waitingFor === reason)
+  if (!isReboot || (NOT_RETRIED.includes(reason) && waitingFor === reason))
     throw new UsageError(
-      `node ${node}: it runs ${version}, which a retry does not change: see ${reason} in docs/runbook.md`,
+      `node ${node}: it runs ${version}, which a retry does not change: see ${reason || 'First look'} in docs/runbook.md`,
     );
 }
 
