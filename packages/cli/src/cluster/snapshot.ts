@@ -26,6 +26,8 @@ export interface Objects {
   readonly budgets: readonly Budget[];
   /** The node of the leading controller, which starts after others; empty: not known. */
   readonly leaderNode: string;
+  /** The API server of the operator has the right to delete pods, or that is not known. */
+  readonly mayForce: boolean;
   /** By the name of the node. */
   readonly pods: ReadonlyMap<string, PodsOfNode>;
 }
@@ -42,8 +44,29 @@ export async function readObjects(client: Client): Promise<Objects> {
     list(groupPath('policy/v1', 'poddisruptionbudgets'), slimBudget),
   ]);
   const config = configs.find(({ metadata }) => metadata.name === CONFIG_NAME);
-  const leaderNode = await leaderNodeIn(client, namespaceOf({ namespace: client.namespace, shadows }) ?? '');
-  return { config, groups, nodes, shadows, budgets, leaderNode, pods: new Map() };
+  const namespace = namespaceOf({ namespace: client.namespace, shadows }) ?? '';
+  const leaderNode = await leaderNodeIn(client, namespace);
+  const mayForce = await mayForceIn(client, namespace);
+  return { config, groups, nodes, shadows, budgets, leaderNode, mayForce, pods: new Map() };
+}
+
+interface Deployment {
+  readonly spec?: { readonly template?: { readonly spec?: { readonly containers?: readonly Container[] } } };
+}
+
+interface Container {
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
+}
+
+/** The value drain.allowForce of the chart, as controllers get it; true if that is not known. Throws KubeError. */
+async function mayForceIn(client: Client, namespace: string): Promise<boolean> {
+  if (namespace === '') return true;
+  const path = groupPath('apps/v1', 'deployments', { namespace, name: CONTROLLER });
+  const deployment = await readIfAllowed<Deployment>(client, path);
+  const containers = deployment?.spec?.template?.spec?.containers;
+  const isSet = ({ env = [] }: Container): boolean =>
+    env.some(({ name, value }) => name === 'DRAIN_ALLOW_FORCE' && value === 'true');
+  return containers === undefined || containers.some(isSet);
 }
 
 /** Empty without a leader, and for a user who may not read its Lease or its pod. Throws KubeError. */
@@ -93,7 +116,7 @@ export function snapshotOf(objects: Objects, now: number): Snapshot {
     clockSkewMs: undefined,
     checks: { namespace: '', evaluations: new Map(), jobs: new Map() },
     ownNamespace: namespaceOf(objects) ?? '',
-    mayForce: true,
+    mayForce: objects.mayForce,
     ownNode: objects.leaderNode,
   };
 }

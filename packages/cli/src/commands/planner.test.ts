@@ -60,9 +60,12 @@ interface World {
   readonly nodes: readonly string[];
   readonly shadows?: readonly object[];
   readonly hasPod?: (node: string) => boolean;
+  /** The value drain.allowForce of the chart; undefined: the user may not read the Deployment. */
+  readonly allowForce?: boolean;
 }
 
-function contextOf({ spec, nodes, shadows = nodes.map((node) => shadowOf(node)), hasPod = () => false }: World) {
+function contextOf(world: World) {
+  const { spec, nodes, shadows = nodes.map((node) => shadowOf(node)), hasPod = () => false, allowForce } = world;
   const lists: Record<string, (node: string) => readonly object[]> = {
     nodes: () => nodes.map(nodeOf),
     bottlerocketshadows: () => shadows,
@@ -76,10 +79,15 @@ function contextOf({ spec, nodes, shadows = nodes.map((node) => shadowOf(node)),
     if (list === undefined) throw new KubeError(404, 'NotFound', path);
     return list(query['fieldSelector']?.split('=')[1] ?? '');
   };
+  const env = allowForce === true ? [{ name: 'DRAIN_ALLOW_FORCE', value: 'true' }] : [];
+  const deployment = { spec: { template: { spec: { containers: [{ name: 'controller', env }] } } } };
+  const answerTo = (request: TextRequest): object => {
+    if (request.path.endsWith('/deployments/brupop-controller') && allowForce !== undefined) return deployment;
+    return { metadata: { resourceVersion: '1' }, items: itemsOf(request) };
+  };
   const client: Partial<Context['client']> = {
     time: async () => await Promise.resolve(NOW),
-    request: async <T>(request: TextRequest) =>
-      await Promise.resolve({ metadata: { resourceVersion: '1' }, items: itemsOf(request) } as T),
+    request: async <T>(request: TextRequest) => await Promise.resolve(answerTo(request) as T),
   };
   return { client, clock: { now: () => NOW }, signal: new AbortController().signal } as unknown as Context;
 }
@@ -109,6 +117,16 @@ it('shows the node that starts although the pods of many before it cannot be evi
   const { started, incomplete } = await startedWith(edit, { spec: { paused: true }, nodes, hasPod });
   expect(started).toEqual(['n039']);
   expect(incomplete).toBeUndefined();
+});
+
+it.each([
+  ['starts no node that is to be drained past its budgets without the right to that', false, []],
+  ['starts one with the right', true, ['n000']],
+  ['starts one when the right is not known', undefined, ['n000']],
+] as const)('%s', async (_, allowForce, expected) => {
+  const edit = { drain: { onTimeout: 'Force' } };
+  const world = { spec: {}, nodes: ['n000'], hasPod: () => true, ...(allowForce !== undefined && { allowForce }) };
+  expect((await startedWith(edit, world)).started).toEqual(expected);
 });
 
 it('of a node that has not confirmed its latest spec, the answer is the condition that it has', async () => {
