@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { MANAGED_LABEL, MANAGED_LABEL_VALUE } from '@brupop/shared/api/names';
+import { MANAGED_LABEL, MANAGED_LABEL_VALUE, RECORD_ANNOTATION } from '@brupop/shared/api/names';
 import { KubeError } from '@brupop/shared/kube/error';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
 import type { TextRequest } from '../cluster/client.ts';
@@ -137,4 +137,22 @@ it('of a node that has not confirmed its latest spec, the answer is the conditio
   const shadows = [{ ...shadow, spec }];
   const { answers } = await gatesOfNode(contextOf({ spec: {}, nodes: ['n000'], shadows }), 'n000');
   expect(answers).toBe('No gate is asked: the node is not about to start an update. Backoff: retried later');
+});
+
+it('of a check that has failed, the first gate that blocks says what the controller knows of its Job', async () => {
+  const message = 'The check smoke failed before the drain; see its logs and kubectl describe job -n checks smoke-1';
+  const condition = { type: 'Progressing', status: 'False', reason: 'CheckFailed', message };
+  const conditions = [{ ...condition, observedGeneration: 1, lastTransitionTime: CREATED }];
+  const at = rfc3339(NOW - 60_000);
+  const record = { startedAt: at, unsuccessful: 1, jobs: { 'Before/check/smoke': 'Failed' } };
+  const shadow = {
+    ...shadowOf('n000', { conditions }),
+    spec: { state: 'Idle', state_transition_timestamp: at },
+  };
+  const annotations = { [RECORD_ANNOTATION]: JSON.stringify(record) };
+  const shadows = [{ ...shadow, metadata: { ...(shadowOf('n000') as { metadata: object }).metadata, annotations } }];
+  const spec = { health: { checks: [{ name: 'smoke', when: ['Before'], job: { cronJob: 'smoke' } }] } };
+  const { answers } = await gatesOfNode(contextOf({ spec, nodes: ['n000'], shadows }), 'n000');
+  const blocked = (answers as Exclude<typeof answers, string>).filter(([, answer]) => answer !== undefined);
+  expect(blocked[0]).toEqual(['backoff', { reason: 'CheckFailed', message, retryAt: NOW + 240_000 }]);
 });

@@ -8,6 +8,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { NodeView } from '@brupop/controller/cluster/node';
+import type { ManagedNode } from '@brupop/controller/cluster/snapshot';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
 import { gatesOf } from '@brupop/controller/plan/gates/admission';
 import { type Plan, plan } from '@brupop/controller/plan/plan';
@@ -74,14 +75,28 @@ async function timeOf(client: Client, clock: Pick<Clock, 'now'>): Promise<number
 
 function answersOf(node: string, made: Plan): Gates['answers'] {
   const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
-  if (candidate !== undefined)
-    return blocked === undefined ? 'No gate blocks the node: it starts now.' : gatesOf(candidate, made.fleetState);
+  if (candidate !== undefined) {
+    if (blocked === undefined) return 'No gate blocks the node: it starts now.';
+    const answers = gatesOf(candidate, made.fleetState);
+    const first = answers.find(([, answer]) => answer !== undefined)?.[0];
+    return answers.map(([gate, answer]) => [gate, gate === first ? asReported(answer, candidate) : answer]);
+  }
   const decision = made.decisions.flat().find(({ managedNode: { name } }) => name === node);
   if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
+  const { progressing, managedNode } = decision;
   // A condition that is not decided on now remains as it was reported.
-  const shown = decision.progressing ?? decision.managedNode.shadow?.progressing;
+  const shown = asReported(progressing, managedNode) ?? managedNode.shadow?.progressing;
   const { reason = 'Waiting', message = 'its agent has not reported yet' } = shown ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
+}
+
+/** With the words of the controller if it has reported the same reason: it knows more, such as the Jobs of checks. */
+function asReported<T extends { readonly reason: string; readonly message: string }>(
+  found: T | undefined,
+  { shadow }: Pick<ManagedNode, 'shadow'>,
+): T | undefined {
+  const { reason, message } = shadow?.progressing ?? {};
+  return found?.reason !== reason || message === undefined ? found : found && { ...found, message };
 }
 
 /** Also with the pods on the node if the planner asks for none of them, as an earlier gate blocks: a later one answers. */
