@@ -156,3 +156,17 @@ it('of a check that has failed, the first gate that blocks says what the control
   const blocked = (answers as Exclude<typeof answers, string>).filter(([, answer]) => answer !== undefined);
   expect(blocked[0]).toEqual(['backoff', { reason: 'CheckFailed', message, retryAt: NOW + 240_000 }]);
 });
+
+it.each([
+  [
+    'unless the controller knows more than is read here',
+    { status: 'False', reason: 'WatchStale', message: 'The watch of nodes is stale' },
+    ', unless the controller still finds what it has reported last. WatchStale: The watch of nodes is stale',
+  ],
+  ['if it was up to date before', { status: 'False', reason: 'UpToDate', message: 'Runs 1.20.0' }, '.'],
+])('a node that no gate blocks starts, %s', async (_, reported, end) => {
+  const condition = { type: 'Progressing', ...reported, observedGeneration: 1, lastTransitionTime: CREATED };
+  const shadows = [shadowOf('n000', { conditions: [condition] })];
+  const { answers } = await gatesOfNode(contextOf({ spec: {}, nodes: ['n000'], shadows }), 'n000');
+  expect(answers).toBe(`No gate blocks the node: it starts now${end}`);
+});

@@ -8,7 +8,7 @@ import type { Clock } from '@brupop/shared/runtime/clock';
 import { messageOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { NodeView } from '@brupop/controller/cluster/node';
-import type { ManagedNode } from '@brupop/controller/cluster/snapshot';
+import type { ManagedNode, NodePair } from '@brupop/controller/cluster/snapshot';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
 import { gatesOf } from '@brupop/controller/plan/gates/admission';
 import { type Plan, plan } from '@brupop/controller/plan/plan';
@@ -76,7 +76,7 @@ async function timeOf(client: Client, clock: Pick<Clock, 'now'>): Promise<number
 function answersOf(node: string, made: Plan): Gates['answers'] {
   const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
   if (candidate !== undefined) {
-    if (blocked === undefined) return 'No gate blocks the node: it starts now.';
+    if (blocked === undefined) return startsText(candidate);
     const answers = gatesOf(candidate, made.fleetState);
     const first = answers.find(([, answer]) => answer !== undefined)?.[0];
     return answers.map(([gate, answer]) => [gate, gate === first ? asReported(answer, candidate) : answer]);
@@ -88,6 +88,14 @@ function answersOf(node: string, made: Plan): Gates['answers'] {
   const shown = asReported(progressing, managedNode) ?? managedNode.shadow?.progressing;
   const { reason = 'Waiting', message = 'its agent has not reported yet' } = shown ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
+}
+
+/** Such as that a watch is stale: only a controller knows that. */
+function startsText({ shadow: { progressing } }: Pick<NodePair, 'shadow'>): string {
+  const { status, reason, message } = progressing ?? {};
+  const starts = 'No gate blocks the node: it starts now';
+  if (status !== 'False' || reason === 'UpToDate') return `${starts}.`;
+  return `${starts}, unless the controller still finds what it has reported last. ${reason}: ${message}`;
 }
 
 /** With the words of the controller if it has reported the same reason: it knows more, such as the Jobs of checks. */
