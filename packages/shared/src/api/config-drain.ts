@@ -73,9 +73,9 @@ export const DRAIN = {
       startupTaint: field(
         flag(),
         'True: a node has the taint brupop.bottlerocket.aws/starting with the effect NoSchedule while it is drained and rebooted, so that ' +
-          'no other pods start before its DaemonSets. The controller removes it after the reboot when the pods of DaemonSets on the ' +
-          'node are Ready; with health.daemonSets Ignored, when the Node is Ready. DaemonSets need a toleration for it if their ' +
-          'pods may be created in that time.',
+          'no other pods start before its DaemonSets. The controller removes it after the reboot when the pods of DaemonSets in ' +
+          'health.trustedNamespaces on the node are Ready; with health.daemonSets Ignored, when the Node is Ready. DaemonSets need a ' +
+          'toleration for it if their pods may be created in that time.',
         always(false),
       ),
     },

@@ -39,8 +39,8 @@ export const recovery = group(
   {
     updatedNodes: field(
       oneOf(['Leave', 'Restart']),
-      'Restart: when the DaemonSets of a node are Ready again after its update, pods on it that wait in CrashLoopBackOff are evicted, in ' +
-        "the namespaces of the chart's value recovery.namespaces. Leave: they are not.",
+      'Restart: when the DaemonSets of a node in health.trustedNamespaces are Ready again after its update, pods on it that wait in ' +
+        "CrashLoopBackOff are evicted, in the namespaces of the chart's value recovery.namespaces. Leave: they are not.",
       always('Leave'),
     ),
     services: field(
