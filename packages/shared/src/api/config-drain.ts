@@ -67,7 +67,8 @@ export const DRAIN = {
         flag(),
         'True gives nodes that wait for their update, and those that are updating, the taint ' +
           'brupop.bottlerocket.aws/update-pending with the effect PreferNoSchedule, so that evicted pods prefer nodes that ' +
-          'need no drain.',
+          'need no drain. Nodes that have failed, are left out, or wait for canaries, a soak, an approval or other groups do ' +
+          'not have it.',
         always(false),
       ),
       startupTaint: field(

@@ -57,7 +57,7 @@ export const SAFETY = {
       'Compared: for watchFor after its update, a node is suspect when pods of a workload cannot start on it, crash, find a device or a label no longer that they needed there, or take much longer to become ' +
         'Ready than before, and pods of the same workload were Ready on a node that was drained within the last hour. When a workload fails so on two ' +
         'nodes, no other node starts for an hour in all, or until rollout.resume. A workload in trustedNamespaces also counts as a failure of the ' +
-        'node, for rollout.failureBudget. Required: as Compared, all namespaces are trusted, and after its update a node is healthy only when no pod on it ' +
+        'node, for rollout.failureBudget. Required: as Compared, all namespaces are trusted, and after its update a node is healthy only when no pod on it, but those of DaemonSets, ' +
         'fails to start (crashes again and again, or has no image or configuration) or was restarted within monitoring.healthyFor, except pods of a controller ' +
         'whose pods did so before its drain. With Required, anyone who may create pods can freeze a version with pods that crash: use it only where you trust them. ' +
         'Pods with health=ignore never count. Ignored: these pods do not count.',
