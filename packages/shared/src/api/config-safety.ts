@@ -123,7 +123,7 @@ export const SAFETY = {
       oneOf(['None', 'Automatic']),
       'What happens to a node that runs a new version and was not healthy in time, or failed the Job of a check. None: it keeps that ' +
         'version and keeps its update slot. Automatic: it updates back to its previous version, if its host is still offered that: it is ' +
-        'drained and rebooted once more, also outside of windows. A node goes back once, and the failure still counts.',
+        'drained and rebooted once more, also outside of windows and during a blackout. A node goes back once, and the failure still counts.',
       always('None'),
     ),
     canary: group('Which nodes update to a version before all others.', {
