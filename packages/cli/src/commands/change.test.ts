@@ -203,6 +203,17 @@ it.each([
   expect(printed.join('')).toContain(` It also waits for ${reason}, until "kubectl brupop ${command} a".`);
 });
 
+it.each([
+  ['Skipped', ' It also waits for Skipped, until "kubectl brupop unskip a".'],
+  ['Backoff', ''],
+])('retry of a node with the reason %s says what it does not end', async (reason, rest) => {
+  const { context, printed } = worldOf({ reason });
+  await retry(context, 'a');
+  expect(printed.join('')).toBe(
+    `a retries 1.21.0 without waiting for its backoff. Limits and windows hold as before.${rest}\n`,
+  );
+});
+
 it('update-now of a node that waits for its turn names no other command', async () => {
   const { context, patches, printed } = worldOf({ reason: 'WaitingForCapacity' });
   await updateNow(context, 'a', {});

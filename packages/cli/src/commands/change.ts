@@ -188,6 +188,7 @@ export async function retry(context: Context, node: string): Promise<void> {
   say(
     context,
     `${node} retries ${version} without waiting for its backoff. Limits and windows hold as before.` +
+      remainsText(shadow, 'retry') +
       pauseText(all, shadow) +
       freezeText(all, shadow, version),
   );
@@ -285,7 +286,7 @@ export async function updateNow(
     `${node} updates to ${offered} before other nodes, and outside of maintenance windows, once. ` +
       'Pauses, limits, health, checks, canaries and blackouts hold as before: see "kubectl brupop explain". ' +
       'If it cannot start within 24 hours, the request ends with an Event UpdateNowRefused on the Node.' +
-      remainsText(found) +
+      remainsText(found, 'update-now') +
       pauseText(all, found) +
       freezeText(all, found, offered),
   );
@@ -307,8 +308,8 @@ function offeredTo(
   return offered;
 }
 
-/** Another command ends these, not the request. */
-const ENDED_BY: Partial<Record<Reason, string>> = {
+/** The command that ends these. */
+const ENDED_BY: Partial<Record<Reason, 'retry' | 'unskip'>> = {
   Aborted: 'retry',
   Backoff: 'retry',
   CheckFailed: 'retry',
@@ -318,11 +319,11 @@ const ENDED_BY: Partial<Record<Reason, string>> = {
   Skipped: 'unskip',
 };
 
-/** A sentence, after a space: what the node also waits for, and how to end it; empty: none of these. */
-function remainsText(found: BottlerocketShadow): string {
+/** A sentence, after a space: what the request does not end, and how to end it; empty: none of these. */
+function remainsText(found: BottlerocketShadow, asked: Request): string {
   const { node, reason } = nodeRow(found);
   const command = isReason(reason) ? ENDED_BY[reason] : undefined;
-  return command === undefined ? '' : ` It also waits for ${reason}, until "kubectl brupop ${command} ${node}".`;
+  return command === undefined || command === asked ? '' : ` It also waits for ${reason}, until "kubectl brupop ${command} ${node}".`;
 }
 
 export async function skip(context: Context, node: string, reason = 'true'): Promise<void> {
