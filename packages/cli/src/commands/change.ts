@@ -97,7 +97,7 @@ export async function resume(
     await configure(context, of, { rollout: { resume: now } });
     const what =
       of.group === undefined
-        ? 'they freeze no version, and hold no slot.'
+        ? 'they freeze no version, hold no slot, and send no node back to its previous version.'
         : 'they do not count for its own budget, and hold no slot. A freeze of the fleet and a hold go on.';
     say(context, `Failures of ${nameOf(of)} up to ${now} are accepted: ${what} A pause is not ended.`);
     return;
