@@ -53,6 +53,7 @@ const objects: Objects = {
   shadows,
   budgets: [],
   leaderNode: '',
+  mayForce: true,
   pods,
 };
 

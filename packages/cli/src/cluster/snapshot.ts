@@ -64,9 +64,8 @@ async function mayForceIn(client: Client, namespace: string): Promise<boolean> {
   const path = groupPath('apps/v1', 'deployments', { namespace, name: CONTROLLER });
   const deployment = await readIfAllowed<Deployment>(client, path);
   const containers = deployment?.spec?.template?.spec?.containers;
-  const isSet = ({ env = [] }: Container): boolean =>
-    env.some(({ name, value }) => name === 'DRAIN_ALLOW_FORCE' && value === 'true');
-  return containers === undefined || containers.some(isSet);
+  const variables = containers?.flatMap(({ env = [] }) => env);
+  return variables?.some(({ name, value }) => name === 'DRAIN_ALLOW_FORCE' && value === 'true') ?? true;
 }
 
 /** Empty without a leader, and for a user who may not read its Lease or its pod. Throws KubeError. */

@@ -226,16 +226,20 @@ function checkRetry(node: string, found: BottlerocketShadow, version: string): v
     throw new UsageError(`node ${node}: its update is to end first: retry it when it shows the reason Aborted`);
   if (isUnderWay(shadow))
     throw new UsageError(`node ${node}: expected a node at rest, found an update to ${shadow.spec.version}`);
-  if (!sameVersion(shadow.status?.current_version, version)) return;
-  const { phase, reason, waitingFor } = nodeRow(found);
+  if (sameVersion(shadow.status?.current_version, version)) checkReboot(found, shadow, version);
+}
+
+/** A node that runs the version starts nothing but a reboot for its settings. */
+function checkReboot(found: BottlerocketShadow, { status }: ShadowView, version: string): void {
+  const { node, phase, reason, waitingFor } = nodeRow(found);
   if (phase === 'UpToDate')
     throw new UsageError(`node ${node}: it is up to date with ${version}, so there is nothing to retry`);
-  const isReboot = shadow.status?.settings?.pending?.some((one) => one.class === 'NeedsReboot') === true;
-  // Before the drain of a reboot for settings, a check that failed is retried at a time.
-  if (!isReboot || (NOT_RETRIED.includes(reason) && waitingFor === reason))
-    throw new UsageError(
-      `node ${node}: it runs ${version}, which a retry does not change: see ${reason || 'First look'} in docs/runbook.md`,
-    );
+  const { pending } = status?.settings ?? {};
+  // Before the drain of such a reboot, a check that failed is retried at a time.
+  const isBlocked = NOT_RETRIED.includes(reason) && waitingFor === reason;
+  if (pending?.some((one) => one.class === 'NeedsReboot') === true && !isBlocked) return;
+  const why = `it runs ${version}, which a retry does not change`;
+  throw new UsageError(`node ${node}: ${why}: see ${reason || 'First look'} in docs/runbook.md`);
 }
 
 async function request(
@@ -323,7 +327,9 @@ const ENDED_BY: Partial<Record<Reason, 'retry' | 'unskip'>> = {
 function remainsText(found: BottlerocketShadow, asked: Request): string {
   const { node, reason } = nodeRow(found);
   const command = isReason(reason) ? ENDED_BY[reason] : undefined;
-  return command === undefined || command === asked ? '' : ` It also waits for ${reason}, until "kubectl brupop ${command} ${node}".`;
+  return command === undefined || command === asked
+    ? ''
+    : ` It also waits for ${reason}, until "kubectl brupop ${command} ${node}".`;
 }
 
 export async function skip(context: Context, node: string, reason = 'true'): Promise<void> {

@@ -10,6 +10,7 @@ import { forEachOf } from '@brupop/shared/runtime/for-each';
 import type { NodeView } from '@brupop/controller/cluster/node';
 import type { ManagedNode, NodePair } from '@brupop/controller/cluster/snapshot';
 import { lookUpsOf } from '@brupop/controller/plan/look-ups';
+import type { Blocked, Candidate } from '@brupop/controller/plan/facts/reasons';
 import { gatesOf } from '@brupop/controller/plan/gates/admission';
 import { type Plan, plan } from '@brupop/controller/plan/plan';
 import type { Client } from '../cluster/client.ts';
@@ -74,13 +75,8 @@ async function timeOf(client: Client, clock: Pick<Clock, 'now'>): Promise<number
 }
 
 function answersOf(node: string, made: Plan): Gates['answers'] {
-  const [candidate, blocked] = [...made.admitted].find(([{ name }]) => name === node) ?? [];
-  if (candidate !== undefined) {
-    if (blocked === undefined) return startsText(candidate);
-    const answers = gatesOf(candidate, made.fleetState);
-    const first = answers.find(([, answer]) => answer !== undefined)?.[0];
-    return answers.map(([gate, answer]) => [gate, gate === first ? asReported(answer, candidate) : answer]);
-  }
+  const found = [...made.admitted].find(([{ name }]) => name === node);
+  if (found !== undefined) return answersFor(...found, made);
   const decision = made.decisions.flat().find(({ managedNode: { name } }) => name === node);
   if (decision === undefined) throw new UsageError(`node ${node}: expected a managed node, found none`);
   const { progressing, managedNode } = decision;
@@ -88,6 +84,13 @@ function answersOf(node: string, made: Plan): Gates['answers'] {
   const shown = asReported(progressing, managedNode) ?? managedNode.shadow?.progressing;
   const { reason = 'Waiting', message = 'its agent has not reported yet' } = shown ?? {};
   return `No gate is asked: the node is not about to start an update. ${reason}: ${message}`;
+}
+
+function answersFor(candidate: Candidate, blocked: Blocked | undefined, { fleetState }: Plan): Gates['answers'] {
+  if (blocked === undefined) return startsText(candidate);
+  const answers = gatesOf(candidate, fleetState);
+  const first = answers.find(([, answer]) => answer !== undefined)?.[0];
+  return answers.map(([gate, answer]) => [gate, gate === first ? asReported(answer, candidate) : answer]);
 }
 
 /** Such as that a watch is stale: only a controller knows that. */
