@@ -257,6 +257,12 @@ it.each([
   expect(planLines(found, now, screen(80))).toEqual([text]);
 });
 
+it('without shadows, also a controller that does not run may be the cause', () => {
+  const lines = statusLines({ config, shadows: [] }, { now, screen: screen(80) });
+  expect(lines.join(' ')).toContain('or no controller has created its shadow');
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+});
+
 it('with -o wide nothing is cut', () => {
   const lines = statusLines({ config, shadows }, { now, screen: screen(80), isWide: true });
   expect(lines.join('\n')).toContain('DisruptionBudget of default/web-0 since 11:50Z');

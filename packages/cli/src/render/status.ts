@@ -156,12 +156,17 @@ function conditionsOf({ conditions = [] }: BrupopConfigStatus = {}): string[] {
   });
 }
 
+/** A controller that does not run creates none for labelled nodes. */
+const NO_SHADOW =
+  'No node is managed, or no controller has created its shadow: label the nodes that are to be updated, and see whether ' +
+  `the pods of the Deployment ${CONTROLLER} run`;
+
 const NARROW = ['NODE', 'PHASE', 'REASON', 'VERSION', 'WAITING FOR'];
 const WIDE = ['NODE', 'PHASE', 'REASON', 'VERSION', 'TARGET', 'GROUP', 'WAITING FOR'];
 
 /** With `-o wide` nothing is cut. */
 function nodeLines(rows: readonly NodeRow[], { screen, isWide = false }: StatusOptions): string[] {
-  if (rows.length === 0) return ['No node is managed: label the nodes that are to be updated.'];
+  if (rows.length === 0) return wrapped(NO_SHADOW, screen.width, 2);
   const cells = rows.map((row) => {
     const { node, phase, reason, version, target, group } = row;
     const waitingFor = waitsFor(row);
