@@ -43,9 +43,10 @@ export class JobWorld {
     else this.#change(what);
   }
 
-  /** By another actor, who ends it the next time: a staged node is deferred, whatever runs. */
+  /** By another actor, who ends it the next time: a staged node is deferred, whatever runs. No two come in one second. */
   #cordon(): void {
     const { node } = this.node;
+    this.now += 1_000;
     if (node !== undefined) this.node = { ...this.node, node: { ...node, unschedulable: !node.unschedulable } };
   }
 
