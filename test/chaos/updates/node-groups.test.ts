@@ -69,7 +69,7 @@ it('a node that changes its pool in mid-update finishes under the rules that it 
     await fleet.configure({});
     const [node = ''] = WEB;
     const stateOf = (): string | undefined => fleet.shadow(node)?.spec.state;
-    await eventually(() => expect(stateOf()).toBe('MonitoringUpdate'), { limitMs: 60_000 });
+    await eventually(() => expect(stateOf()).toBe('MonitoringUpdate'), { limitMs: 180_000 });
     const since = Date.now();
     const groups = new Set<string | undefined>();
     await setPool(context, node, 'gpu');
