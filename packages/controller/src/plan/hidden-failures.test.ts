@@ -5,29 +5,35 @@ import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
 
-it('a version that a node did not boot stays so after a user wrote a spec with it, whose attempt fails otherwise', () => {
-  const failed = { version: NEW, code: 'RolledBack', at: ago(HOUR) };
-  const reportOf = (current_state: 'ErrorReset' | 'Idle') => ({
-    current_state,
-    crash_count: 2,
-    lastOperation: failure('StagedImageLost', { operation: 'Drain' }),
-  });
-  const edited = aManagedNode(
-    'a',
-    {},
-    {
-      spec: underWay('RebootedIntoUpdate'),
-      record: { startedAt: ago(2 * HOUR), failed, unsuccessful: 1 },
-      status: reportOf('ErrorReset'),
-    },
-  );
-  const [change] = plan(aSnapshot([edited]), NOW).specs;
-  expect([change?.outcome, change?.record.failed]).toEqual(['Failed', { ...failed, isHidden: true }]);
-  const later = NOW + 24 * HOUR;
-  const atRest = aManagedNode('a', {}, { record: change?.record ?? {}, status: reportOf('Idle') });
-  const made = plan(aSnapshot([atRest], {}, later), later);
-  expect([made.specs.length, made.conditions.flat()[0]?.progressing.reason]).toEqual([0, 'ManualRetryRequired']);
-});
+it.each([
+  ['it', NEW],
+  ['another version', '1.20.5'],
+])(
+  'a version that a node did not boot stays so after a user wrote a spec with %s, whose attempt fails otherwise',
+  (_what, version) => {
+    const failed = { version: NEW, code: 'RolledBack', at: ago(HOUR) };
+    const reportOf = (current_state: 'ErrorReset' | 'Idle') => ({
+      current_state,
+      crash_count: 2,
+      lastOperation: failure('StagedImageLost', { operation: 'Drain', version }),
+    });
+    const edited = aManagedNode(
+      'a',
+      {},
+      {
+        spec: { ...underWay('RebootedIntoUpdate'), version },
+        record: { startedAt: ago(2 * HOUR), failed, unsuccessful: 1 },
+        status: reportOf('ErrorReset'),
+      },
+    );
+    const [change] = plan(aSnapshot([edited]), NOW).specs;
+    expect([change?.outcome, change?.record.failed]).toEqual(['Failed', { ...failed, isHidden: true }]);
+    const later = NOW + 24 * HOUR;
+    const atRest = aManagedNode('a', {}, { record: change?.record ?? {}, status: reportOf('Idle') });
+    const made = plan(aSnapshot([atRest], {}, later), later);
+    expect([made.specs.length, made.conditions.flat()[0]?.progressing.reason]).toEqual([0, 'ManualRetryRequired']);
+  },
+);
 
 it('a version that a node did not boot stays so after an attempt with another version that was withdrawn', () => {
   const failed = { version: '1.20.5', code: 'RolledBack', at: ago(HOUR) };

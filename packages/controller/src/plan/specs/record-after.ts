@@ -79,13 +79,12 @@ function hiddenFailure({ record: { failed } }: ShadowView): Changes {
   return failed === undefined ? {} : { failed: { ...failed, isHidden: true } };
 }
 
-/** A user has written the spec of an attempt with the version since it failed: the agent reports that one. */
+/** The agent reports an attempt with another version, or one whose spec a user has written since the version failed. */
 function otherReport(transition: Transition, shadow: ShadowView): Changes {
   const { failed } = shadow.record;
-  if (!isEnd(transition, shadow) || failed === undefined || !sameVersion(failed.version, shadow.spec.version))
-    return {};
-  const isRetry = (shadow.times.startedAt ?? 0) > (parseTime(failed.at) ?? Infinity);
-  return isRetry ? {} : hiddenFailure(shadow);
+  if (!isEnd(transition, shadow) || failed === undefined) return {};
+  const isLater = (shadow.times.startedAt ?? 0) > (parseTime(failed.at) ?? Infinity);
+  return isLater && sameVersion(failed.version, shadow.spec.version) ? {} : hiddenFailure(shadow);
 }
 
 /** From here on the agent reports this attempt, perhaps with another version than the one that failed. */
