@@ -210,22 +210,6 @@ describe('a failure that counts against its version', () => {
     expect(made.specs[0]?.record.failed).toBeUndefined();
   });
 
-  it('is a host that does not answer its agent after its boot, and not one that has not booted', () => {
-    const silent = (name: string, bootID: string): ManagedNode => {
-      const { shadow, ...rest } = reporting(name, 'HostUnreachable', { state: 'Processing' });
-      if (shadow?.status === undefined) throw new Error('there is a report');
-      return seen({ ...rest, shadow: shadowView({ ...shadow, status: { ...shadow.status, bootID } }) }, { bootID });
-    };
-    const made = planOf([silent('a', 'boot-2'), silent('b', 'boot-2'), silent('c', 'boot-1'), waiting('d')]);
-    expect(made.failed.map(({ name, code }) => `${name} ${code}`)).toEqual(['a HostUnreachable', 'b HostUnreachable']);
-    expect(made.specs.map(({ outcome, record: { failed } }) => [outcome, failed?.version])).toEqual([
-      ['Failed', NEW],
-      ['Failed', NEW],
-      ['Failed', undefined],
-    ]);
-    expect(made.frozen).toMatchObject([{ version: NEW }]);
-  });
-
   it('is a reboot without a result within its limit', () => {
     expect(planOf([rebooting('a', 3 * HOUR)]).failed).toMatchObject([{ name: 'a', code: 'NotReturned' }]);
   });
