@@ -152,7 +152,7 @@ it('records the reboot when it succeeds, and leaves on record what other version
   expect({ ...change?.record, history: undefined }).toEqual({
     startedAt: ago(5 * MINUTE),
     from: OLD,
-    failed,
+    failed: { ...failed, isHidden: true },
     attempts,
     unsuccessful,
     succeeded: { version: OLD, at: ago(0), isReboot: true },
