@@ -199,6 +199,12 @@ export const MORE_WANTED: readonly Wanted[] = [
     ],
   },
   {
+    what: 'while the pods on a node are listed once more after its update, its health is not known',
+    changes: [
+      { find: /(?<=!isRecent\(seenAt, now\) \? \{ lookUp: true)(?= \} : \{ healthyAt \};)/u, replace: ', isUnknown: true' },
+    ],
+  },
+  {
     what: 'no comma follows the command to describe a Job',
     changes: [{ find: /(kubectl describe job [^,`]+), and its logs/u, replace: 'its logs and $1' }],
   },

@@ -13,6 +13,7 @@ import {
   NEW,
   NOW,
   OLD,
+  podsOf,
   type ShadowParts,
   underWay,
   withPolicy,
@@ -26,7 +27,7 @@ const records = (jobs: Record<string, string>): NodeRecord => ({ ...STARTED, job
 const check = (when: readonly string[], more: object = {}): object => ({
   health: { checks: [{ name: 'smoke', when, job: { cronJob: 'smoke' }, ...more }] },
 });
-const query = (when: readonly string[]): object => ({
+const query = (when: readonly string[]): { readonly health: object } => ({
   health: { checks: [{ name: 'errors', when, prometheus: { query: 'up' } }] },
 });
 const hooks = (phase: 'before' | 'after', ...some: readonly object[]): object => ({
@@ -400,6 +401,18 @@ describe('a query after the update past the deadline of the node', () => {
     expect(outcomes(planOf([late], config, { answer: { since: NOW - 10 * MINUTE, isCut: true } }))).toEqual([
       'Succeeded',
     ]);
+  });
+
+  it('is no failure either while the pods on the node are listed again', () => {
+    const health = { ...query(['After']).health, daemonSets: 'Required' };
+    const withPods = (msAgo: number): Plan => {
+      const snapshot = aSnapshot([late], { ...config, health });
+      const evaluations = answered(snapshot.policy, NOW, () => ({ since, isCut: true }));
+      const pods = new Map(late.node === undefined ? [] : [['a', podsOf(late.node, [], NOW - msAgo)]]);
+      return plan({ ...snapshot, pods, checks: viewOf(evaluations) }, NOW);
+    };
+    expect([4 * SECOND, 6 * SECOND].map((msAgo) => withPods(msAgo).lookUps.length)).toEqual([0, 1]);
+    expect([4 * SECOND, 6 * SECOND].map((msAgo) => withPods(msAgo).failed)).toEqual([[], []]);
   });
 
   it('is a failure if it does not pass, or did not shortly before', () => {

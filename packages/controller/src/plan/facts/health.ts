@@ -265,7 +265,7 @@ function podsOf({ shadow, policy, drain, now }: MonitoringInput, start: number, 
   const recheckAt = isOverdue(shadow, policy, now) ? laterAt : seenAt + RECHECK_MS;
   if (broken !== undefined) return { problem: broken, lookUp: now.reached(recheckAt), recheckAt };
   const healthyAt = Math.max(since, readySince) + policy.monitoring.healthyForMs;
-  return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true } : { healthyAt };
+  return now.reached(healthyAt) && !isRecent(seenAt, now) ? { lookUp: true, isUnknown: true } : { healthyAt };
 }
 
 function notListed(problem: string | undefined): Monitoring {
