@@ -201,7 +201,10 @@ export const MORE_WANTED: readonly Wanted[] = [
   {
     what: 'while the pods on a node are listed once more after its update, its health is not known',
     changes: [
-      { find: /(?<=!isRecent\(seenAt, now\) \? \{ lookUp: true)(?= \} : \{ healthyAt \};)/u, replace: ', isUnknown: true' },
+      {
+        find: /(?<=!isRecent\(seenAt, now\) \? \{ lookUp: true)(?= \} : \{ healthyAt \};)/u,
+        replace: ', isUnknown: true',
+      },
     ],
   },
   {
