@@ -2,7 +2,6 @@
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { LastOperation } from '@brupop/shared/api/shadow';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { pinned } from '@brupop/shared/testing/settings';
 import { shadowView } from '../cluster/shadow.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import {
@@ -68,34 +67,6 @@ const seen = (
   const status = { ...shadow.status, ...(drain !== undefined && { drain: drain as typeof shadow.status.drain }) };
   return { ...managedNode, node: { ...node, bootID }, shadow: shadowView({ ...shadow, record, status }) };
 };
-
-describe('nodes that failed with an older version to which the fleet is pinned, and were deleted', () => {
-  const failedNodes = ['x', 'y'].map((name) => ({ name, version: OLD, code: 'RolledBack', since: ago(MINUTE) }));
-  const pinnedTo = (offered: string, running = NEW): Plan => {
-    const shadow = {
-      spec: { settings: pinned({ versionLock: OLD }) },
-      status: { current_version: running, target_version: offered },
-    };
-    const nodes = ['a', 'b', 'c'].map((name) => aManagedNode(name, {}, shadow));
-    const snapshot = aSnapshot(nodes, { versions: { pin: OLD }, rollout: { failureBudget: 1 } });
-    const config = snapshot.config && { ...snapshot.config, status: { failedNodes } };
-    return plan({ ...snapshot, config }, NOW);
-  };
-
-  it.each([
-    ['the hosts offer it', OLD],
-    ['the hosts do not offer it yet', NEW],
-  ])('count, and the version is frozen, when %s', (_, offered) => {
-    const made = pinnedTo(offered);
-    expect(made.failed.map(({ name }) => name)).toEqual(['x', 'y']);
-    expect(made.frozen.map(({ version }) => version)).toEqual([OLD]);
-    expect(made.specs.filter(({ outcome }) => outcome === 'Started')).toEqual([]);
-  });
-
-  it('are forgotten when all nodes run it', () => {
-    expect(pinnedTo(OLD, OLD).failed).toEqual([]);
-  });
-});
 
 const MADE_UP = '999.0.0';
 
