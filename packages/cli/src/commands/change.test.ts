@@ -86,8 +86,8 @@ it('accepting the failures of a group ends no freeze of the fleet, and says so',
   const { context, printed } = worldOf({});
   await resume(context, { failures: true, group: 'web' });
   expect(printed.join('')).toBe(
-    'Failures of the group web up to 2026-11-30T00:53:20Z are accepted: they do not count for its own budget, and ' +
-      'hold no slot. A freeze of the fleet and a hold go on. A pause is not ended.\n',
+    'Failures of the group web up to 2026-11-30T00:53:20Z are accepted: they do not count for its own budget, hold ' +
+      'no slot, and send no node back to its previous version. A freeze of the fleet and a hold go on. A pause is not ended.\n',
   );
 });
 

@@ -95,10 +95,11 @@ export async function resume(
   if (failures) {
     const now = rfc3339((await context.client.time(pathOf(of))) ?? context.clock.now());
     await configure(context, of, { rollout: { resume: now } });
-    const what =
+    const [budget, rest] =
       of.group === undefined
-        ? 'they freeze no version, hold no slot, and send no node back to its previous version.'
-        : 'they do not count for its own budget, and hold no slot. A freeze of the fleet and a hold go on.';
+        ? ['freeze no version', '']
+        : ['do not count for its own budget', ' A freeze of the fleet and a hold go on.'];
+    const what = `they ${budget}, hold no slot, and send no node back to its previous version.${rest}`;
     say(context, `Failures of ${nameOf(of)} up to ${now} are accepted: ${what} A pause is not ended.`);
     return;
   }
