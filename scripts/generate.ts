@@ -94,9 +94,10 @@ function rulesOf(name: string, { properties: { spec } = {} }: Property): Json {
   return { properties: { spec: { properties: Object.fromEntries(common) } } };
 }
 
-/** Without what is true of a BrupopConfig only: another resource has no defaults of its own. */
-function withoutDefaults(schema: Json): Json {
-  return JSON.parse(JSON.stringify(schema).replaceAll(DEFAULT_SENTENCE, '')) as Json;
+/** Without what is true of a BrupopConfig only: a group has no defaults of its own, and percentages are of its nodes. */
+function ofGroup(schema: Json): Json {
+  const text = JSON.stringify(schema).replaceAll(DEFAULT_SENTENCE, '');
+  return JSON.parse(text.replaceAll('percentage of the managed nodes', 'percentage of the nodes of the group')) as Json;
 }
 
 const DEFAULT_SENTENCE = / (?:The default is [^ "]+|By default [^."]+)\.(?=[ "])/gu;
@@ -106,7 +107,7 @@ function definition(name: string, schema: GenericSchema, rulesFrom?: string): st
   const base = baseOf(name);
   const [version] = base.spec.versions;
   const own = openApi(schema);
-  const shared = rulesFrom === undefined ? own : merge(withoutDefaults(own), rulesOf(rulesFrom, own));
+  const shared = rulesFrom === undefined ? own : merge(ofGroup(own), rulesOf(rulesFrom, own));
   version.schema = { openAPIV3Schema: tidy(merge(shared, version.schema?.openAPIV3Schema ?? {})) };
   const text = stringify(base, { lineWidth: 140, aliasDuplicateObjects: false });
   const source = `the schema in packages/shared/src/api and scripts/crds/${name}.yaml`;

@@ -110,14 +110,15 @@ export const SAFETY = {
       'Nodes that may fail with a version: a number from 0, or a percentage of the managed nodes, rounded down but at ' +
         'least 1 node. When more fail, the version is frozen: no node starts an update to it or to an older version, and none that has only staged ' +
         'it is drained. A node fails when its host cannot activate the version after the drain or refuses the reboot, when it boots the ' +
-        'old or a wrong version, when it is not back and healthy in time after its reboot, or when the Job of a check fails then. Other ' +
-        'failures before the reboot do not count.',
+        'old or a wrong version, when it is not back and healthy in time after its reboot, or when its host does not answer or the Job of ' +
+        'a check fails then. Other failures before the reboot do not count.',
       always(1),
     ),
     resume: field(
       when,
       'Failures up to this time are accepted, such as 2026-11-23T10:00:00Z: they freeze no version, and a node that missed ' +
-        'a deadline, or failed the Job of a check, before it no longer holds its update slot. A time in the future has no effect until then.',
+        'a deadline, or failed the Job of a check, before it no longer holds its update slot. Nodes that went back to their previous ' +
+        'version try the failed one again, and no further node goes back. A time in the future has no effect until then.',
     ),
     rollback: field(
       oneOf(['None', 'Automatic']),

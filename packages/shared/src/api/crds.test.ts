@@ -111,3 +111,8 @@ it('the definition of BottlerocketNodeGroup names no default: a field left out h
   const spec = JSON.stringify(schemaOf('bottlerocketnodegroups').properties?.['spec']);
   expect(spec.match(/[^."]*(?:The default is|By default)[^."]*/gu)).toBeNull();
 });
+
+it('the definition of BottlerocketNodeGroup says of each percentage that it is of the nodes of the group', () => {
+  const found = JSON.stringify(schemaOf('bottlerocketnodegroups')).match(/percentage of the [a-z, ]+/gu) ?? [];
+  expect(found.map((one) => one.startsWith('percentage of the nodes of the group'))).toEqual([true, true, true, true]);
+});
