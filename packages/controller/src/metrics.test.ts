@@ -267,7 +267,7 @@ describe('the metrics of the fleet', () => {
     ]);
   });
 
-  it('count a node that waits also while its pods are listed again, so that no alert begins anew', async () => {
+  it('count a node that waits also while its pods are listed again, so that no alert starts over', async () => {
     const since = 30 * 60_000;
     const lastTransitionTime = ago(since);
     const reason = 'DeadlineExceeded';
