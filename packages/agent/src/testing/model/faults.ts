@@ -1,6 +1,6 @@
 /** Faults and their times, as values. */
 import fc from 'fast-check';
-import type { ShadowState } from '@brupop/shared/api/shadow';
+import type { AgentStatus, LastOperation, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import type { Pin, UpdaterSettings } from '@brupop/shared/testing/settings';
 import type { CommandEndName } from './sim-host.ts';
 import type { CallName } from './sim-world.ts';
@@ -29,7 +29,27 @@ export type Fault =
   | { readonly kind: 'group'; readonly motd: string | null }
   | { readonly kind: 'motd by hand'; readonly motd: string }
   | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }
-  | { readonly kind: 'apply fails' };
+  | { readonly kind: 'apply fails' }
+  | { readonly kind: 'act'; readonly act: Act };
+
+/** What happens to a controller or to its objects; the model's own one knows nothing of it. */
+export type Act =
+  /** Another process leads. */
+  | { readonly kind: 'lead' }
+  /** None leads for this time, or writes arrive this much later from now on. */
+  | { readonly kind: 'no leader' | 'lag'; readonly ms: number }
+  /** Another Node of the name registers, unless this one is drained or reboots. */
+  | { readonly kind: 'new node' }
+  /** The present objects are saved, and etcd is restored from them after this time. */
+  | { readonly kind: 'etcd restored'; readonly ms: number }
+  | { readonly kind: 'abort' }
+  | { readonly kind: 'retry'; readonly version: string }
+  | { readonly kind: 'configure'; readonly spec: Readonly<Record<string, unknown>> }
+  /** The value of `settings.motd` that a group requests; null: there is no group. */
+  | { readonly kind: 'motd'; readonly motd: string | null }
+  | { readonly kind: 'edit spec'; readonly spec: Partial<ShadowSpec> }
+  | { readonly kind: 'edit status'; readonly status: Partial<AgentStatus>; readonly last?: Partial<LastOperation> }
+  | { readonly kind: 'edit record'; readonly record: string };
 
 /** A fault, and the call before or after which it comes, and how much later. */
 export interface AtCall {

@@ -3,7 +3,9 @@ import type { AgentShadow } from '@brupop/shared/api/agent-protocol';
 import { ERROR_CODES } from '@brupop/shared/api/error-codes';
 import type { ShadowState } from '@brupop/shared/api/shadow';
 import type { Clock } from '@brupop/shared/runtime/clock';
-import type { SimCluster } from './sim-cluster.ts';
+import type { Act } from './faults.ts';
+import { SimCluster } from './sim-cluster.ts';
+import type { SimHost } from './sim-host.ts';
 
 const MINUTE = 60_000;
 const STAGE_LIMIT = 50 * MINUTE;
@@ -13,6 +15,17 @@ const NEXT: Partial<Record<ShadowState, ShadowState>> = {
   StagedAndPerformedUpdate: 'RebootedIntoUpdate',
   RebootedIntoUpdate: 'MonitoringUpdate',
 };
+
+interface Parts {
+  readonly cluster: SimCluster;
+  readonly controller: SimController;
+}
+
+/** The cluster and the controller around a host. */
+export function simulated(clock: Clock, host: SimHost): Parts {
+  const cluster = new SimCluster(clock, () => host.boots);
+  return { cluster, controller: new SimController(cluster, clock) };
+}
 
 export class SimController {
   /** No update starts. */
@@ -36,6 +49,11 @@ export class SimController {
   resume(): void {
     this.paused = false;
     this.wake(0);
+  }
+
+  /** What is done to this controller, or to objects that it does not know: nothing. */
+  act(_act: Act): void {
+    // The real planner has such objects.
   }
 
   wake(ms: number): void {

@@ -8,8 +8,8 @@ import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, TimedFault } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { changeSettings } from './settings-faults.ts';
-import { SimCluster } from './sim-cluster.ts';
-import { SimController } from './sim-controller.ts';
+import type { SimCluster } from './sim-cluster.ts';
+import { type SimController, simulated } from './sim-controller.ts';
 import { SimHost } from './sim-host.ts';
 import type { UpdateCommand } from '../../limits.ts';
 
@@ -38,8 +38,8 @@ const RELEASE_MS = 15 * MINUTE;
 export class SimWorld {
   readonly clock = new FakeClock();
   readonly host = new SimHost(this.clock, { active: OLD, offered: NEW });
-  readonly cluster = new SimCluster(this.clock, () => this.host.boots);
-  readonly controller = new SimController(this.cluster, this.clock);
+  readonly cluster: SimCluster;
+  readonly controller: SimController;
   readonly invariants = new Invariants(this);
   readonly random: () => number;
   #agent: AgentProcess | undefined;
@@ -52,7 +52,8 @@ export class SimWorld {
   #shutdownMs = SECOND;
   #bootMs = 20 * SECOND;
 
-  constructor(scenario: readonly TimedFault[], random: () => number = () => 0.5) {
+  constructor(scenario: readonly TimedFault[], random: () => number = () => 0.5, parts = simulated) {
+    ({ cluster: this.cluster, controller: this.controller } = parts(this.clock, this.host));
     this.#pending = scenario;
     this.random = random;
     for (const one of scenario) if ('at' in one) this.clock.after(one.at, () => this.#inject(one.fault));
