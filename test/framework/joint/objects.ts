@@ -8,21 +8,11 @@ import {
 } from '../../../packages/shared/src/api/names.ts';
 import { type Clock, rfc3339 } from '../../../packages/shared/src/runtime/clock.ts';
 import type { SimHost } from '../../../packages/agent/src/testing/model/sim-host.ts';
-import type { Objects } from '../oracle/fleet.ts';
+import { NOTHING_ELSE, type Objects } from '../oracle/fleet.ts';
 import { newNode, newShadow, type RawNode, type RawShadow } from '../oracle/objects.ts';
 import { GROUP, type JointCluster } from './cluster.ts';
 
 export const NODE = 'node-0';
-const NOTHING_ELSE = {
-  pods: [],
-  budget: undefined,
-  isLost: false,
-  lagMs: 0,
-  skewMs: 0,
-  checksPass: true,
-  jobs: new Map(),
-  rejections: new Map(),
-} as const;
 
 export class JointObjects {
   readonly #cluster: JointCluster;

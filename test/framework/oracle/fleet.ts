@@ -43,6 +43,18 @@ export interface Objects {
 const NODES = 6;
 const RETRY = 'brupop.bottlerocket.aws/retry';
 
+/** No pods, Jobs nor problems. */
+export const NOTHING_ELSE = {
+  pods: [],
+  budget: undefined,
+  isLost: false,
+  lagMs: 0,
+  skewMs: 0,
+  checksPass: true,
+  jobs: new Map(),
+  rejections: new Map(),
+} as const;
+
 export class Fleet {
   #objects: Objects;
   #hosts: ReadonlyMap<string, Host>;
@@ -57,18 +69,9 @@ export class Fleet {
     this.#hosts = new Map(
       nodes.map(({ metadata }) => [metadata.name, { running: '1.20.0', offered: '1.21.0', boots: 0, settings: {} }]),
     );
-    const nothing = {
-      budget: undefined,
-      isLost: false,
-      lagMs: 0,
-      skewMs: 0,
-      checksPass: true,
-      jobs: new Map(),
-      rejections: new Map(),
-    };
     const byName = new Map(nodes.map((node) => [node.metadata.name, node]));
-    const own = { config: newObject('cluster', 'config', {}, 1), groups: new Map<string, RawObject>(), pods: [] };
-    this.#objects = { now: START, nodes: byName, shadows: new Map(shadows), ...own, ...nothing };
+    const own = { config: newObject('cluster', 'config', {}, 1), groups: new Map<string, RawObject>() };
+    this.#objects = { now: START, nodes: byName, shadows: new Map(shadows), ...own, ...NOTHING_ELSE };
     for (const name of byName.keys()) this.#agent(name, 'acts');
   }
 
