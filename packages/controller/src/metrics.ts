@@ -7,7 +7,7 @@ import { BoundedLabels, createFrom, MAX_VERSIONS } from '@brupop/shared/runtime/
 import { lostZones } from './cluster/connectivity.ts';
 import { membersKey } from './cluster/member-pods.ts';
 import { isManaged, type NodeView, zoneOf } from './cluster/node.ts';
-import { blockOf, type ShadowView } from './cluster/shadow.ts';
+import { blockOf, type ShadowView, showsStalled } from './cluster/shadow.ts';
 import { isPair, type ManagedNode, type Snapshot, type WatchLag } from './cluster/snapshot.ts';
 import { METRICS } from './metrics-table.ts';
 import { type FailedNode, isFailureCode } from './plan/facts/failed-nodes.ts';
@@ -186,14 +186,10 @@ function countWaiting(
 /** Why a node waits; undefined: it does not. */
 function reasonOf({ progressing, health }: Shown): Reason | undefined {
   const reason = progressing?.reason;
+  const isStalled = typeof health === 'string' ? health === 'Stalled' : showsStalled({ health });
   // In a cluster that grows, there is always a node whose agent is about to connect.
-  if (reason === 'AgentNotConnected' && !isStalled(health)) return undefined;
+  if (reason === 'AgentNotConnected' && !isStalled) return undefined;
   return isReason(reason) && reason !== 'UpToDate' && reason !== 'Updating' ? reason : undefined;
-}
-
-function isStalled(health: Shown['health']): boolean {
-  if (typeof health === 'string') return health === 'Stalled';
-  return health.some(({ type, status }) => type === 'Stalled' && status === 'True');
 }
 
 /** There is always a drain that waits while many go on, so the longest wait counts for the alert. */

@@ -45,8 +45,7 @@ export async function readObjects(client: Client): Promise<Objects> {
   ]);
   const config = configs.find(({ metadata }) => metadata.name === CONFIG_NAME);
   const namespace = namespaceOf({ namespace: client.namespace, shadows }) ?? '';
-  const leaderNode = await leaderNodeIn(client, namespace);
-  const mayForce = await mayForceIn(client, namespace);
+  const [leaderNode, mayForce] = await Promise.all([leaderNodeIn(client, namespace), mayForceIn(client, namespace)]);
   return { config, groups, nodes, shadows, budgets, leaderNode, mayForce, pods: new Map() };
 }
 

@@ -107,7 +107,8 @@ function asReported<T extends { readonly reason: string; readonly message: strin
   { shadow }: Pick<ManagedNode, 'shadow'>,
 ): T | undefined {
   const { reason, message } = shadow?.progressing ?? {};
-  return found?.reason !== reason || message === undefined ? found : found && { ...found, message };
+  if (found === undefined || message === undefined || found.reason !== reason) return found;
+  return { ...found, message };
 }
 
 /** Also with the pods on the node if the planner asks for none of them, as an earlier gate blocks: a later one answers. */

@@ -201,6 +201,11 @@ function timesOf({ metadata, spec, status, record }: ReadShadow): ShadowTimes {
   };
 }
 
+/** Whether the controller has last reported the condition Stalled. */
+export function showsStalled({ health }: Pick<ShadowView, 'health'>): boolean {
+  return health.some(({ type, status }) => type === 'Stalled' && status === 'True');
+}
+
 export function healthCondition({ type, status, lastTransitionTime }: HealthCondition): HealthCondition {
   return { type, status, lastTransitionTime };
 }

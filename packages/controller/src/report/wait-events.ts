@@ -4,6 +4,7 @@
  * hour for each, since a node may change between two of them. In a large fleet some are left out: see `isMinor`.
  */
 import { type EventSource, shadowReference } from '@brupop/shared/kube/events';
+import { showsStalled } from '../cluster/shadow.ts';
 import type { NodePair } from '../cluster/snapshot.ts';
 import type { ProgressingCondition } from '../plan/condition.ts';
 import type { Moment } from '../kept/moment.ts';
@@ -38,10 +39,9 @@ export function isOfWait({ reason }: Pick<EventSource, 'reason'>): boolean {
   return reason === WAITING || reason === ENDED;
 }
 
-function reasonBefore({ progressing, health }: NodePair['shadow']): Reason | '' {
-  const before = progressing?.reason;
-  const wasStalled = health.some(({ type, status }) => type === 'Stalled' && status === 'True');
-  return isReason(before) && isReported(before, wasStalled) ? before : '';
+function reasonBefore(shadow: NodePair['shadow']): Reason | '' {
+  const before = shadow.progressing?.reason;
+  return isReason(before) && isReported(before, showsStalled(shadow)) ? before : '';
 }
 
 /** Of settings that stay on the host although they are no longer requested. The agent says which, so one Event an hour. */

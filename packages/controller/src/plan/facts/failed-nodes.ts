@@ -15,7 +15,7 @@
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
-import type { DrainResultName, LastOperation } from '@brupop/shared/api/shadow';
+import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { groupAtStart, type ShadowView } from '../../cluster/shadow.ts';
@@ -104,10 +104,10 @@ function witnessed(code: FailureCode | undefined, shadow: ShadowView, node: Node
 }
 
 function codeOf(shadow: ShadowView): FailureCode | undefined {
-  const { bootID, lastOperation = {} as Partial<LastOperation> } = shadow.status ?? {};
-  const { errorCode, operation } = lastOperation;
+  const { bootID, lastOperation } = shadow.status ?? {};
+  const { errorCode, operation, bootID: bootBefore } = lastOperation ?? {};
   // Before the boot, the silence of a host has another cause.
-  const isLate = errorCode === 'StepTimedOut' || (errorCode === 'HostUnreachable' && bootID !== lastOperation.bootID);
+  const isLate = errorCode === 'StepTimedOut' || (errorCode === 'HostUnreachable' && bootID !== bootBefore);
   return CODES.includes(errorCode) || (isLate && AFTER_DRAIN.includes(operation)) ? errorCode : undefined;
 }
 
