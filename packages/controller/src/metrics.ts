@@ -54,12 +54,14 @@ export function createMetrics(registry: Registry, sources: Sources = NO_SOURCES)
     metrics.pendingWrites.reset();
     for (const [kind, count] of sources.pendingWrites()) metrics.pendingWrites.set({ kind }, count);
   };
-  let shown: Planned | undefined;
+  // Weak: a plan has all that was found of the fleet, which would be in memory twice.
+  const shown = new WeakSet<Planned>();
   // Counting a large fleet costs as much as a plan: once for each scrape that finds another one.
   const fleet = (): void => {
     const planned = sources.planned();
-    if (planned !== undefined && planned !== shown) showFleet(metrics, planned);
-    shown = planned;
+    if (planned === undefined || shown.has(planned)) return;
+    showFleet(metrics, planned);
+    shown.add(planned);
   };
   const ofFleet = Object.fromEntries(OF_FLEET.map((name) => [name, fleet]));
   const metrics = createFrom(METRICS, registry, { watchLag, pendingWrites, ...ofFleet });
