@@ -94,6 +94,32 @@ describe('a staged node', () => {
   });
 });
 
+describe('of a group of whose fields only retry has a mistake', () => {
+  const invalid = (spec: object): BottlerocketNodeGroup[] => [aGroup('gpu', { retry: { maxBackoff: '1m' }, ...spec })];
+  const updating = (state: 'StagedAndPerformedUpdate' | 'MonitoringUpdate', record: object = {}): ManagedNode => {
+    const began = { group: 'gpu', startedAt: ago(60 * MINUTE), ...record };
+    const status = state === 'MonitoringUpdate' ? { current_version: NEW } : {};
+    return inPool('a', 'gpu', { spec: underWay(state, 40 * MINUTE), status, record: began });
+  };
+
+  it('a node runs the hooks after an attempt before which it ran some', () => {
+    const hooks = { before: [{ name: 'in', job: { cronJob: 'in' } }], after: [{ name: 'out', job: { cronJob: 'out' } }] };
+    const jobs = { from: OLD, to: NEW, 'Before/hook/in': 'Succeeded' };
+    const [spec] = planOf([updating('StagedAndPerformedUpdate', { jobs })], invalid({ hooks })).specs;
+    expect(spec).toMatchObject({ outcome: 'Deferred', record: { jobs: { 'After/hook/out': 'Due' } } });
+  });
+
+  it('an update succeeds only with the checks of the group', () => {
+    const health = { daemonSets: 'Ignored', checks: [{ name: 'smoke', when: ['After'], job: { cronJob: 'smoke' } }] };
+    expect(outcomes(planOf([updating('MonitoringUpdate')], invalid({ health })))).toEqual([]);
+  });
+
+  it('a node has the time of the group to become healthy', () => {
+    const made = planOf([updating('MonitoringUpdate')], invalid({ monitoring: { timeout: '2h', healthyFor: '1h' } }));
+    expect(made.failed).toEqual([]);
+  });
+});
+
 it('the hosts of a group with a mistake keep their settings', () => {
   const locked = inPool('a', 'gpu', { spec: { settings: pinned({ versionLock: OLD }) } });
   const group = aGroup('gpu', { versions: { pin: OLD } });

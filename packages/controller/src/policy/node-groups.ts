@@ -5,12 +5,12 @@
  *
  *     a node belongs to the first group, by precedence and then by name, whose nodeSelector selects it
  *     a node that is updating belongs to the group that its update began with, while that exists
- *     a group with a mistake starts nothing: updates under way follow the BrupopConfig, but for its drain settings, and
- *     Nodes keep its metadata
+ *     a group with a mistake starts nothing: updates under way go on as it says where the mistake is not, and Nodes keep
+ *     its metadata
  *     a group that is being deleted has no nodes
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
-import { overridden, readConfigSpec, readDrainSettings } from '@brupop/shared/api/config-spec';
+import { overridden, readConfigSpec } from '@brupop/shared/api/config-spec';
 import {
   isProtectedSelector,
   keysOf,
@@ -102,7 +102,8 @@ function readGroup(object: BottlerocketNodeGroup, config: UpdatePolicy, known: O
   const { nodeSelector, precedence, after, soakMs } = value;
   const both = overridden(config.source, spec);
   const merged = policyWith(config, both, known);
-  const policy = readConfigSpec(both).problems.length === 0 ? merged : withoutMistakes(config, merged);
+  const mistakes = readConfigSpec(both).problems;
+  const policy = mistakes.length === 0 ? merged : withoutMistakes(config, merged, mistakes);
   const found = renderingOf(object, render(value));
   const settings = requestedSettings(metadata.name, value, found.inForce);
   const missing =
@@ -144,14 +145,18 @@ function renderingOf(
 }
 
 /**
- * The drain of a group keeps its pods, as in the API server, unless the mistake is in it. What could let a node start or be drained
- * is what is readable of the group: a calendar with a mistake is never open. A pause interrupts nothing.
+ * What protects nodes that are updating is that of the group, as the drain in the API server, unless the mistake is in it. What
+ * could let a node start or be drained is what is readable of it: a calendar with a mistake is never open. A pause interrupts
+ * nothing.
  */
-function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy): UpdatePolicy {
+function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy, mistakes: readonly string[]): UpdatePolicy {
   const { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes } = readable;
-  const { drain, drainMs } = readDrainSettings(readable.source).problems.length === 0 ? readable : config;
   const read = { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes };
-  return { ...config, ...read, drain, drainMs };
+  const by = (...fields: readonly string[]): UpdatePolicy =>
+    mistakes.some((mistake) => fields.some((name) => mistake.startsWith(`spec.${name}`))) ? config : readable;
+  const { drain, drainMs } = by('drain', 'loadBalancer');
+  const [{ monitoring }, { health }, { hooks }] = [by('monitoring'), by('health'), by('hooks')];
+  return { ...config, ...read, drain, drainMs, monitoring, health, hooks };
 }
 
 function own(concurrency: Concurrency, given: unknown): GroupConcurrency {
