@@ -103,7 +103,10 @@ describe('of a group of whose fields only retry has a mistake', () => {
   };
 
   it('a node runs the hooks after an attempt before which it ran some', () => {
-    const hooks = { before: [{ name: 'in', job: { cronJob: 'in' } }], after: [{ name: 'out', job: { cronJob: 'out' } }] };
+    const hooks = {
+      before: [{ name: 'in', job: { cronJob: 'in' } }],
+      after: [{ name: 'out', job: { cronJob: 'out' } }],
+    };
     const jobs = { from: OLD, to: NEW, 'Before/hook/in': 'Succeeded' };
     const [spec] = planOf([updating('StagedAndPerformedUpdate', { jobs })], invalid({ hooks })).specs;
     expect(spec).toMatchObject({ outcome: 'Deferred', record: { jobs: { 'After/hook/out': 'Due' } } });
