@@ -157,6 +157,14 @@ it('of a check that has failed, the first gate that blocks says what the control
   expect(blocked[0]).toEqual(['backoff', { reason: 'CheckFailed', message, retryAt: NOW + 240_000 }]);
 });
 
+it('of a node that waits for a window, a later gate says why it cannot be drained', async () => {
+  const spec = { maintenance: { windows: [{ schedule: '0 0 1 1 *', duration: '1h' }] } };
+  const { answers } = await gatesOfNode(contextOf({ spec, nodes: ['n000'], hasPod: () => true }), 'n000');
+  const blocked = (answers as Exclude<typeof answers, string>).filter(([, answer]) => answer !== undefined);
+  const [first, next] = blocked.map(([gate, answer]) => `${gate} ${answer?.reason}`);
+  expect([first, next]).toEqual(['windowOpen OutsideMaintenanceWindow', 'drainNotBlocked DrainBlocked']);
+});
+
 it.each([
   [
     'unless the controller knows more than is read here',
