@@ -5,8 +5,8 @@
  *
  *     a node belongs to the first group, by precedence and then by name, whose nodeSelector selects it
  *     a node that is updating belongs to the group that its update began with, while that exists
- *     a group with a mistake starts nothing: updates under way go on as it says where the mistake is not, and Nodes keep
- *     its metadata
+ *     a group with a mistake starts nothing: updates under way go on as it says where the mistake is not, and Nodes
+ *     keep its metadata
  *     a group that is being deleted has no nodes
  */
 import type { NodeLimit } from '@brupop/shared/api/config-values';
@@ -145,9 +145,9 @@ function renderingOf(
 }
 
 /**
- * What protects nodes that are updating is that of the group, as the drain in the API server, unless the mistake is in it. What
- * could let a node start or be drained is what is readable of it: a calendar with a mistake is never open. A pause interrupts
- * nothing.
+ * What protects nodes that are updating is that of the group, as the drain in the API server, unless the mistake is in
+ * it. What could let a node start or be drained is what is readable of it: a calendar with a mistake is never open. A
+ * pause interrupts nothing.
  */
 function withoutMistakes(config: UpdatePolicy, readable: UpdatePolicy, mistakes: readonly string[]): UpdatePolicy {
   const { maintenance, calendar, calendarOfRequests, versions, paused, pauseReason, rollout, resumes } = readable;
