@@ -182,4 +182,12 @@ describe('with cert-manager', () => {
     const { problem } = decideCopy({ ...issued, bundle, serving: found }, NOW);
     expect([problem?.object, problem?.message]).toEqual(['serving', expect.stringContaining(message)]);
   });
+
+  it('an authority that has expired is reported, and the bundle is left as it is', () => {
+    const expired = { ...entry('a'), certificate: certificate('a', -600) };
+    const found: Found['serving'] = { ...issued.serving, authorities: [expired.certificate] };
+    const bundle: Found['bundle'] = { owner: 'operator', entries: [expired], isIntact: true };
+    const { step, problem } = decideCopy({ ...issued, bundle, serving: found }, NOW);
+    expect([step, problem?.reason]).toEqual([undefined, 'InvalidSecret']);
+  });
 });

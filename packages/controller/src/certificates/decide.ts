@@ -126,7 +126,8 @@ function changeBundle(found: Found, now: number, added: readonly Certificate[]):
   const entries = wantedEntries(found, now, added);
   const isSame =
     bundle.isIntact && JSON.stringify(entries.map(timesOf)) === JSON.stringify(bundle.entries.map(timesOf));
-  if (isSame) return undefined;
+  // Agents cannot read an empty bundle, which would be written again and again.
+  if (isSame || entries.length === 0) return undefined;
   const why = bundle.isIntact ? 'the authorities in use have changed' : 'the bundle is missing or damaged';
   return { do: 'publish', entries, why };
 }
