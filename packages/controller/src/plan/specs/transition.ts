@@ -110,7 +110,7 @@ export interface Transition {
   readonly previous?: string;
   /** The node is not to go back any more. */
   readonly endsRollback?: boolean;
-  /** Connectivity was lost during the update, so its duration says nothing. */
+  /** Connectivity was lost during the update, or it waited once staged, so its duration says nothing. */
   readonly wasSuspended?: boolean;
   /** A user asked for this start with the annotation `update-now`. */
   readonly isRequested?: boolean | undefined;
@@ -360,7 +360,9 @@ function defer(input: TransitionInput): Transition | undefined {
       ? !isDrainBlocked(drain(), now.ms) || (drain().mayOpen && isTrying(shadow))
       : (blockedBy.isUnknown === true || PASSING.includes(blockedBy.reason)) && !isOverdue(shadow, policy, now);
   if (isKept) return undefined;
-  return { ...idle(input, 'Deferred'), ...suspension(input), ...(blockedBy !== undefined && { because: blockedBy }) };
+  const hasWaited = PASSING.some((reason) => reason === shadow.progressing?.reason);
+  const suspended = hasWaited ? { wasSuspended: true } : suspension(input);
+  return { ...idle(input, 'Deferred'), ...suspended, ...(blockedBy !== undefined && { because: blockedBy }) };
 }
 
 /** Only while its agent responds: the same agent must stage the previous version. */
