@@ -44,6 +44,13 @@ const waiting = ['b', 'c', 'd'].map((name) => aManagedNode(name));
 const queue = ({ queue: found }: Forecast): (string | undefined)[][] =>
   found.map(({ node, reason, expectedTime }) => [node, reason, expectedTime]);
 
+test('after a blackout without an end the times are those that the Kubernetes API accepts', () => {
+  const blackouts = [{ from: ago(MINUTE), to: '9999-12-31T23:59:59Z' }];
+  const found = forecast(waiting, { maintenance: { blackouts } });
+  const times = [found.completionTime, ...queue(found).map(([, , time]) => time)];
+  expect(new Set(times)).toEqual(new Set(['9999-12-31T23:59:59Z']));
+});
+
 test('each slot goes to the next node as soon as it is free, for as long as updates usually take', () => {
   const found = forecast([aManagedNode('a', {}, updating(4)), ...waiting, ...measured]);
   expect(queue(found)).toEqual([

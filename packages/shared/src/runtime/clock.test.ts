@@ -8,6 +8,11 @@ describe('times as text', () => {
     expect([rfc3339(at), rfc3339Micro(at)]).toEqual(['2026-11-21T11:02:03Z', '2026-11-21T11:02:03.045000Z']);
   });
 
+  it('writes no year of more than four digits', () => {
+    const last = '9999-12-31T23:59:59Z';
+    expect([Date.parse('9999-12-31T23:59:59-08:00'), 9e15].map(rfc3339)).toEqual([last, last]);
+  });
+
   it('reads both forms, and returns undefined for anything else', () => {
     expect([parseTime(rfc3339Micro(at)), parseTime('soon'), parseTime(null), parseTime(undefined)]).toEqual([
       at,

@@ -51,9 +51,12 @@ export function dateOf(epochMs: number): Date {
   return new Date(epochMs);
 }
 
-/** RFC 3339 in UTC with seconds, as metav1.Time is written. */
+/** 9999-12-31T23:59:59Z: RFC 3339 has no later years, and the Kubernetes API accepts none. */
+const LAST_SECOND_MS = 253_402_300_799_000;
+
+/** RFC 3339 in UTC with seconds, as metav1.Time is written; for later times the last one that there is. */
 export function rfc3339(epochMs: number): string {
-  return `${new Date(epochMs).toISOString().slice(0, 19)}Z`;
+  return `${new Date(Math.min(epochMs, LAST_SECOND_MS)).toISOString().slice(0, 19)}Z`;
 }
 
 /** RFC 3339 in UTC with exactly six fraction digits, as metav1.MicroTime requires. `micros`: less than 1000. */
