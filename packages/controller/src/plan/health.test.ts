@@ -218,9 +218,13 @@ describe('a node with podsBefore: Prefer, the default', () => {
     expect(outcomes(waiting({ podsWaitSince: ago(60 * MINUTE) }, ['apps']))).toEqual(['Started']);
   });
 
+  it('does not wait again in the next of its monthly windows', () => {
+    expect(outcomes(waiting({ podsWaitSince: ago(35 * 24 * 60 * MINUTE) }))).toEqual(['Started']);
+  });
+
   it.each([
     ['by a clock that was a year ahead', ago(-365 * 24 * 60 * MINUTE)],
-    ['long ago', ago(9 * 24 * 60 * MINUTE)],
+    ['long ago', ago(37 * 24 * 60 * MINUTE)],
   ])('waits anew when it is recorded to have waited %s', (_, podsWaitSince) => {
     const made = waiting({ podsWaitSince });
     expect(outcomes(made)).toEqual([]);

@@ -96,8 +96,8 @@ export function waitsForPodsUntil(
   return (podsWaitSince(shadow, now) ?? now.ms) + (isAnyTrusted ? WAIT_MS : SHORT_WAIT_MS);
 }
 
-/** Longer than from one weekly window to the next, so that a node is not delayed in each of them. */
-const WAITED_MS = 8 * 24 * 60 * 60_000;
+/** Longer than from one monthly window to the next, so that a node is not delayed in each of them. */
+const WAITED_MS = 36 * 24 * 60 * 60_000;
 
 /** Since when the node waits for unhealthy pods; undefined also when that was long ago, or by a clock that was wrong. */
 export function podsWaitSince({ record }: ShadowView, now: Moment): number | undefined {
