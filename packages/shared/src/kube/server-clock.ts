@@ -9,14 +9,15 @@ const RESOLUTION_MS = 3_000;
  * @param skewMs - by how much `clock` is ahead of it; undefined: unknown
  */
 export function serverClock(clock: Clock, skewMs: () => number | undefined): Clock {
-  const now = (): number => {
-    const skew = skewMs() ?? 0;
-    return clock.now() - (Math.abs(skew) > RESOLUTION_MS ? Math.round(skew) : 0);
-  };
   return {
-    now,
+    now: () => clock.now() - certainSkew(skewMs()),
     monotonic: () => clock.monotonic(),
     sleep: (ms, signal) => clock.sleep(ms, signal),
     after: (ms, callback) => clock.after(ms, callback),
   };
+}
+
+/** In whole milliseconds; 0 for a skew that may be none. */
+export function certainSkew(skewMs = 0): number {
+  return Math.abs(skewMs) > RESOLUTION_MS ? Math.round(skewMs) : 0;
 }

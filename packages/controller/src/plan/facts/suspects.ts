@@ -141,6 +141,8 @@ interface ListedPods {
   readonly pods: readonly ObservedPod[];
   /** Epoch milliseconds, as the next. */
   readonly listedAt: number;
+  /** By how much the clock of the listing process is ahead of that of kube-apiserver, which dates the creation of pods. */
+  readonly aheadMs: number;
   /** When the drain of the node started, and its update succeeded. */
   readonly drainedAt: number;
   readonly since: number;
@@ -176,14 +178,14 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
 type LimitOf = (workload: string) => number | undefined;
 
 function failingAmong(listed: ListedPods, before: ReadyBefore, limitOf: LimitOf): Found {
-  const { node, listedAt } = listed;
+  const { node, listedAt, aheadMs } = listed;
   const suspects = new Map<string, Suspect>();
   let nextAt = Infinity;
   for (const pod of listed.pods.filter((one) => counts(one, listed.health))) {
     const workload = comparedAs(pod);
     const limitMs = limitOf(workload);
     if (limitMs === undefined || suspects.has(workload)) continue;
-    const createdAt = parseTime(pod.metadata.creationTimestamp) ?? listedAt;
+    const createdAt = (parseTime(pod.metadata.creationTimestamp) ?? listedAt - aheadMs) + aheadMs;
     const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs;
     const problem = problemOf(pod, listed, createdAt, lateAt);
     if (problem !== undefined) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });

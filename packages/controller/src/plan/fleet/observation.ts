@@ -16,6 +16,7 @@
  * it, the version is held (`facts/freezes.ts`).
  */
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
+import { certainSkew } from '@brupop/shared/kube/server-clock';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { PlacedPod } from '../../cluster/all-pods.ts';
@@ -79,7 +80,7 @@ interface SuspectsChange {
   readonly suspects: NonNullable<NodePair['shadow']['record']['suspects']>;
 }
 
-type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'ownNamespace'>;
+type Known = Pick<Snapshot, 'observed' | 'config' | 'policy' | 'ownNamespace' | 'clockSkewMs'>;
 
 export class Observation {
   readonly #now: number;
@@ -316,7 +317,7 @@ const recentIn = ofPartsAt((part: readonly NodePair[], now) =>
 function seenOf(
   pair: NodePair,
   { at: since, version }: NonNullable<NodePair['shadow']['updated']>,
-  { observed, ownNamespace }: Known,
+  { observed, ownNamespace, clockSkewMs }: Known,
   before: ReadyBefore,
   now: number,
 ): Observed {
@@ -327,7 +328,8 @@ function seenOf(
   if (found === undefined || last === undefined)
     return { pair, version, since, listedAt, suspects: undefined, nextAt: Infinity };
   const listed = listedOn(pair, since);
-  const { suspects, nextAt } = suspectsAmong({ ...listed, version, pods: found.pods, listedAt: last }, before);
+  const aheadMs = certainSkew(clockSkewMs);
+  const { suspects, nextAt } = suspectsAmong({ ...listed, version, pods: found.pods, listedAt: last, aheadMs }, before);
   const rankOf = (workload: string): number => {
     if (isTrusted(workload, pair.policy, ownNamespace)) return 0;
     return listed.known.has(workload) ? 1 : 2;

@@ -1,0 +1,28 @@
+/** A clock of the controller that is ahead of that of kube-apiserver, by less than what stops updates. */
+import { aPod } from '@brupop/shared/testing/pods';
+import { observedPods } from '../cluster/pods.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW, OLD } from '../testing/objects.ts';
+import { wholePlan } from '../whole-plan.ts';
+
+const WEB = 'ReplicaSet apps/web';
+
+it.each([
+  [10_000, []],
+  [3 * MINUTE, [{ workload: WEB, problem: 'does not become Ready', at: ago(0) }]],
+])('a pod on an updated node is as old as it is by that clock: %d ms', (ageMs, suspects) => {
+  const clockSkewMs = 4 * MINUTE;
+  const record = {
+    startedAt: ago(7 * MINUTE),
+    from: OLD,
+    succeeded: { version: NEW, at: ago(5 * MINUTE) },
+    readyBefore: { at: ago(6 * MINUTE), workloads: { [WEB]: 5 } },
+  };
+  const snapshot = aSnapshot([aManagedNode('a', {}, { record, status: { current_version: NEW } })], { health: { watchFor: '5m' } });
+  const created = ageMs + clockSkewMs;
+  const pod = aPod('web', { ready: false, readyChanged: NOW - created });
+  const pods = [{ ...pod, metadata: { ...pod.metadata, creationTimestamp: ago(created) } }];
+  const observed = new Map([['a', observedPods({ nodeUID: 'uid-a', pods, seenAt: NOW }, undefined)]]);
+  const allPods = { pods: [], seenAt: NOW, asOf: NOW, problem: undefined, nextAt: NOW };
+  const made = wholePlan({ ...snapshot, observed, allPods, clockSkewMs }, NOW);
+  expect(made.records.flatMap((one) => one.record.suspects ?? [])).toEqual(suspects);
+});
