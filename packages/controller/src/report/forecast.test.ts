@@ -51,6 +51,25 @@ test('after a blackout without an end the times are those that the Kubernetes AP
   expect(new Set(times)).toEqual(new Set(['9999-12-31T23:59:59Z']));
 });
 
+test('an expected time that no window has any more is not kept, however little it is wrong', () => {
+  // NOW is a Friday.
+  const maintenance = { windows: [{ schedule: '0 2 * * THU', duration: '4h' }] };
+  const [wednesday, thursday] = ['2027-01-20T02:30:00Z', '2027-01-21T02:30:00Z'];
+  const [one] = waiting;
+  if (one === undefined) throw new Error('a node waits');
+  const plannedFor = (expectedTime: string): BrupopConfigStatus => ({
+    plan: [{ node: 'b', version: NEW, reason: 'OutsideMaintenanceWindow', expectedTime }],
+    expectedCompletionTime: expectedTime,
+  });
+  const found = (before: string): unknown[] => {
+    const { queue: planned, completionTime } = forecast([one], { maintenance }, plannedFor(before));
+    return [planned[0]?.expectedTime, completionTime];
+  };
+  expect(found(wednesday)).toEqual([thursday, thursday]);
+  const later = '2027-01-21T03:00:00Z';
+  expect(found(later)).toEqual([later, later]);
+});
+
 test('each slot goes to the next node as soon as it is free, for as long as updates usually take', () => {
   const found = forecast([aManagedNode('a', {}, updating(4)), ...waiting, ...measured]);
   expect(queue(found)).toEqual([

@@ -16,7 +16,7 @@
 import type { BrupopConfigStatus, PlannedNode } from '@brupop/shared/api/brupop-config';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { zoneOf } from '../cluster/node.ts';
-import type { CalendarState } from '../policy/calendar.ts';
+import type { Calendar, CalendarState } from '../policy/calendar.ts';
 import type { GroupConcurrency, NodeGroup } from '../policy/node-groups.ts';
 import { nodesAtOnce, type UpdatePolicy } from '../policy/policy.ts';
 import type { Decision, NodePhase } from '../plan/assess.ts';
@@ -287,16 +287,18 @@ function reported(
   fleetState: FleetState,
 ): Forecast {
   const { now } = fleetState;
+  const end = latest(endsOf(scopes, isExpected, fleetState));
+  const calendars = [...new Set(waiting.map(({ candidate }) => calendarFor(candidate)))];
   return {
     queue: [...waiting.filter((one) => !isExcluded(one)), ...waiting.filter(isExcluded)]
       .slice(0, MAX_QUEUE)
       .map((one): PlannedNode => {
         const { name: node, version } = one.candidate;
         const known = before?.plan?.find((planned) => planned.node === node)?.expectedTime;
-        const expectedTime = steady(known, endOf(one, fleetState), now);
+        const expectedTime = steady(known, endOf(one, fleetState), now, [calendarFor(one.candidate)]);
         return { node, version, reason: one.shown, ...(expectedTime !== undefined && { expectedTime }) };
       }),
-    completionTime: steady(before?.expectedCompletionTime, latest(endsOf(scopes, isExpected, fleetState)), now),
+    completionTime: steady(before?.expectedCompletionTime, end, now, calendars),
     ...reasonsOf(members),
     window: policy.calendar.at(now),
     nextOpenAt: policy.calendar.nextFit(now, 1),
@@ -353,13 +355,22 @@ function reasonsOf(members: Parts<Decision>): Reasons {
 }
 
 const MINUTE_MS = 60_000;
-/** An expected time changes only if it was wrong by this, or by a fifth of the time until then. */
+/** An expected time changes only if it was wrong by this, or by a fifth of the time until then, or no window has it any more. */
 const STEADY_MS = 5 * MINUTE_MS;
 
 /** Returns the text of an expected time, unchanged while it is about right. */
-function steady(before: string | undefined, at: number | undefined, now: number): string | undefined {
+function steady(
+  before: string | undefined,
+  at: number | undefined,
+  now: number,
+  calendars: readonly Calendar[],
+): string | undefined {
   if (at === undefined) return undefined;
   const known = parseTime(before);
-  const isSteady = known !== undefined && known > now && Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5);
+  const isSteady =
+    known !== undefined &&
+    known > now &&
+    Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5) &&
+    calendars.some((calendar) => calendar.nextFit(known - 1, 1, now) === known - 1);
   return isSteady ? before : rfc3339(Math.ceil(at / MINUTE_MS) * MINUTE_MS);
 }
