@@ -17,7 +17,9 @@ it.each([
     succeeded: { version: NEW, at: ago(5 * MINUTE) },
     readyBefore: { at: ago(6 * MINUTE), workloads: { [WEB]: 5 } },
   };
-  const snapshot = aSnapshot([aManagedNode('a', {}, { record, status: { current_version: NEW } })], { health: { watchFor: '5m' } });
+  const snapshot = aSnapshot([aManagedNode('a', {}, { record, status: { current_version: NEW } })], {
+    health: { watchFor: '5m' },
+  });
   const created = ageMs + clockSkewMs;
   const pod = aPod('web', { ready: false, readyChanged: NOW - created });
   const pods = [{ ...pod, metadata: { ...pod.metadata, creationTimestamp: ago(created) } }];

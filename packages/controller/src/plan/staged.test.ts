@@ -92,12 +92,16 @@ test('a node that is deferred for another reason keeps its estimate', () => {
   expect({ ...write.record, history: undefined }).toEqual(staged(90).record);
 });
 
-it.each(['WorkloadsNotReady', 'PodListFailed'])('the time for which a staged node waits is no part of it: %s', (reason) => {
-  const progressing = { status: 'False', reason, message: 'It waits' } as const;
-  const [write] = writes([aManagedNode('a', {}, { ...staged(45), progressing })], window('15 7 * * *', '54m'));
-  expect(write).toMatchObject({ outcome: 'Deferred', because: { reason: 'OutsideMaintenanceWindow' } });
-  expect(write?.record.deferredAfterSeconds).toBeUndefined();
-});
+it.each(['WorkloadsNotReady', 'PodListFailed'])(
+  'the time for which a staged node waits is no part of it: %s',
+  (reason) => {
+    const condition = { type: 'Progressing', status: 'False', lastTransitionTime: ago(MINUTE) } as const;
+    const progressing = { ...condition, reason, message: 'It waits' };
+    const [write] = writes([aManagedNode('a', {}, { ...staged(45), progressing })], window('15 7 * * *', '54m'));
+    expect(write).toMatchObject({ outcome: 'Deferred', because: { reason: 'OutsideMaintenanceWindow' } });
+    expect(write?.record.deferredAfterSeconds).toBeUndefined();
+  },
+);
 
 describe('an attempt that is deferred', () => {
   const keeps = (node: NodeParts, spec: object = {}): boolean => {

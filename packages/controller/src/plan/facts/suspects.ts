@@ -17,6 +17,7 @@
  */
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
 import { isTerminating } from '@brupop/shared/drain/pods';
+import { certainSkew } from '@brupop/shared/kube/server-clock';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { firstFew } from '@brupop/shared/runtime/errors';
 import { offers } from '../../cluster/needs.ts';
@@ -141,8 +142,8 @@ interface ListedPods {
   readonly pods: readonly ObservedPod[];
   /** Epoch milliseconds, as the next. */
   readonly listedAt: number;
-  /** By how much the clock of the listing process is ahead of that of kube-apiserver, which dates the creation of pods. */
-  readonly aheadMs: number;
+  /** By how much this process' clock is ahead of that of kube-apiserver, which dates the creation of pods, if that is known. */
+  readonly skewMs: number | undefined;
   /** When the drain of the node started, and its update succeeded. */
   readonly drainedAt: number;
   readonly since: number;
@@ -178,7 +179,8 @@ export function suspectsAmong(listed: ListedPods, before: ReadyBefore): Found {
 type LimitOf = (workload: string) => number | undefined;
 
 function failingAmong(listed: ListedPods, before: ReadyBefore, limitOf: LimitOf): Found {
-  const { node, listedAt, aheadMs } = listed;
+  const { node, listedAt } = listed;
+  const aheadMs = certainSkew(listed.skewMs);
   const suspects = new Map<string, Suspect>();
   let nextAt = Infinity;
   for (const pod of listed.pods.filter((one) => counts(one, listed.health))) {

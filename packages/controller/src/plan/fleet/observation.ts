@@ -16,7 +16,6 @@
  * it, the version is held (`facts/freezes.ts`).
  */
 import { releaseOf, sameVersion } from '@brupop/shared/api/version';
-import { certainSkew } from '@brupop/shared/kube/server-clock';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { namesOf } from '@brupop/shared/runtime/errors';
 import type { PlacedPod } from '../../cluster/all-pods.ts';
@@ -317,7 +316,7 @@ const recentIn = ofPartsAt((part: readonly NodePair[], now) =>
 function seenOf(
   pair: NodePair,
   { at: since, version }: NonNullable<NodePair['shadow']['updated']>,
-  { observed, ownNamespace, clockSkewMs }: Known,
+  { observed, ownNamespace, clockSkewMs: skewMs }: Known,
   before: ReadyBefore,
   now: number,
 ): Observed {
@@ -328,8 +327,7 @@ function seenOf(
   if (found === undefined || last === undefined)
     return { pair, version, since, listedAt, suspects: undefined, nextAt: Infinity };
   const listed = listedOn(pair, since);
-  const aheadMs = certainSkew(clockSkewMs);
-  const { suspects, nextAt } = suspectsAmong({ ...listed, version, pods: found.pods, listedAt: last, aheadMs }, before);
+  const { suspects, nextAt } = suspectsAmong({ ...listed, version, pods: found.pods, listedAt: last, skewMs }, before);
   const rankOf = (workload: string): number => {
     if (isTrusted(workload, pair.policy, ownNamespace)) return 0;
     return listed.known.has(workload) ? 1 : 2;
