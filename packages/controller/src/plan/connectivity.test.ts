@@ -80,6 +80,23 @@ it.each<readonly [string, ManagedNode]>([
   expect(planOf([node], after(2 * HOUR)).failed).toMatchObject([{ code }]);
 });
 
+it('a failure that a user accepted before a loss of connectivity remains accepted', () => {
+  const nodes = [monitored(false), aManagedNode('b')];
+  const planWith = (resume: string, { lost, lostUntil }: Connectivity): Plan => {
+    const snapshot = aSnapshot(nodes, { rollout: { failureBudget: 0, resume } });
+    return plan(withPolicy(snapshot, { ...snapshot.policy, deadlinesFrom: lostUntil, isSuspended: lost }), NOW);
+  };
+  const lossEnded = after(HOUR);
+  const accepted = planWith(ago(2 * HOUR), lossEnded);
+  expect([accepted.failed, accepted.frozen, accepted.stuckNodes, outcomes(accepted)]).toEqual([
+    [],
+    [],
+    [],
+    ['Started'],
+  ]);
+  expect(planWith(ago(3 * HOUR), lossEnded).failed).toMatchObject([{ code: 'NotHealthy' }]);
+});
+
 it('a staged node whose time has passed meanwhile is deferred, which is no failure', () => {
   const late = aManagedNode(
     'a',

@@ -43,14 +43,22 @@ function isPast(time: number, now: Moment): boolean {
  * Returns when the current step counts as stuck. An unknown start counts as now.
  * A drain may start late, since agents wait for API servers, or go on late, since disruption budgets held its pods: it
  * then has its time from there.
- * After a drain, the time starts again when a loss of connectivity has ended. By a clock that is wrong, none passes.
+ * After a drain, the time starts again when a loss of connectivity has ended, unless a user had accepted by then that it was
+ * over. By a clock that is wrong, none passes.
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: Moment): number {
+  const { state } = shadow;
+  const { deadlinesFrom = 0, isClockWrong = false } = policy;
+  const since = stateSince(shadow, now) ?? now.ms;
+  const deadline = deadlineFrom(since, shadow, policy, now);
+  const isSuspended = state === 'Away' || state === 'Proving' || isClockWrong;
+  if (!isSuspended || deadlinesFrom <= since) return deadline;
+  const wasAccepted = policy.resumes.some((resumeMs) => deadline <= resumeMs && resumeMs <= deadlinesFrom);
+  return wasAccepted && !isClockWrong ? deadline : deadlineFrom(deadlinesFrom, shadow, policy, now);
+}
+
+function deadlineFrom(since: number, shadow: ShadowView, policy: UpdatePolicy, now: Moment): number {
   const limit = limitMs(shadow.spec, policy);
-  const state = shadow.state;
-  const isSuspended = state === 'Away' || state === 'Proving' || policy.isClockWrong === true;
-  const suspendedUntil = isSuspended ? (policy.deadlinesFrom ?? 0) : 0;
-  const since = Math.max(stateSince(shadow, now) ?? now.ms, suspendedUntil);
   const drainStart = drainingSince(shadow, now) ?? since;
   return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
 }
