@@ -9,7 +9,7 @@ const pod = (name: string, namespace: string) => ({
 });
 
 /** Returns the files of a bundle, and the parts of it that were not read. */
-async function collected(get: (path: string, query: object) => unknown) {
+async function collected(get: (path: string, query: object) => unknown, logOf = (_path: string) => 'a line\n') {
   const files = new Map<string, string>();
   const client: Client = {
     context: 'c',
@@ -17,7 +17,7 @@ async function collected(get: (path: string, query: object) => unknown) {
     namespace: undefined,
     request: async <T>({ path, query = {} }: Parameters<Client['request']>[0]) =>
       await Promise.resolve(get(path, query) as T),
-    text: async () => await Promise.resolve('a line\n'),
+    text: async ({ path }) => await Promise.resolve(logOf(path)),
     time: async () => await Promise.resolve(undefined),
     stream: () => {
       throw new Error('expected no stream');
@@ -71,4 +71,35 @@ it('has each log once if a later page of the list of all namespaces fails', asyn
   });
   const names = [...files.keys()].filter((name) => /^logs|^objects.events-in/u.test(name));
   expect(names).toEqual(['logs/one.log']);
+});
+
+describe('pods of others with the label of the operator', () => {
+  const MIB = 1024 * 1024;
+  const controller = pod('brupop-controller-1', 'brupop');
+  const only = (path: string, items: readonly object[]): object => ({
+    items: path === '/api/v1/pods' ? items : [],
+    metadata: { resourceVersion: '1' },
+  });
+
+  it('neither take the place of the logs of the operator nor their names', async () => {
+    const others = Array.from({ length: 140 }, (_, index) => pod(`x-${index}`, 'apps'));
+    const { files, missing } = await collected(
+      (path) => only(path, [...others, pod('brupop-controller-1', 'apps'), controller]),
+      (path) => (path.includes('/apps/') ? 'x'.repeat(MIB) : 'of the operator\n'),
+    );
+    expect(files.get('logs/brupop-controller-1.log')).toBe('of the operator\n');
+    expect(missing.map(([file]) => file)).toContain('logs/apps/brupop-controller-1.log');
+  });
+
+  it('leave space for those of the operator', async () => {
+    const sized = (one: object, length: number): object => ({
+      ...one,
+      spec: { containers: [{ args: ['x'.repeat(length)] }] },
+    });
+    const large = Array.from({ length: 20 }, () => sized(pod('large', 'apps'), MIB));
+    const small = Array.from({ length: 500 }, () => sized(pod('small', 'apps'), 4_096));
+    const { files } = await collected((path) => only(path, [...large, ...small, sized(controller, 8_192)]));
+    const { items } = JSON.parse(files.get('objects/pods.json') ?? '') as { items: ReturnType<typeof pod>[] };
+    expect(items.map(({ metadata }) => metadata.name)).toContain('brupop-controller-1');
+  });
 });

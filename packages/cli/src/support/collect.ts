@@ -1,7 +1,8 @@
 /**
  * Collects a support bundle. Each part is read on its own: one that fails is named in the README with what is missing, and
  * the others go on. A list is cut at MAX_PART_CHARS, so no more than one part and one page is in memory; after
- * LIMIT_MS or MAX_CHARS nothing more is read.
+ * LIMIT_MS or MAX_CHARS nothing more is read. Anyone may give objects of their namespace the labels of the operator: what
+ * is in the namespace of the operator has space of its own, and the logs that matter are read first.
  */
 import { COMPONENT_LABEL, AGENT, shadowName } from '@brupop/shared/api/names';
 import type { KubernetesObject } from '@brupop/shared/api/meta';
@@ -17,6 +18,8 @@ import type { Redaction } from './redact.ts';
 import { budgetSource, eventSource, type Source, sourcesOf } from './sources.ts';
 
 const MAX_PART_CHARS = 16 * 1024 * 1024;
+/** Of a part, for objects of other namespaces than that of the operator. */
+const MAX_OTHER_CHARS = 12 * 1024 * 1024;
 const MAX_CHARS = 128 * 1024 * 1024;
 const LIMIT_MS = 300_000;
 const MAX_LOG_BYTES = 1024 * 1024;
@@ -70,11 +73,13 @@ export class Collection {
     const { namespace, shadows } = this.#options;
     await this.#file('versions.json', 'the release of Kubernetes', async () => await this.#version());
     await this.#read(sourcesOf(namespace));
+    const [first, last] = this.#chosenPods();
+    for (const pod of first) await this.#logs(pod);
     const others = [...this.#namespaces].filter((one) => one !== namespace);
     await this.#read(others.slice(0, MAX_NAMESPACES).map((one) => eventSource(one)));
     const blocked = new Set(shadows.flatMap(blockedNamespaces));
     await this.#read([...blocked].slice(0, MAX_NAMESPACES).map((one) => budgetSource(one)));
-    for (const pod of this.#chosenPods()) await this.#logs(pod);
+    for (const pod of last) await this.#logs(pod);
   }
 
   async #read(sources: readonly Source[]): Promise<void> {
@@ -131,16 +136,18 @@ export class Collection {
     { query, accept, keep = (one) => one, name, ownPath }: Source,
     path: string,
   ): Promise<{ text: string; result: string }> {
-    const { client, redaction, signal } = this.#options;
+    const { client, redaction, signal, namespace: own } = this.#options;
     const texts: string[] = [];
     const namespaces = new Set<string>();
     const pods: Pod[] = [];
     let chars = 0;
     const slim = (raw: unknown): true | undefined => {
-      if (ownPath !== undefined) namespaces.add((raw as KubernetesObject).metadata.namespace ?? '');
+      const { namespace = own } = (raw as KubernetesObject).metadata;
+      if (ownPath !== undefined) namespaces.add(namespace);
       if (name === 'pods') pods.push(podOf(raw));
       const text = json(redaction.object(keep(raw as Record<string, unknown>)));
-      if (chars + text.length > MAX_PART_CHARS) return undefined;
+      const most = ownPath === undefined || namespace === own ? MAX_PART_CHARS : MAX_OTHER_CHARS;
+      if (chars + text.length > most) return undefined;
       chars += text.length;
       texts.push(text.trimEnd());
       return true;
@@ -158,13 +165,20 @@ export class Collection {
     };
   }
 
-  /** Controllers and API servers, and the agents of nodes that have failed, need a user or are under way before others. */
-  #chosenPods(): Pod[] {
-    const { shadows, agents } = this.#options;
+  /**
+   * Controllers and API servers, and the agents of nodes that have failed, need a user or are under way before others; then
+   * what other namespaces have of the rest.
+   */
+  #chosenPods(): readonly [first: Pod[], last: Pod[]] {
+    const { shadows, agents, namespace: own } = this.#options;
     const urgency = new Map(shadows.map((shadow) => [shadow.metadata.name, urgencyOf(shadow)]));
     const of = ({ node }: Pod): number => urgency.get(shadowName(node)) ?? 0;
-    const ofAgents = this.#pods.filter(({ component }) => component === AGENT).toSorted((a, b) => of(b) - of(a));
-    return [...this.#pods.filter(({ component }) => component !== AGENT), ...ofAgents.slice(0, agents)];
+    const isOwn = ({ namespace }: Pod): boolean => namespace === own;
+    const programs = this.#pods.filter(({ component }) => component !== AGENT);
+    const ofAgents = this.#pods
+      .filter(({ component }) => component === AGENT)
+      .toSorted((a, b) => Number(isOwn(b)) - Number(isOwn(a)) || of(b) - of(a));
+    return [[...programs.filter(isOwn), ...ofAgents.slice(0, agents)], programs.filter((pod) => !isOwn(pod))];
   }
 
   async #logs({ name, namespace, restarts }: Pod): Promise<void> {
@@ -177,7 +191,10 @@ export class Collection {
       const text = redaction.text(found);
       return { text, result: `${text.split('\n').length - 1} lines` };
     };
-    const file = `logs/${redaction.text(name)}`;
+    const plain = `logs/${redaction.text(name)}`;
+    // Those of the operator's namespace come first.
+    const isTaken = this.parts.some(({ file }) => file === `${plain}.log`);
+    const file = isTaken ? `logs/${namespace}/${redaction.text(name)}` : plain;
     await this.#file(`${file}.log`, 'log', async () => await read(false));
     if (restarts > 0) await this.#file(`${file}.previous.log`, 'log before its restart', async () => await read(true));
   }
