@@ -117,6 +117,21 @@ describe('a group', () => {
     ]);
   });
 
+  it('removes what a Node claims to have of it if it gives that key to others, whatever the value is', () => {
+    const trust = 'node-restriction.kubernetes.io/trust';
+    const byUser = { ...TAINT, value: 'quarantine' };
+    const state = aState({
+      labels: { [trust]: 'low' },
+      annotations: { [GROUP_TAINTS_ANNOTATION]: taintsRecord([{ group: 'gpu', ...byUser }]) ?? '' },
+      taints: [byUser],
+      applied: [applied('gpu', trust)],
+    });
+    expect(decide(state, { gpu: rendered({ labels: { [trust]: 'high' }, taints: [TAINT] }) }).writes).toEqual([
+      { kind: 'Apply', groups: ['gpu'], body: { labels: {}, annotations: {} } },
+      { kind: 'Taints', groups: ['gpu'], taints: [], record: null },
+    ]);
+  });
+
   it('that does not exist removes nothing', () => {
     expect(decide(aState({ labels: { team: 'ml' }, applied: [applied('gone', 'team')] }), {}).writes).toEqual([]);
   });
