@@ -84,11 +84,13 @@ describe('pods of others with the label of the operator', () => {
   it('neither take the place of the logs of the operator nor their names', async () => {
     const others = Array.from({ length: 140 }, (_, index) => pod(`x-${index}`, 'apps'));
     const { files, missing } = await collected(
-      (path) => only(path, [...others, pod('brupop-controller-1', 'apps'), controller]),
+      (path) => only(path, [pod('brupop-controller-1', 'apps'), ...others, controller]),
       (path) => (path.includes('/apps/') ? 'x'.repeat(MIB) : 'of the operator\n'),
     );
     expect(files.get('logs/brupop-controller-1.log')).toBe('of the operator\n');
-    expect(missing.map(([file]) => file)).toContain('logs/apps/brupop-controller-1.log');
+    expect([...files.keys()]).toContain('logs/apps/brupop-controller-1.log');
+    expect([...files.keys()].filter((file) => file.startsWith('logs/'))).toHaveLength(11);
+    expect(missing).toEqual([]);
   });
 
   it('leave space for those of the operator', async () => {

@@ -24,6 +24,8 @@ const MAX_CHARS = 128 * 1024 * 1024;
 const LIMIT_MS = 300_000;
 const MAX_LOG_BYTES = 1024 * 1024;
 const MAX_NAMESPACES = 10;
+/** Whose logs are read, of those in other namespaces that are no agents: such as of a former installation. */
+const MAX_OTHER_PODS = 10;
 
 export interface Part {
   readonly file: string;
@@ -178,7 +180,10 @@ export class Collection {
     const ofAgents = this.#pods
       .filter(({ component }) => component === AGENT)
       .toSorted((a, b) => Number(isOwn(b)) - Number(isOwn(a)) || of(b) - of(a));
-    return [[...programs.filter(isOwn), ...ofAgents.slice(0, agents)], programs.filter((pod) => !isOwn(pod))];
+    return [
+      [...programs.filter(isOwn), ...ofAgents.slice(0, agents)],
+      programs.filter((pod) => !isOwn(pod)).slice(0, MAX_OTHER_PODS),
+    ];
   }
 
   async #logs({ name, namespace, restarts }: Pod): Promise<void> {
