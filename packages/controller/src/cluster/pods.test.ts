@@ -166,3 +166,15 @@ it('keeps nothing of what it saw of the pods on earlier Nodes of a name', async 
   expect(await listAs(lookupsWith(), ['first', 'first', 'first'])).toBe(NOW);
   expect(await listAs(lookupsWith(), ['first', 'second', 'first'])).toBe(Date.parse(changes[2] ?? ''));
 });
+
+it('keeps pods of each namespace of an observed node, however many of another one are not Ready', async () => {
+  const bound = [
+    { count: 400, namespace: 'apps' },
+    { count: 2, namespace: 'kube-system' },
+  ];
+  const lookups = lookupsOf({ a: bound });
+  await listed(lookups, aNode({ name: 'a' }));
+  const kept = lookups.observed.get('a')?.pods.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`) ?? [];
+  expect(kept).toHaveLength(200);
+  expect(kept.slice(0, 4)).toEqual(['apps/p0', 'kube-system/p0', 'apps/p1', 'kube-system/p1']);
+});

@@ -177,8 +177,7 @@ export function observedPods(
   const earlier = before?.nodeUID === nodeUID ? before.listedAt.slice(-MAX_TIMES) : [];
   return {
     nodeUID,
-    pods: pods
-      .filter((pod) => isTroubled(pod, seenAt))
+    pods: inTurn(pods.filter((pod) => isTroubled(pod, seenAt)))
       .slice(0, MAX_OBSERVED)
       .map(observedPod),
     listedAt: [...earlier, seenAt],
@@ -187,6 +186,13 @@ export function observedPods(
 
 function isTroubled({ finished, ready, failing, mostRestarts, restartedAt = 0 }: DrainPod, seenAt: number): boolean {
   return !finished && (!ready || failing || (mostRestarts > 1 && seenAt - restartedAt < RESTARTED_MS));
+}
+
+/** One of each namespace after the other, so that of too many those of one namespace do not crowd out the others. */
+function inTurn(pods: readonly DrainPod[]): readonly DrainPod[] {
+  const byNamespace = Map.groupBy(pods, ({ metadata: { namespace = '' } }) => namespace);
+  const placed = [...byNamespace.values()].flatMap((same) => same.map((pod, turn) => ({ pod, turn })));
+  return placed.toSorted((a, b) => a.turn - b.turn).map(({ pod }) => pod);
 }
 
 /** There may be many observed nodes, and anyone who may create pods decides on the size of their labels. */
