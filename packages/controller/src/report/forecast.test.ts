@@ -70,6 +70,16 @@ test('an expected time that no window has any more is not kept, however little i
   expect(found(later)).toEqual([later, later]);
 });
 
+test('while nodes update and none waits, an expected end that is about right is kept, windows or not', () => {
+  const updatingOnly = [aManagedNode('a', {}, updating(4)), ...measured];
+  const maintenance = { windows: [{ schedule: '0 2 * * THU', duration: '4h' }] };
+  for (const spec of [{}, { maintenance }]) {
+    const { completionTime = '' } = forecast(updatingOnly, spec);
+    const later = rfc3339(Date.parse(completionTime) + 2 * 60_000);
+    expect(forecast(updatingOnly, spec, { expectedCompletionTime: later }).completionTime).toBe(later);
+  }
+});
+
 test('each slot goes to the next node as soon as it is free, for as long as updates usually take', () => {
   const found = forecast([aManagedNode('a', {}, updating(4)), ...waiting, ...measured]);
   expect(queue(found)).toEqual([

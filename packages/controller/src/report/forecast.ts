@@ -367,10 +367,9 @@ function steady(
 ): string | undefined {
   if (at === undefined) return undefined;
   const known = parseTime(before);
-  const isSteady =
-    known !== undefined &&
-    known > now &&
-    Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5) &&
-    calendars.some((calendar) => calendar.nextFit(known - 1, 1, now) === known - 1);
+  const isOpen = (time: number): boolean => calendars.some((one) => one.nextFit(time - 1, 1, now) === time - 1);
+  const isRight = known !== undefined && Math.abs(known - at) <= Math.max(STEADY_MS, (at - now) / 5);
+  // Updates under way may end outside of windows.
+  const isSteady = isRight && known > now && (isOpen(known) || !isOpen(at));
   return isSteady ? before : rfc3339(Math.ceil(at / MINUTE_MS) * MINUTE_MS);
 }
