@@ -176,6 +176,11 @@ describe('a Node of which its kubelet, or a user, has removed the label of manag
   });
 });
 
+it('a group that has lost its finalizer, as by kubectl replace, is removed from no Node', () => {
+  const without = group({ finalizers: [] });
+  expect(planOf(without, { labels: LABELS, hasApplied: true })).toMatchObject({ written: [], finalizers: ['Add'] });
+});
+
 describe('a deleted group', () => {
   it('ends when it is removed from its Nodes', () => {
     expect(planOf(group(deleted(MINUTE)), { labels: LABELS, hasApplied: true })).toMatchObject({

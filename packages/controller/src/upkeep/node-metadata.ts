@@ -99,7 +99,10 @@ export function nodeMetadataOf(
   const removed = [...finalizers].flatMap(([group, change]) => (change === 'Remove' ? group : []));
   const left = removed.map((group) => [group, byGroup.get(group.metadata.name)?.pending ?? []] as const);
   const given = new Set(evaluated.filter(hasAll).map(({ change }) => change.wanted?.group));
-  const due = evaluated.filter(({ isDue }) => isDue).map(({ change }) => change);
+  const unheld = unheldIn(groupObjects);
+  const due = evaluated
+    .filter(({ isDue, change }) => isDue && !change.groups.some((name) => unheld.has(name)))
+    .map(({ change }) => change);
   return {
     changes: isCurrent ? due.map((one) => ({ ...one, isOnOthers: given.has(one.wanted?.group) })) : [],
     byGroup,
@@ -127,6 +130,18 @@ function wantedOf(groups: readonly BottlerocketNodeGroup[]): ReadonlyMap<string,
       return isWanted && rendered !== undefined ? [[name, { group: name, rendered }] as const] : [];
     }),
   );
+}
+
+/**
+ * Groups that lack only the finalizer to give something, as after `kubectl replace`. By {@link wantedOf} they give nothing yet,
+ * which is no reason to remove what their Nodes have.
+ */
+function unheldIn(groups: readonly BottlerocketNodeGroup[]): ReadonlySet<string> {
+  const unheld = groups.filter(({ metadata: { deletionTimestamp, finalizers = [] }, status }) => {
+    const isHeld = deletionTimestamp !== undefined || finalizers.includes(NODE_METADATA_FINALIZER);
+    return !isHeld && !isEmpty(readRendered(status), true);
+  });
+  return new Set(unheld.map(({ metadata: { name } }) => name));
 }
 
 /**
