@@ -55,7 +55,7 @@ export interface MetadataInput {
   readonly state: MetadataState;
   /** Undefined: nothing is. */
   readonly wanted: WantedMetadata | undefined;
-  /** Of each group that exists, also of those that are being deleted. */
+  /** Of each group whose status has a record, also of those that are being deleted. */
   readonly known: ReadonlyMap<string, KnownKeys>;
   /** The field manager, other than those of groups, that owns a key or the taints. */
   readonly otherOwner: (field: KeyField | 'taints', key: string) => string | undefined;

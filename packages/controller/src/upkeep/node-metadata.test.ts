@@ -1,5 +1,6 @@
 /** Which Nodes are written for their groups, when a group may end, and what is told of it. */
 import {
+  GROUP_KEYS_ANNOTATION,
   GROUP_TAINTS_ANNOTATION,
   MANAGED_LABEL,
   MANAGED_LABEL_VALUE,
@@ -8,7 +9,7 @@ import {
 import { type Rendered, taintId } from '@brupop/shared/api/node-metadata';
 import type { BottlerocketNodeGroup } from '@brupop/shared/api/node-group';
 import { rfc3339 } from '@brupop/shared/runtime/clock';
-import { managerOf, taintsRecord } from '../cluster/group-metadata.ts';
+import { keysRecord, managerOf, taintsRecord } from '../cluster/group-metadata.ts';
 import type { MetadataNote } from '../cluster/metadata-notes.ts';
 import { readNode } from '../cluster/node.ts';
 import type { Snapshot } from '../cluster/snapshot.ts';
@@ -47,15 +48,17 @@ const deleted = (ago: number): object => {
 
 interface Parts {
   readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly hasApplied?: boolean;
   readonly note?: MetadataNote;
   readonly isCurrent?: boolean;
   readonly clockSkewMs?: number;
 }
 
-function snapshotOf(of: BottlerocketNodeGroup, { labels = {}, hasApplied = false, note }: Parts = {}): Snapshot {
+function snapshotOf(of: BottlerocketNodeGroup, parts: Parts = {}): Snapshot {
+  const { labels = {}, annotations = {}, hasApplied = false, note } = parts;
   const applied = hasApplied ? [{ group: 'gpu', labels: Object.keys(LABELS), annotations: [] }] : [];
-  const node = aNode({ name: 'a', labels: { pool: 'gpu', ...labels }, applied });
+  const node = aNode({ name: 'a', labels: { pool: 'gpu', ...labels }, annotations, applied });
   const nodes = [{ ...aManagedNode('a'), node }];
   const isAlive = of.metadata.deletionTimestamp === undefined;
   const notes = new Map(note === undefined ? [] : [[node.metadata.uid, note]]);
@@ -179,6 +182,13 @@ describe('a Node of which its kubelet, or a user, has removed the label of manag
 it('a group that has lost its finalizer, as by kubectl replace, is removed from no Node', () => {
   const without = group({ finalizers: [] });
   expect(planOf(without, { labels: LABELS, hasApplied: true })).toMatchObject({ written: [], finalizers: ['Add'] });
+});
+
+it('a Node that was restored with its group owns its keys again only when these are recorded', () => {
+  const record = keysRecord({ group: 'gpu', labels: Object.keys(LABELS), annotations: [] });
+  const restored = { labels: LABELS, annotations: { [GROUP_KEYS_ANNOTATION]: record } };
+  expect(planOf({ ...group(), status: {} }, restored).written).toEqual([]);
+  expect(planOf(group(), restored).written).toEqual(['a']);
 });
 
 describe('a deleted group', () => {

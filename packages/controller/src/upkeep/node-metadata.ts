@@ -82,7 +82,7 @@ export function nodeMetadataOf(
   now: number,
 ): NodeMetadataPlan {
   const { groups, groupObjects, managedNodes, metadataNotes } = snapshot;
-  const known = new Map(groupObjects.map(({ metadata, status }) => [metadata.name, knownKeys(readRendered(status))]));
+  const known = knownIn(groupObjects);
   const wantedBy = wantedOf(groupObjects);
   const byName = new Map(wantedBy.size === 0 ? [] : managedNodes.map((one) => [one.name, one]));
   // Only what a group gives, or has given, concerns a Node.
@@ -119,6 +119,16 @@ const withGroupMetadataIn = ofParts((part: readonly NodeView[]) => part.filter(h
 
 function hasAll({ change: { groups, wanted }, conflicts }: EvaluatedNode): boolean {
   return wanted !== undefined && groups.length === 0 && conflicts.length === 0;
+}
+
+/** Without those that have no record yet: keys that a Node is to own again would be left out for ever. */
+function knownIn(groups: readonly BottlerocketNodeGroup[]): MetadataInput['known'] {
+  return new Map(
+    groups.flatMap(({ metadata: { name }, status }) => {
+      const rendered = readRendered(status);
+      return rendered === undefined ? [] : [[name, knownKeys(rendered)] as const];
+    }),
+  );
 }
 
 /** Nodes are written when the finalizer sees to it that a group does not end before it is removed from them. */
