@@ -1,4 +1,4 @@
-/** Writes of Nodes that the API server accepts, and that admission undoes. */
+/** Writes that the API server accepts, and that admission or a finalizer undoes. */
 import {
   CORDONED_ANNOTATION,
   OUT_OF_SERVICE_ANNOTATION,
@@ -76,12 +76,16 @@ async function sentInAMinute(
     return await Promise.resolve(answer);
   };
   const context = anApplyContext({ clock, client: { request: async () => await Promise.resolve(before), mergePatch } });
+  await askForAMinute(writeOf, context, clock);
+  return sent;
+}
+
+async function askForAMinute(writeOf: (context: ApplyContext) => NodeWrite, context: ApplyContext, clock: FakeClock) {
   for (let ms = 0; ms < MINUTE; ms += 100) {
     const { key, write } = writeOf(context);
     if (context.writer.canWrite(key)) await write();
     await clock.advance(100);
   }
-  return sent;
 }
 
 test.each(Object.entries(WRITES))('%s that admission undoes is written less and less often', async (_, write) => {
@@ -92,4 +96,19 @@ test.each(Object.entries(WRITES))('%s that admission undoes is written less and 
 test.each(Object.entries(WRITES))('%s that the watch does not show yet is written again soon', async (_, write) => {
   const [writeOf, kept, before] = write;
   expect(await sentInAMinute(writeOf, before, kept)).toBeGreaterThan(100);
+});
+
+test('a shadow that waits for a finalizer is deleted less and less often', async () => {
+  const clock = new FakeClock(NOW);
+  let sent = 0;
+  const other = { ...LIVE, metadata: { ...LIVE.metadata, uid: 'another' } };
+  const deleting = { metadata: { deletionTimestamp: ago(MINUTE), finalizers: ['example.com/archive'] } };
+  const request = async ({ method }: { readonly method: string }): Promise<object> => {
+    if (method === 'DELETE') sent += 1;
+    return await Promise.resolve(method === 'DELETE' ? deleting : other);
+  };
+  const context = anApplyContext({ clock, client: { request } });
+  const cleanup = { managedNode: restored, kind: 'DeleteShadow', dueAt: NOW } as const;
+  await askForAMinute((of) => cleanupWrite(of, cleanup), context, clock);
+  expect(sent).toBeLessThanOrEqual(8);
 });

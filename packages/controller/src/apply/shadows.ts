@@ -9,7 +9,7 @@ import {
   RETRY_ANNOTATION,
   UPDATE_NOW_ANNOTATION,
 } from '@brupop/shared/api/names';
-import type { ObjectMeta } from '@brupop/shared/api/meta';
+import type { KubernetesObject, ObjectMeta } from '@brupop/shared/api/meta';
 import { recordText } from '@brupop/shared/api/record';
 import { sameVersion } from '@brupop/shared/api/version';
 import { isConflict } from '@brupop/shared/kube/error';
@@ -25,7 +25,7 @@ import { requestedOf, sameSettings } from '../plan/facts/settings.ts';
 import { keptHistory } from './kept-history.ts';
 import { type NodeWrite, PRIORITY } from './queue.ts';
 import { lineOf } from './spec-lines.ts';
-import { messageOf } from '@brupop/shared/runtime/errors';
+import { messageOf, namesOf } from '@brupop/shared/runtime/errors';
 import { forEachOf } from '@brupop/shared/runtime/for-each';
 import { type ApplyContext, UselessWrite } from './writer.ts';
 
@@ -209,13 +209,25 @@ export function annotationsOf(change: SpecChange): Readonly<Record<string, strin
   };
 }
 
-/** @param preconditions - what of the shadow must be as it was planned from */
+/**
+ * Throws while something else keeps the shadow by a finalizer: the plan would ask for its deletion several times a second.
+ * @param preconditions - what of the shadow must be as it was planned from
+ */
 export async function deleteShadow(
   { client, logOf, signal }: ApplyContext,
   shadow: ShadowView,
   preconditions: Partial<Pick<ObjectMeta, 'uid' | 'resourceVersion'>>,
 ): Promise<void> {
-  await client.request({ method: 'DELETE', path: pathOf(shadow), body: { preconditions }, signal });
+  const path = pathOf(shadow);
+  const answer = await client.request<Partial<KubernetesObject>>({
+    method: 'DELETE',
+    path,
+    body: { preconditions },
+    signal,
+  });
+  const { deletionTimestamp, finalizers = [] } = answer.metadata ?? {};
+  if (deletionTimestamp !== undefined)
+    throw new Error(`the shadow is deleted when nothing keeps it by these finalizers any more: ${namesOf(finalizers)}`);
   logOf(nodeOf(shadow)).info('shadow deleted');
 }
 
