@@ -101,6 +101,14 @@ describe('a host', () => {
     expect([...refused.values()]).toEqual([{ class: 'Refused', reason }]);
   });
 
+  it.each([
+    "There's already a shutdown or sleep operation in progress",
+    'Action reboot already in progress, refusing requested reboot operation.',
+  ])('may be about to reboot when its logind answers: %s', async (text) => {
+    await host.faults.set({ reboot: { exit: 1, stderr: `Call to Reboot failed: ${text}\n` } });
+    await expect(client.reboot(signal)).resolves.toBeUndefined();
+  });
+
   it('answers for a part of the memory that it reserves, which is refused', async () => {
     const RESERVED = 'settings.kubernetes.memory-manager-reserved-memory.0';
     host.settings.live.set(`${RESERVED}.enabled`, true).set(`${RESERVED}.memory`, '1Gi');

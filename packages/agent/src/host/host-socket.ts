@@ -247,8 +247,8 @@ function hintFor(error: unknown, socketPath: string): string {
   return isFolder ? ', which is a folder: the API server of the host cannot start until it is removed' : '';
 }
 
-/** What systemd's logind answers while an inhibitor delays a shutdown that another actor has requested. */
-const GOING_DOWN = 'already a shutdown or sleep operation in progress';
+/** What systemd's logind, in release 252 and in 257, answers while an inhibitor delays a shutdown of another actor. */
+const GOING_DOWN = /already a shutdown or sleep operation in progress|Action \S+ already in progress/u;
 
 /**
  * True when the host may be rebooting in spite of this error: the connection broke, the shutdown ended
@@ -260,7 +260,7 @@ function isInconclusive(error: unknown): boolean {
   const { kind, message } = error;
   if (kind === 'unanswered') return true;
   if (kind !== 'answer' || !message.includes('Failed to reboot')) return false;
-  return message.includes(GOING_DOWN) || !/exit code: 1\b/.test(message);
+  return GOING_DOWN.test(message) || !/exit code: 1\b/.test(message);
 }
 
 /** Status and prefix of the body for each kind of error; the status alone is ambiguous. */
