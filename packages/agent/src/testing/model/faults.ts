@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import type { AgentStatus, LastOperation, ShadowSpec, ShadowState } from '@brupop/shared/api/shadow';
 import type { Pin, UpdaterSettings } from '@brupop/shared/testing/settings';
+import { UPDATE_COMMANDS, type UpdateCommand } from '../../limits.ts';
 import type { CommandEndName } from './sim-host.ts';
 import type { CallName } from './sim-world.ts';
 
@@ -30,6 +31,12 @@ export type Fault =
   | { readonly kind: 'motd by hand'; readonly motd: string }
   | { readonly kind: 'settings broken' | 'paused'; readonly ms: number }
   | { readonly kind: 'apply fails' }
+  /** Another client of the host API runs a command, such as `apiclient update`. */
+  | { readonly kind: 'other client'; readonly command: UpdateCommand }
+  /** The repository loses or regains a version. */
+  | { readonly kind: 'withdrawn'; readonly version: string }
+  | { readonly kind: 'republished' }
+  | { readonly kind: 'repository gone'; readonly ms: number }
   | { readonly kind: 'act'; readonly act: Act };
 
 /** What happens to a controller or to its objects; the model's own one knows nothing of it. */
@@ -215,3 +222,26 @@ export const aroundReboot: fc.Arbitrary<readonly TimedFault[]> = fc
     fc.array(atCall(fc.constant('reboot')), { minLength: 1, maxLength: 4 }),
   )
   .map(([slow, lost, others]) => [...slow, ...lost, ...others.map((one) => ({ ...one, nth: one.nth % 2 }))]);
+
+const ofOthers: fc.Arbitrary<Fault> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ kind: fc.constant('other client'), command: fc.constantFrom(...UPDATE_COMMANDS) }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('withdrawn'), version: fc.constantFrom('1.27.0', '1.28.0') }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('republished', 'newer version') }) },
+  { weight: 2, arbitrary: withMs('repository gone', outage) },
+);
+
+/** Other clients of the host and its repository, and other faults. */
+export const aroundOthers: fc.Arbitrary<readonly TimedFault[]> = fc
+  .tuple(
+    fc.array(
+      atCall(fc.constantFrom(...CALLS)).chain((one) => ofOthers.map((other) => ({ ...one, fault: other }))),
+      { minLength: 1, maxLength: 4 },
+    ),
+    fc.array(fc.record({ at: fc.nat(24 * MINUTE), fault: ofOthers }), { maxLength: 3 }),
+    fc.array(anyTimedFault, { maxLength: 2 }),
+    fc.array(fc.record({ at: fc.nat(24 * MINUTE), fault: settingsFault }), { maxLength: 1 }),
+  )
+  .map((parts) => parts.flat());

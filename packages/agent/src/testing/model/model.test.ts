@@ -1,7 +1,7 @@
 /** The real agent against a host, an apiserver and a controller in memory, through faults at every instant. */
 import { pinRecords } from '@brupop/shared/testing/settings';
 import fc from 'fast-check';
-import { aroundReboot, aroundSettings, CALLS, type Fault, type TimedFault, anyFaults } from './faults.ts';
+import { aroundOthers, aroundReboot, aroundSettings, CALLS, type Fault, type TimedFault, anyFaults } from './faults.ts';
 import { NEW, SimWorld } from './sim-world.ts';
 
 const SECOND = 1_000;
@@ -219,6 +219,13 @@ it(`keeps every invariant under any faults at any time (seed ${seed})`, async ()
 
 it(`keeps every invariant under any faults around a reboot (seed ${seed})`, async () => {
   const property = fc.asyncProperty(aroundReboot, fc.boolean(), async (scenario, paused) =>
+    expect(await wrong(scenario, paused)).toBe(''),
+  );
+  await fc.assert(property, { seed, numRuns });
+}, 300_000);
+
+it(`keeps every invariant while other clients run commands and versions come and go (seed ${seed})`, async () => {
+  const property = fc.asyncProperty(aroundOthers, fc.boolean(), async (scenario, paused) =>
     expect(await wrong(scenario, paused)).toBe(''),
   );
   await fc.assert(property, { seed, numRuns });

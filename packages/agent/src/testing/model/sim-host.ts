@@ -39,6 +39,8 @@ export class SimHost {
   unavailableUntil = 0;
   /** Another process holds the update lock until then. */
   lockedUntil = 0;
+  /** The update repository is out of reach until then. */
+  repositoryGoneUntil = 0;
   /** Its settings can neither be read nor changed until then. */
   settingsBrokenUntil = 0;
   /** The next change of the settings is stored, but not applied, and the call fails. */
@@ -154,6 +156,23 @@ export class SimHost {
     return this.#model.status();
   }
 
+  /** Another client of the host runs a command. */
+  runForOthers(command: UpdateCommand): void {
+    try {
+      this.start(command);
+    } catch (error) {
+      if (!(error instanceof HostError)) throw error;
+    }
+  }
+
+  loseRepository(ms: number): void {
+    this.repositoryGoneUntil = this.#clock.monotonic() + ms;
+  }
+
+  withdraw(version: string): void {
+    this.#model.updates.repository = this.#model.updates.repository.filter((one) => one.version !== version);
+  }
+
   start(command: UpdateCommand): void {
     this.#requireAPI();
     this.#settle();
@@ -211,6 +230,7 @@ export class SimHost {
   /** Brings the model up to the time of the clock. */
   #settle(): void {
     const now = this.#clock.monotonic();
+    this.#model.faults = { ...this.#model.faults, repositoryGone: this.repositoryGoneUntil > now };
     this.#model.updates.lockedByOthers = this.lockedUntil > now ? 1 : 0;
     if (this.#running !== undefined && this.#running.endsAt <= now) {
       this.#model.finish(this.#running);

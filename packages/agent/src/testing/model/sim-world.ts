@@ -7,6 +7,7 @@ import { HostError } from '../../host/host.ts';
 import { AgentProcess } from './agent-process.ts';
 import type { AtCall, Fault, TimedFault } from './faults.ts';
 import { Invariants } from './invariants.ts';
+import { actOnHost } from './host-faults.ts';
 import { changeSettings } from './settings-faults.ts';
 import type { SimCluster } from './sim-cluster.ts';
 import { type SimController, simulated } from './sim-controller.ts';
@@ -80,6 +81,7 @@ export class SimWorld {
     this.host.unavailableUntil = 0;
     this.host.lockedUntil = 0;
     this.host.settingsBrokenUntil = 0;
+    this.host.repositoryGoneUntil = 0;
     this.host.nextEnd = undefined;
     this.#rebootRefused = 0;
     this.#rebootDelayMs = 200;
@@ -321,6 +323,7 @@ export class SimWorld {
         this.#rebootRefused = fault.times;
         break;
       default:
+        actOnHost(this.host, fault);
     }
   }
 }
