@@ -211,4 +211,17 @@ export const MORE_WANTED: readonly Wanted[] = [
     what: 'no comma follows the command to describe a Job',
     changes: [{ find: /(kubectl describe job [^,`]+), and its logs/u, replace: 'its logs and $1' }],
   },
+  {
+    what: 'former values whose grant has ended, before they were restored after a failure, get another one',
+    changes: [
+      {
+        find: /(?<=function afterFailure\(input, hash2, at2\) \{\n {2}return \{\n {4}state: "failed",)(?=\n)/u,
+        replace:
+          '\n    ...answers(input.shadow) && needsMore(input.shadow) &&' +
+          ' allowedAtReboot(reportedOf(input.shadow)) === "None" && { isWithheld: true },',
+      },
+      { find: /(?<=function grantable\(\{ state: state2, pending: pending2)(?= \}\))/u, replace: ', isWithheld' },
+      { find: /(?<=if \()state2 !== "classified"(?= \|\| classes\.has\("Refused"\)\))/u, replace: '$& && !isWithheld' },
+    ],
+  },
 ];

@@ -65,6 +65,8 @@ export interface SettingsFacts {
   readonly isUnproved?: true;
   /** When they failed with the reboot for them, epoch milliseconds. */
   readonly rebootFailedAt?: number;
+  /** Former values wait for a grant: an update has ended that of the failed change, or a reboot had made it. */
+  readonly isWithheld?: true;
   /** The node was rebooted for what it is to have now. */
   readonly isRebooted: boolean;
   /** When the state may change by time alone, epoch milliseconds. */
@@ -93,16 +95,19 @@ function wasRebooted({ shadow, policy, now }: Input, hash: string): boolean {
   return recordedAt(shadow.record.settingsRebooted, hash, policy, now) !== undefined;
 }
 
-/** The grant with which the former values are set again ends when they are proved. */
+/** The grant with which the former values are set again ends when they are proved. Another reboot brings all of them. */
 function afterFailure(
   input: Input,
   hash: string,
   at: number,
-): Pick<SettingsFacts, 'state' | 'rebootFailedAt' | 'changesAt'> {
+): Pick<SettingsFacts, 'state' | 'isWithheld' | 'rebootFailedAt' | 'changesAt'> {
+  const { shadow } = input;
+  const isWithheld = answers(shadow) && needsMore(shadow) && allowedAtReboot(reportedOf(shadow)) === 'None';
   return {
     state: 'failed',
+    ...(isWithheld && { isWithheld }),
     ...(wasRebooted(input, hash) && { rebootFailedAt: at }),
-    ...(isGranted(input.shadow) && { changesAt: provesAt(input) }),
+    ...(isGranted(shadow) && { changesAt: provesAt(input) }),
   };
 }
 
@@ -247,9 +252,9 @@ export function isComplete(facts: SettingsFacts | undefined): boolean {
 }
 
 /** The least that the next grant has to allow; undefined: nothing that is pending can be granted while the node is at rest. */
-export function grantable({ state, pending }: SettingsFacts): Grant | undefined {
+export function grantable({ state, pending, isWithheld }: SettingsFacts): Grant | undefined {
   const classes = new Set<SettingClass>(pending.map((one) => one.class));
-  if (state !== 'classified' || classes.has('Refused')) return undefined;
+  if ((state !== 'classified' && isWithheld !== true) || classes.has('Refused')) return undefined;
   if (classes.has('RestartsService')) return 'RestartsService';
   return classes.has('Live') ? 'Live' : undefined;
 }
@@ -272,7 +277,7 @@ export function restoresSettings(shadow: ShadowView, facts: SettingsFacts | unde
 }
 
 /** What an update that starts may set before its reboot. */
-export function allowedAtReboot({ pending }: SettingsFacts): Allowed {
+export function allowedAtReboot({ pending }: Pick<SettingsFacts, 'pending'>): Allowed {
   const isPending =
     pending.some((one) => one.class === 'NeedsReboot') && !pending.some((one) => one.class === 'Refused');
   return isPending ? 'NeedsReboot' : 'None';
