@@ -208,6 +208,36 @@ export const MORE_WANTED: readonly Wanted[] = [
     ],
   },
   {
+    what: 'a host that is asked to reboot has no more time than for that, whatever its drain has left',
+    changes: [
+      {
+        find: /return (\(drainStart > since && drainStart < since \+ limit \? drainStart : since\) \+ limit);/u,
+        replace:
+          'const ended = drainEnd(shadow2);\n' +
+          '  const asked = ended === void 0 ? void 0 : latestTime([parseTime(rebootOf(shadow2)?.startTime)], now);\n' +
+          '  if (asked === void 0) return $1;\n' +
+          '  return Math.min($1, Math.max(asked, ended, suspendedUntil) + returnLimitMs(shadow2.spec, policy));',
+      },
+      {
+        find: /(?=function drainingSince\()/u,
+        replace:
+          'function returnLimitMs(spec, { timeouts }) {\n' +
+          '  return (spec.timeoutSeconds == null ? timeouts.rebootMs : spec.timeoutSeconds * 1e3) + 3e5;\n}\n',
+      },
+      {
+        find: /const minutes2 = Math\.round\(limitMs\(shadow2\.spec, policy\) \/ MINUTE_MS\);/u,
+        replace:
+          'const isReboot2 = rebootOf(shadow2) !== void 0 && drainEnd(shadow2) !== void 0;\n' +
+          '  const limit2 = isReboot2 ? returnLimitMs(shadow2.spec, policy) : limitMs(shadow2.spec, policy);\n' +
+          '  const minutes2 = Math.round(limit2 / MINUTE_MS);',
+      },
+      {
+        find: /The drain and reboot into (?=\$\{version3\} had no result)/u,
+        replace: 'The ${isReboot2 ? "reboot" : "drain and reboot"} into ',
+      },
+    ],
+  },
+  {
     what: 'no comma follows the command to describe a Job',
     changes: [{ find: /(kubectl describe job [^,`]+), and its logs/u, replace: 'its logs and $1' }],
   },

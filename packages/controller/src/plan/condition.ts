@@ -8,7 +8,7 @@ import { rfc3339 } from '@brupop/shared/runtime/clock';
 import { listOf, namesOf, printable } from '@brupop/shared/runtime/errors';
 import type { NodeView } from '../cluster/node.ts';
 import { hasReached } from '../cluster/state.ts';
-import { limitMs } from './facts/deadlines.ts';
+import { limitMs, rebootOf, returnLimitMs } from './facts/deadlines.ts';
 import { type MonitoringInput, monitoringOf } from './facts/health.ts';
 import { type Blocked, MAX_MESSAGE, type Reason, traitsOf } from './facts/reasons.ts';
 import { allowedAtReboot, CHANGE_LIMIT, isChanging, isComplete, type SettingsFacts } from './facts/settings.ts';
@@ -140,15 +140,17 @@ export function overdue(input: MonitoringInput, isCancelled: boolean): Progressi
   const { shadow, policy } = input;
   const { state, version } = shadow.spec;
   const said = quoted(shadow.status?.lastOperation);
-  const minutes = Math.round(limitMs(shadow.spec, policy) / MINUTE_MS);
   if (state === 'MonitoringUpdate') return progressing('False', 'DeadlineExceeded', notHealthyInTime(input));
+  const isReboot = rebootOf(shadow) !== undefined;
+  const limit = isReboot ? returnLimitMs(shadow.spec, policy) : limitMs(shadow.spec, policy);
+  const minutes = Math.round(limit / MINUTE_MS);
   if (isCancelled) {
     const step = state === 'StagedAndPerformedUpdate' ? 'Staging' : 'The drain for';
     const message = `${step} ${version} had no result within ${minutes} minutes and was cancelled; look at the agent's log${said}`;
     return progressing('False', 'DeadlineExceeded', message);
   }
   const message =
-    `The drain and reboot into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
+    `The ${isReboot ? 'reboot' : 'drain and reboot'} into ${version} had no result within ${minutes} minutes; look at the host and the agent's log. ` +
     `The node holds its update slot, and continues when it comes back${said}`;
   return progressing('False', 'DeadlineExceeded', message);
 }

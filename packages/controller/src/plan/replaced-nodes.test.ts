@@ -2,7 +2,7 @@
 import type { BrupopConfig, BrupopConfigStatus } from '@brupop/shared/api/brupop-config';
 import type { ManagedNode } from '../cluster/snapshot.ts';
 import { statusOf } from '../report/config-status.ts';
-import { ago, aManagedNode, aSnapshot, MINUTE, NEW, NOW } from '../testing/objects.ts';
+import { ago, aManagedNode, aSnapshot, failure, MINUTE, NEW, NOW, underWay } from '../testing/objects.ts';
 import { wholePlan as plan, type WholePlan as Plan } from '../whole-plan.ts';
 
 const HOUR = 60 * MINUTE;
@@ -14,6 +14,17 @@ interface World {
   readonly spec?: object;
   readonly status: BrupopConfigStatus;
 }
+/** Its drain took a minute, and its host does not return. */
+const hanging = (name: string, ms: number): ManagedNode => {
+  const [startTime, endTime] = [ago(ms + MINUTE), ago(ms)];
+  const status = {
+    current_state: 'StagedAndPerformedUpdate',
+    lastOperation: failure(undefined, { operation: 'Reboot', state: 'Processing', startTime: ago(ms) }),
+    drain: { observedGeneration: 3, startTime, endTime, result: 'Drained', evicted: 1, remaining: 0 },
+  } as const;
+  const record = { startedAt: ago(HOUR), rebootRequestedAt: startTime, bootBefore: 'boot-1' };
+  return aManagedNode(name, { ready: false }, { spec: underWay('RebootedIntoUpdate', ms + MINUTE), record, status });
+};
 
 function planOf(managedNodes: readonly ManagedNode[], { spec = {}, status }: World): Plan {
   const snapshot = aSnapshot(managedNodes, spec);
@@ -33,6 +44,14 @@ describe('a failure of a node that was replaced', () => {
     const made = planOf([other, failedWith('b', 'RolledBack'), waiting('c')], { status });
     expect(statusAfter(made).failedNodes).toMatchObject([{ name: 'b' }, { name: 'a', deleted: true }]);
     expect(made.frozen).toMatchObject([{ version: NEW }]);
+  });
+
+  it('counts when a tool replaces each node half an hour after its reboot', () => {
+    const status = statusAfter(planOf([hanging('a', 25 * MINUTE), waiting('c')], { status: {} }));
+    const made = planOf([hanging('b', 25 * MINUTE), waiting('c')], { status });
+    expect(made.failed).toMatchObject([{ name: 'a', code: 'NotReturned', deleted: true }, { name: 'b' }]);
+    expect(made.frozen).toMatchObject([{ version: NEW }]);
+    expect(planOf([hanging('b', 19 * MINUTE)], { status: {} }).failed).toEqual([]);
   });
 
   it('counts beyond a budget of many nodes, each of which was replaced after its failure', () => {

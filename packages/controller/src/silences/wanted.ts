@@ -14,8 +14,8 @@ import type { SilenceSettings } from '@brupop/shared/api/config-silences';
 import { lossOf } from '../cluster/connectivity.ts';
 import { isManaged } from '../cluster/node.ts';
 import { isPair, type ManagedNode } from '../cluster/snapshot.ts';
+import { rebootOf } from '../plan/facts/deadlines.ts';
 import type { WholePlan } from '../report/report.ts';
-import { rebootOf } from '../upkeep/lost-nodes.ts';
 
 export type Whereabouts = 'Away' | 'Returned';
 

@@ -190,7 +190,7 @@ describe('the taint of the operator', () => {
 });
 
 describe('users learn of a lost node', () => {
-  const made = planOf(aLostNode());
+  const made = planOf(aLostNode(), { ...TAINTS, timeouts: { reboot: '1h' } });
 
   it('from its condition, before and after its deadline', () => {
     const since = `its kubelet and agent have not reported since ${ago(40 * MINUTE)}`;

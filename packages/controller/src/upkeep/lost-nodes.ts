@@ -18,18 +18,14 @@
  */
 import { namesOf } from '@brupop/shared/runtime/errors';
 import { OUT_OF_SERVICE_TAINT } from '@brupop/shared/api/names';
-import type { LastOperation } from '@brupop/shared/api/shadow';
-import { sameVersion } from '@brupop/shared/api/version';
 import type { EventSource } from '@brupop/shared/kube/events';
 import { cordonedByUs } from '@brupop/shared/node/ownership';
 import { parseTime, rfc3339 } from '@brupop/shared/runtime/clock';
 import { lossOf } from '../cluster/connectivity.ts';
 import { isManaged, type NodeView, outOfServiceByUs } from '../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair } from '../cluster/snapshot.ts';
-import type { ShadowView } from '../cluster/shadow.ts';
 import type { UpdatePolicy } from '../policy/policy.ts';
-import { latestTime } from '../plan/facts/deadlines.ts';
-import { DRAINED } from '../plan/facts/failed-nodes.ts';
+import { drainEnd, latestTime, rebootOf } from '../plan/facts/deadlines.ts';
 import type { FleetState } from '../plan/fleet/fleet-state.ts';
 import { eventOn } from '../plan/specs/spec-change.ts';
 import type { Moment } from '../kept/moment.ts';
@@ -132,21 +128,6 @@ function isAway({ node, shadow }: NodePair): boolean {
   const reboot = rebootOf(shadow);
   if (reboot === undefined) return false;
   return !node.ready && node.bootID === reboot.bootID && shadow.status?.bootID === reboot.bootID;
-}
-
-/** That of a drained node, which its agent has announced for this very update, and not reported the result of. */
-export function rebootOf(shadow: ShadowView): LastOperation | undefined {
-  const { spec, status } = shadow;
-  const last = status?.lastOperation;
-  if (spec.state !== 'RebootedIntoUpdate' || !sameVersion(last?.version, spec.version)) return undefined;
-  const isAnnounced = last?.operation === 'Reboot' && last.state === 'Processing';
-  return isAnnounced && drainEnd(shadow) !== undefined ? last : undefined;
-}
-
-/** When the drain for the spec was complete, epoch milliseconds. */
-function drainEnd({ metadata: { generation }, status, times }: ShadowView): number | undefined {
-  const { observedGeneration, result } = status?.drain ?? {};
-  return observedGeneration === generation && DRAINED.includes(result) ? times.drainEnd : undefined;
 }
 
 /** Returns when the node counts as lost, epoch milliseconds; undefined: not as it is now. */

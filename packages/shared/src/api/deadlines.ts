@@ -136,5 +136,10 @@ export function stageDeadlineMs(stageMs: number): number {
 
 /** The controller's deadline of RebootedIntoUpdate, given the limits of drain and reboot. */
 export function rebootDeadlineMs(drainMs: number, rebootMs: number): number {
-  return drainMs + STEP_LIMITS_MS.Activate + rebootMs + REPORT_SLACK_MS;
+  return drainMs + STEP_LIMITS_MS.Activate + returnDeadlineMs(rebootMs);
+}
+
+/** The same, counted from when the host is asked to reboot after the drain. */
+export function returnDeadlineMs(rebootMs: number): number {
+  return rebootMs + REPORT_SLACK_MS;
 }

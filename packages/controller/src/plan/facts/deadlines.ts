@@ -7,11 +7,14 @@ import {
   CLOCK_TOLERANCE_MS,
   IDLE_DEADLINE_MS,
   rebootDeadlineMs,
+  returnDeadlineMs,
   stageDeadlineMs,
   STEP_LIMITS_MS,
 } from '@brupop/shared/api/deadlines';
-import type { ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import type { DrainResultName, LastOperation, ShadowSpec, ShadowState, ShadowStatus } from '@brupop/shared/api/shadow';
+import { sameVersion } from '@brupop/shared/api/version';
 import { ownedByUs } from '@brupop/shared/node/ownership';
+import { parseTime } from '@brupop/shared/runtime/clock';
 import type { NodeView } from '../../cluster/node.ts';
 import type { ShadowView } from '../../cluster/shadow.ts';
 import { isUnderWay } from '../../cluster/state.ts';
@@ -43,8 +46,9 @@ function isPast(time: number, now: Moment): boolean {
  * Returns when the current step counts as stuck. An unknown start counts as now.
  * A drain may start late, since agents wait for API servers, or go on late, since disruption budgets held its pods: it
  * then has its time from there.
- * After a drain, the time starts again when a loss of connectivity has ended, unless a user had accepted by then that it was
- * over. By a clock that is wrong, none passes.
+ * A host that is asked to reboot has no more time than for that, whatever the drain has left: by then a tool may replace
+ * its node, and the failure would be lost. After a drain, the time starts again when a loss of connectivity has ended,
+ * unless a user had accepted by then that it was over. By a clock that is wrong, none passes.
  */
 export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: Moment): number {
   const { state } = shadow;
@@ -60,7 +64,38 @@ export function deadlineOf(shadow: ShadowView, policy: UpdatePolicy, now: Moment
 function deadlineFrom(since: number, shadow: ShadowView, policy: UpdatePolicy, now: Moment): number {
   const limit = limitMs(shadow.spec, policy);
   const drainStart = drainingSince(shadow, now) ?? since;
-  return (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
+  const deadline = (drainStart > since && drainStart < since + limit ? drainStart : since) + limit;
+  const returnsFrom = Math.max(rebootSince(shadow, now) ?? Infinity, since);
+  return Math.min(deadline, returnsFrom + returnLimitMs(shadow.spec, policy));
+}
+
+/** An agent may report any time: the reboot follows the drain. */
+function rebootSince(shadow: ShadowView, now: Moment): number | undefined {
+  const since = latestTime([parseTime(rebootOf(shadow)?.startTime)], now);
+  return since && Math.max(since, drainEnd(shadow) ?? since);
+}
+
+/** Returns milliseconds: how long the host may take to return. */
+export function returnLimitMs({ timeoutSeconds }: ShadowSpec, { timeouts }: UpdatePolicy): number {
+  return returnDeadlineMs(timeoutSeconds == null ? timeouts.rebootMs : timeoutSeconds * 1000);
+}
+
+/** Of a drain: no pod that it was to evict is left. */
+export const DRAINED: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies DrainResultName[];
+
+/** The reboot of a drained node, which its agent has announced for this very update, and not reported the result of. */
+export function rebootOf(shadow: ShadowView): LastOperation | undefined {
+  const { spec, status } = shadow;
+  const last = status?.lastOperation;
+  if (spec.state !== 'RebootedIntoUpdate' || !sameVersion(last?.version, spec.version)) return undefined;
+  const isAnnounced = last?.operation === 'Reboot' && last.state === 'Processing';
+  return isAnnounced && drainEnd(shadow) !== undefined ? last : undefined;
+}
+
+/** When the drain for the spec was complete, epoch milliseconds. */
+export function drainEnd({ metadata: { generation }, status, times }: ShadowView): number | undefined {
+  const { observedGeneration, result } = status?.drain ?? {};
+  return observedGeneration === generation && DRAINED.includes(result) ? times.drainEnd : undefined;
 }
 
 function drainingSince({ metadata, spec, status, times }: ShadowView, now: Moment): number | undefined {

@@ -15,7 +15,6 @@
  */
 import { CLOCK_TOLERANCE_MS } from '@brupop/shared/api/deadlines';
 import { type ErrorCode, isErrorCode } from '@brupop/shared/api/error-codes';
-import type { DrainResultName } from '@brupop/shared/api/shadow';
 import { isLater, sameVersion } from '@brupop/shared/api/version';
 import { parseTime } from '@brupop/shared/runtime/clock';
 import { groupAtStart, type ShadowView } from '../../cluster/shadow.ts';
@@ -23,7 +22,7 @@ import type { NodeView } from '../../cluster/node.ts';
 import { isPair, type ManagedNode, type NodePair, type Snapshot } from '../../cluster/snapshot.ts';
 import { isAtOrBeyond, type UpdatePolicy, wantedVersion } from '../../policy/policy.ts';
 import type { ChecksView } from '../../cluster/checks.ts';
-import { deadlineOf, isAccepted, isOverdue } from './deadlines.ts';
+import { deadlineOf, DRAINED, isAccepted, isOverdue } from './deadlines.ts';
 import { jobsAfter, progressOf } from './jobs.ts';
 import { isTrusted, type SuspectNode, suspectsOf } from './suspects.ts';
 import type { VersionCount } from './versions.ts';
@@ -73,8 +72,6 @@ const WITHOUT_BOOT: readonly (string | undefined)[] = [
   'RebootRefused',
   'StepTimedOut',
 ] satisfies FailureCode[];
-/** Of a drain: no pod that it was to evict is left. */
-export const DRAINED: readonly (string | undefined)[] = ['Drained', 'Forced'] satisfies DrainResultName[];
 
 /**
  * True when more than the agent's word says that the node was drained for this attempt: the API server has recorded the
