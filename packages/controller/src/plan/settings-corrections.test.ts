@@ -63,6 +63,15 @@ const granted = ({ specs }: Plan): string[] =>
     settings == null || settings.allow === 'None' ? [] : [`${node.metadata.name} ${settings.allow}`],
   );
 
+it('former values get another grant when an update has ended theirs, and only one', () => {
+  const hash = hashOfSettings(requested(SETTINGS));
+  const record = { settingsFailed: { hash, at: ago(10 * MINUTE) } };
+  const restoring = (allow: Allowed): ManagedNode =>
+    member('a', { allow, leaves: [], agoMs: 10_000, settings: { pending: pending('RestartsService') }, record });
+  expect(granted(planOf([restoring('None')]))).toEqual(['a RestartsService']);
+  expect(granted(planOf([restoring('RestartsService')]))).toEqual([]);
+});
+
 describe('a Node that is not Ready with settings that it has not proved', () => {
   const down = { ready: false, readySince: ago(2 * MINUTE) };
   const has = (value: string): SettingsStatus => ({ records: [{ key: KEY, value, before: '90', owner }] });

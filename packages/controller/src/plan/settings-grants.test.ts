@@ -353,16 +353,6 @@ it('does not try settings again that failed on a node, names it, and tries other
   expect(message).toContain('failed on a, of which the former ones are requested again');
 });
 
-it('lets a node on which they failed restore the former ones when its grant has ended before, and once', () => {
-  const status = { settings: { pending: [left('RestartsService')] } };
-  const record = { settingsFailed: { hash, at: ago(10 * MINUTE) } };
-  const restoring = (allow: Allowed): ManagedNode => member('a', { spec: spec(allow, 10_000, []), status, record });
-  expect(written(planOf([restoring('None')]))).toEqual([
-    ['a', 'Configured', { leaves: [], allow: 'RestartsService' }],
-  ]);
-  expect(granted(planOf([restoring('RestartsService')]))).toEqual([]);
-});
-
 it('stops when they failed on more nodes than the failure budget allows', () => {
   const budget = { rollout: { failureBudget: 1 } };
   expect(granted(planOf([failed('a'), failed('b'), classified('c')], budget))).toEqual([]);
