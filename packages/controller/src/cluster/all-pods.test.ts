@@ -27,7 +27,7 @@ it('pods of which too much would be kept are not listed, and the message names t
   });
 });
 
-it('asks for no pods that count for no workload: mirror pods, and those that have finished', async () => {
+it('asks in pages, and for no pods that count for no workload: mirror pods, and those that have finished', async () => {
   const asked: unknown[] = [];
   const request = (sent: { readonly query?: unknown }): Promise<object> => {
     asked.push(sent.query);
@@ -39,5 +39,5 @@ it('asks for no pods that count for no workload: mirror pods, and those that hav
   lookup.look('list', new AbortController().signal);
   await answered;
   const fieldSelector = 'spec.serviceAccountName!=,status.phase!=Succeeded,status.phase!=Failed';
-  expect(asked).toMatchObject([{ fieldSelector }]);
+  expect(asked).toMatchObject([{ fieldSelector, limit: '500' }]);
 });

@@ -103,7 +103,9 @@ export class AllPodsLookup {
     try {
       // No workload has others, and any number of them could fill the list.
       const query = { fieldSelector: `${NOT_STATIC},${UNFINISHED}` };
-      const list = { path: corePath('pods'), query, slim: placedPod, maxItems: MAX_PODS, maxChars };
+      // The field selector leaves out few of them: in one response they would be hundreds of megabytes.
+      const pages = { isNarrow: false, maxItems: MAX_PODS, maxChars };
+      const list = { path: corePath('pods'), query, slim: placedPod, ...pages };
       const read = (limited: AbortSignal) => readList(client, { ...list, signal: limited });
       const { items: pods } = await listWithin(LIST_LIMIT_MS, clock, signal, read);
       if (signal.aborted) return;
