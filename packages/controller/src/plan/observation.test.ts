@@ -62,14 +62,15 @@ function planOf({ nodes, listed = {}, before = {}, all, spec = {}, held }: World
     const listedAt = (before[name] ?? []).map((time) => Date.parse(time));
     return [name, observedPods({ nodeUID, pods, seenAt: NOW }, { nodeUID, pods: [], listedAt })] as const;
   });
-  const pods = (all ?? []).map((pod, i) => ({ ...PLACED, key: `apps/pod-${i}`, ...pod }));
+  const pods = (all ?? []).map((pod) => ({ ...PLACED, ...pod }));
   const allPods: AllPods =
     all === undefined ? NO_PODS_LISTED : { pods, seenAt: now, asOf: now, problem: undefined, nextAt: now };
   const config = snapshot.config && { ...snapshot.config, status: held === undefined ? {} : { heldVersions: held } };
   return wholePlan({ ...snapshot, config, observed: new Map(observed), allPods }, now);
 }
 
-const PLACED: Omit<PlacedPod, 'key'> = {
+const PLACED: PlacedPod = {
+  namespace: 'apps',
   node: 'c',
   ready: true,
   mirror: false,

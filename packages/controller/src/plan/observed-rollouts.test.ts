@@ -125,7 +125,7 @@ function rollOut(scene: Scene, maxMinutes: number): Rollout {
 function all(pods: ReadonlyMap<string, PodsOfNode>, now: number): AllPods {
   const placed = [...pods].flatMap(([node, of]) =>
     of.pods.map(({ ready, mirror, healthIgnored, drainPolicy, controller }) => ({
-      key: `${controller}-on-${node}`,
+      namespace: 'apps',
       node,
       isTerminating: false,
       ready,

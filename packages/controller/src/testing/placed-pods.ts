@@ -3,9 +3,9 @@ import type { AllPods, PlacedPod } from '../cluster/all-pods.ts';
 import { NOW } from './objects.ts';
 
 /** A Ready pod of the ReplicaSet `web`. */
-export function aPlacedPod(name: string, node: string, changes: Partial<PlacedPod> = {}): PlacedPod {
+export function aPlacedPod(node: string, changes: Partial<PlacedPod> = {}): PlacedPod {
   return {
-    key: `shop/${name}`,
+    namespace: 'shop',
     node,
     ready: true,
     mirror: false,

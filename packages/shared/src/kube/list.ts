@@ -109,9 +109,10 @@ export class Sizes {
   add(objects: readonly unknown[]): number {
     for (const object of objects) {
       const chars = charsOf(object);
-      // Of an object, or of what is kept of one under the key `namespace/name`.
-      const { metadata, key = '' } = object as Partial<KubernetesObject> & { readonly key?: string };
-      const namespace = metadata?.namespace ?? key.split('/', 1)[0] ?? '';
+      // Of an object, or of what is kept of one without its metadata.
+      const { metadata, namespace = metadata?.namespace ?? '' } = object as Partial<KubernetesObject> & {
+        readonly namespace?: string;
+      };
       this.#total += chars;
       this.#byNamespace.set(namespace, (this.#byNamespace.get(namespace) ?? 0) + chars);
     }
