@@ -1,4 +1,5 @@
 /** Which Nodes are written for their groups, when a group may end, and what is told of it. */
+import { jest } from '@jest/globals';
 import {
   GROUP_KEYS_ANNOTATION,
   GROUP_TAINTS_ANNOTATION,
@@ -271,4 +272,23 @@ describe('a node whose group ends while it updates', () => {
       { kind: 'Taints', taints: [], record: null },
     ]);
   });
+});
+
+it('many groups of many nodes are reported without a look at each node for each group', () => {
+  const names = Array.from({ length: 400 }, (_, i) => `g${i}`);
+  const groups = names.map((name) => {
+    const made = aGroup(name, { nodeMetadata: { labels: LABELS } });
+    const metadata = { ...made.metadata, finalizers: [NODE_METADATA_FINALIZER] };
+    return { ...made, metadata, status: { rendered: RENDERED, confirmedGeneration: 1 } };
+  });
+  const nodes = names.map((name) => aManagedNode(`node-${name}`, { labels: { pool: name } }));
+  const snapshot = withGroups(aSnapshot(nodes), groups);
+  const includes = jest.spyOn(Array.prototype, 'includes');
+  const { byGroup } = nodeMetadataOf(snapshot, [snapshot.nodes], true, NOW);
+  const { length } = includes.mock.calls;
+  includes.mockRestore();
+  expect([...byGroup].map(([name, { pending }]) => [name, ...pending])).toEqual(
+    names.map((name) => [name, `node-${name}`]),
+  );
+  expect(length).toBeLessThan(20 * names.length);
 });

@@ -94,7 +94,8 @@ export function nodeMetadataOf(
       node.metadata.deletionTimestamp === undefined && (wanted !== undefined || hasGroupMetadata(node));
     return isConcerned ? [evaluate(node, { wanted, known }, metadataNotes.get(node.metadata.uid), now)] : [];
   });
-  const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, evaluated)]));
+  const of = byGroupOf(evaluated);
+  const byGroup = new Map(groupObjects.map((object) => [object.metadata.name, metadataOf(object, of)]));
   const finalizers = finalizersOf(snapshot, byGroup, now);
   const removed = [...finalizers].flatMap(([group, change]) => (change === 'Remove' ? group : []));
   const left = removed.map((group) => [group, byGroup.get(group.metadata.name)?.pending ?? []] as const);
@@ -211,19 +212,38 @@ function evaluate(
   return { change: { node, wanted, known, groups, evicts, isRejected, isChangedBack }, conflicts, isDue, note };
 }
 
-function metadataOf({ metadata, status }: BottlerocketNodeGroup, evaluated: readonly EvaluatedNode[]): GroupMetadata {
+/** By the name of the group: the nodes on which it waits for a write, and those with a conflict. */
+interface OfGroups {
+  readonly pending: ReadonlyMap<string, readonly EvaluatedNode[]>;
+  readonly conflicting: ReadonlyMap<string, readonly EvaluatedNode[]>;
+}
+
+function byGroupOf(evaluated: readonly EvaluatedNode[]): OfGroups {
+  const pending = new Map<string, EvaluatedNode[]>();
+  for (const one of evaluated) {
+    for (const group of one.change.groups) {
+      const known = pending.get(group);
+      if (known === undefined) pending.set(group, [one]);
+      else known.push(one);
+    }
+  }
+  const inConflict = evaluated.filter(({ conflicts }) => conflicts.length > 0);
+  return { pending, conflicting: Map.groupBy(inConflict, ({ change }) => change.wanted?.group ?? '') };
+}
+
+function metadataOf({ metadata, status }: BottlerocketNodeGroup, of: OfGroups): GroupMetadata {
   const { name: group, generation, finalizers = [] } = metadata;
   const rendered = readRendered(status);
   const isHeld = finalizers.includes(NODE_METADATA_FINALIZER) || isEmpty(rendered, true);
-  const pending = evaluated.filter(({ change }) => change.groups.includes(group));
+  const pending = of.pending.get(group) ?? [];
   const rejected = pending.find(({ note }) => note?.rejection !== undefined);
   const changedBack = pending.filter(({ change }) => change.isChangedBack);
   return {
     isRecorded: rendered?.generation === generation && isHeld,
     pending: pending.map(({ change }) => change.node.metadata.name),
-    conflicts: evaluated
-      .filter(({ change }) => change.wanted?.group === group)
-      .flatMap(({ change, conflicts }) => conflicts.map((one) => ({ ...one, node: change.node.metadata.name }))),
+    conflicts: (of.conflicting.get(group) ?? []).flatMap(({ change, conflicts }) =>
+      conflicts.map((one) => ({ ...one, node: change.node.metadata.name })),
+    ),
     changedBack: changedBack.map(({ change }) => change.node.metadata.name),
     rejected: rejected && { node: rejected.change.node.metadata.name, message: rejected.note?.rejection ?? '' },
   };
