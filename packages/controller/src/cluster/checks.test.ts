@@ -143,3 +143,49 @@ describe('a Job that runs', () => {
     expect(lookups.view.jobs.get('a')?.since).toBe(clock.now());
   });
 });
+
+it('the Events of all Jobs without a pod are listed once, since etcd reads all of the namespace for each list', async () => {
+  const clock = new FakeClock();
+  const jobs = Array.from({ length: 20 }, (_, i) => ({
+    ...{ node: `node-${i}`, jobName: `job-${i}`, jobOf: `shadow-${i}/2026-01-01T00:00:00Z/x` },
+    ...({ name: 'smoke', phase: 'Before', timeoutMs: 300 * SECOND } as const),
+  }));
+  const items = ['is forbidden: violates PodSecurity', 'failed calling webhook'].map((message, i) => ({
+    metadata: { name: `event-${i}`, uid: `event-${i}`, resourceVersion: '1' },
+    ...{ involvedObject: { uid: `uid-job-${i}` }, message, lastTimestamp: '2026-01-01T00:00:00Z' },
+  }));
+  let lists = 0;
+  const client = {
+    find: (path: string): Promise<unknown> => {
+      const name = path.split('/').at(-1) ?? '';
+      const jobOf = jobs.find(({ jobName }) => jobName === name)?.jobOf ?? '';
+      return Promise.resolve({ metadata: { name, uid: `uid-${name}`, annotations: { [JOB_OF_ANNOTATION]: jobOf } } });
+    },
+    request: (): Promise<unknown> => {
+      lists += 1;
+      return Promise.resolve({ metadata: { resourceVersion: '1' }, items });
+    },
+  } as unknown as KubeClient;
+  const log = createLogger({ level: 'error', write: () => undefined });
+  const lookups = new CheckLookups({
+    client,
+    clock,
+    log,
+    config: { ...NO_CHECKS, namespace: 'checks' },
+    count: () => undefined,
+  });
+  const read = async (): Promise<void> => {
+    lookups.look({ evaluate: [], read: jobs }, new AbortController().signal);
+    await new Promise((done) => setImmediate(done));
+  };
+  await read();
+  await clock.advance(6 * SECOND);
+  await read();
+  const { jobs: seen } = lookups.view;
+  expect(['job-0', 'job-1', 'job-2'].map((name) => [seen.get(name)?.state, seen.get(name)?.problem])).toEqual([
+    ['Failed', 'no pod could be created: is forbidden: violates PodSecurity'],
+    ['Running', 'no pod could be created: failed calling webhook'],
+    ['Running', undefined],
+  ]);
+  expect(lists).toBe(1);
+});

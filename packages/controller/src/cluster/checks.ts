@@ -20,7 +20,7 @@ import { messageOf, shorten } from '@brupop/shared/runtime/errors';
 import { Listeners } from '@brupop/shared/runtime/listeners';
 import type { Logger } from '@brupop/shared/runtime/log';
 import { type Answer, ask, type ChecksConfig, keyOf, type Probe } from './probes.ts';
-import { isQuota, latestRefusal, MAX_REFUSAL, QUOTA_MS, readRefusal } from './refusals.ts';
+import { isQuota, latestRefusal, MAX_REFUSAL, QUOTA_MS, readRefusal, type Refusal } from './refusals.ts';
 
 const JOB_RESULTS = ['Succeeded', 'Failed', 'TimedOut', 'Gone'] as const;
 export type JobResult = (typeof JOB_RESULTS)[number];
@@ -89,8 +89,10 @@ export const UNBROKEN_MS = 45_000;
 const FORGET_MS = 600_000;
 /** The controller of Jobs creates a pod within moments. */
 const NO_PODS_MS = 5_000;
-/** Kubernetes combines equal ones. */
-const MAX_EVENTS = 100;
+/** Of all Jobs, in an hour: Kubernetes keeps about ten of one Job. */
+const MAX_EVENTS = 20_000;
+/** A list of them serves all Jobs for this long: etcd reads all Events of the namespace for it. */
+const EVENTS_MS = 5_000;
 /** How much longer than its timeout a Job may take, if nothing ends it. */
 export const JOB_SLACK_MS = 60_000;
 
@@ -99,6 +101,8 @@ export class CheckLookups {
   readonly #evaluations = new Map<string, Evaluation>();
   readonly #jobs = new Map<string, KnownJob>();
   readonly #busy = new Set<string>();
+  /** The latest list, by the UID of the Job, and when it began on the monotonic clock. */
+  #refusals: { readonly at: number; readonly byJob: Promise<ReadonlyMap<string, readonly Refusal[]>> } | undefined;
   /** Called after each answer. */
   readonly answers = new Listeners();
 
@@ -145,6 +149,7 @@ export class CheckLookups {
   clear(): void {
     this.#evaluations.clear();
     this.#jobs.clear();
+    this.#refusals = undefined;
   }
 
   /** Forgets the Jobs of other attempts, and answers that no plan needs. */
@@ -207,18 +212,24 @@ export class CheckLookups {
 
   /** Why no pod of a Job can be created. A Job whose pod was created meanwhile has run, whatever an Event says. */
   async #refusalOf(job: JobRef, uid: string, signal: AbortSignal): Promise<ReturnType<typeof latestRefusal>> {
-    const { client, config } = this.#options;
     if (this.#knownForMs(job) < NO_PODS_MS) return undefined;
-    const fieldSelector = `involvedObject.uid=${uid},reason=FailedCreate`;
-    const path = corePath('events', { namespace: config.namespace });
+    const now = this.#options.clock.monotonic();
+    if (this.#refusals === undefined || now - this.#refusals.at >= EVENTS_MS)
+      this.#refusals = { at: now, byJob: this.#listRefusals(signal) };
+    return latestRefusal((await this.#refusals.byJob).get(uid) ?? []);
+  }
+
+  async #listRefusals(signal: AbortSignal): Promise<ReadonlyMap<string, readonly Refusal[]>> {
+    const { client, config } = this.#options;
     const { items } = await readList(client, {
-      path,
-      query: { fieldSelector },
+      path: corePath('events', { namespace: config.namespace }),
+      query: { fieldSelector: 'involvedObject.kind=Job,reason=FailedCreate' },
+      isNarrow: false,
       maxItems: MAX_EVENTS,
       signal,
       slim: readRefusal,
     });
-    return latestRefusal(items);
+    return Map.groupBy(items, ({ of }) => of);
   }
 
   #knownForMs({ jobName }: JobRef): number {

@@ -32,6 +32,8 @@ const QUOTA = /exceeded quota|status unknown for quota/u;
 
 /** An Event of a pod that was not created. */
 export interface Refusal {
+  /** The UID of the Job. */
+  readonly of: string;
   readonly message: string;
   /** Epoch milliseconds; 0: unknown. */
   readonly firstAt: number;
@@ -40,16 +42,18 @@ export interface Refusal {
 
 const text = v.string('a text');
 const event = object({
+  involvedObject: v.exactOptional(object({ uid: v.exactOptional(text) })),
   message: v.exactOptional(text),
   firstTimestamp: v.nullish(text),
   lastTimestamp: v.nullish(text),
 });
 
 export function readRefusal(raw: unknown): Refusal | undefined {
-  const { message, firstTimestamp, lastTimestamp } = parse(event, raw, 'the Event');
+  const { involvedObject, message, firstTimestamp, lastTimestamp } = parse(event, raw, 'the Event');
   if (message === undefined || message === '') return undefined;
   const firstAt = parseTime(firstTimestamp ?? undefined) ?? 0;
   return {
+    of: involvedObject?.uid ?? '',
     message: shorten(message, MAX_REFUSAL),
     firstAt,
     lastAt: parseTime(lastTimestamp ?? undefined) ?? firstAt,
@@ -57,7 +61,9 @@ export function readRefusal(raw: unknown): Refusal | undefined {
 }
 
 /** Returns what was said last, and whether it lasts. */
-export function latestRefusal(refusals: readonly Refusal[]): { message: string; isLasting: boolean } | undefined {
+export function latestRefusal(
+  refusals: readonly Omit<Refusal, 'of'>[],
+): { message: string; isLasting: boolean } | undefined {
   const latest = refusals.toSorted((a, b) => a.lastAt - b.lastAt).at(-1);
   if (latest === undefined) return undefined;
   const { message, lastAt } = latest;
