@@ -296,3 +296,23 @@ describe('the metrics of the fleet', () => {
     ]);
   });
 });
+
+test('which of many groups have a name does not depend on the order of the nodes', async () => {
+  const registry = new Registry();
+  const names = Array.from({ length: 60 }, (_, i) => `group-${i + 10}`);
+  const nodes = names.map((name) => aManagedNode(`node-of-${name}`, { labels: { pool: name } }));
+  const read = async (managedNodes: typeof nodes): Promise<string[]> => {
+    const snapshot = withGroups(
+      aSnapshot(managedNodes),
+      names.map((name) => aGroup(name)),
+    );
+    planned = { snapshot, made: plan(snapshot, NOW) };
+    const lines = (await registry.metrics()).split('\n').filter((line) => line.startsWith('brupop_nodes{'));
+    return [...new Set(lines.flatMap((line) => /group="(?<name>[^"]*)"/u.exec(line)?.groups?.['name'] ?? []))];
+  };
+  let planned: Planned | undefined;
+  metricsOf(registry, () => planned);
+  const expected = [...names.slice(0, 50), 'other'];
+  expect((await read(nodes)).toSorted()).toEqual(expected);
+  expect((await read(nodes.toReversed())).toSorted()).toEqual(expected);
+});

@@ -138,12 +138,17 @@ interface Labels {
   readonly zones: BoundedLabels;
 }
 
-/** Frozen versions, and then those of most nodes, have names. */
+/**
+ * Frozen versions, and then those of most nodes, have names, and the groups that claim nodes first: otherwise it would depend on
+ * the nodes that come and go which groups have series.
+ */
 function labelsOf({ forecast, ...made }: WholePlan): Labels {
   const versions = new BoundedLabels(MAX_VERSIONS);
   const byNodes = forecast.versions.toSorted((a, b) => b.running + b.offered - a.running - a.offered);
   for (const { version } of [...allFrozen(made), ...byNodes]) versions.of(version);
-  return { versions, groups: new BoundedLabels(MAX_PLACES), zones: new BoundedLabels(MAX_PLACES) };
+  const groups = new BoundedLabels(MAX_PLACES);
+  for (const { group } of made.groups) groups.of(group.name);
+  return { versions, groups, zones: new BoundedLabels(MAX_PLACES) };
 }
 
 /** For the fleet, or for a group. */
