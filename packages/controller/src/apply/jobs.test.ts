@@ -20,12 +20,14 @@ function stagedWork(): NodeJobs {
 
 let clock: FakeClock;
 let created: number;
+let lists: number;
 let isAnswered: boolean;
 let jobs: CheckJobs;
 
 beforeEach(() => {
   clock = new FakeClock(NOW);
   created = 0;
+  lists = 0;
   isAnswered = true;
   const template = { metadata: {}, spec: { containers: [{}] } };
   const work = stagedWork();
@@ -37,6 +39,7 @@ beforeEach(() => {
     },
     request: async ({ method }: { readonly method: string }) => {
       if (method === 'POST') created += 1;
+      else lists += 1;
       return { items: [], metadata: { resourceVersion: '1' } };
     },
   };
@@ -72,6 +75,8 @@ test('a node gets Jobs for five attempts at once, and for one every five minutes
 
 test('an attempt that gets none yet is looked at again soon', async () => {
   await attempts(5);
+  // The Jobs of the latest one are listed, and deleted, five seconds after those of the ones before it.
+  await clock.advance(1_000);
   expect(await jobs.run(workOf(1_000))).toBe(15_000);
   await clock.advance(5 * MINUTE);
   await jobs.run(workOf(1_000));
@@ -90,4 +95,12 @@ test('an attempt that cannot be recorded counts once', async () => {
   await clock.advance(2_000);
   await attempts(4);
   expect(created).toBe(5);
+});
+
+test('the Jobs are not listed for each of many attempts that are over', async () => {
+  for (let attempt = 20; attempt > 0; attempt -= 1) {
+    await jobs.run(workOf(attempt));
+    await clock.advance(500);
+  }
+  expect([created, lists]).toEqual([5, 2]);
 });

@@ -4,8 +4,8 @@
  * create it, and none creates it again. A Job whose attempt is over is deleted, with its pods; one that
  * failed stays for its logs, until Kubernetes deletes it by its TTL.
  *
- *     at the start of a leadership, when the attempt of a known Job is over, and every SWEEP_MS
- *     while Jobs are known: all Jobs of checks are listed once, and those of no current attempt deleted
+ *     at the start of a leadership, when the attempt of a known Job is over (MIN_SWEEP_MS after the latest time), and every
+ *     SWEEP_MS while Jobs are known: all Jobs of checks are listed once, and those of no current attempt deleted
  */
 import { CHECK_LABEL } from '@brupop/shared/api/names';
 import { hasStatus } from '@brupop/shared/kube/error';
@@ -25,6 +25,8 @@ import { TokenBucket } from '@brupop/shared/runtime/token-bucket';
 import type { ApplyContext } from './writer.ts';
 
 const SWEEP_MS = 600_000;
+/** In a large fleet an attempt ends every second, and there are hundreds of Jobs to be listed. */
+const MIN_SWEEP_MS = 5_000;
 /** With more of them in the namespace, none is deleted. */
 const MAX_JOBS = 50_000;
 const SWEEP_KEY = 'jobs/sweep';
@@ -130,11 +132,14 @@ export class CheckJobs {
 
   async #sweepIfDue(attempts: ReadonlySet<string>): Promise<number | undefined> {
     const { clock, writer } = this.#context;
-    const nextMs = (): number | undefined =>
-      this.#attempts.size === 0 ? undefined : Math.max(0, this.#sweptAt + SWEEP_MS - clock.monotonic());
+    const isOver = (attempt: string): boolean => !attempts.has(attempt);
+    const nextMs = (): number | undefined => {
+      if (this.#attempts.size === 0) return undefined;
+      const pauseMs = [...this.#attempts].some(isOver) ? MIN_SWEEP_MS : SWEEP_MS;
+      return Math.max(0, this.#sweptAt + pauseMs - clock.monotonic());
+    };
     const isFirst = this.#sweptAt === -Infinity;
-    const isDue = isFirst || [...this.#attempts].some((one) => !attempts.has(one)) || nextMs() === 0;
-    if (!isDue || !writer.canWrite(SWEEP_KEY)) return nextMs();
+    if (!(isFirst || nextMs() === 0) || !writer.canWrite(SWEEP_KEY)) return nextMs();
     this.#sweptAt = clock.monotonic();
     await writer.listed('the Jobs of checks', SWEEP_KEY, async () => await this.#sweep(attempts));
     return nextMs();
