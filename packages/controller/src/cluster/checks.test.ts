@@ -147,12 +147,18 @@ describe('a Job that runs', () => {
 it('the Events of all Jobs without a pod are listed once, since etcd reads all of the namespace for each list', async () => {
   const clock = new FakeClock();
   const jobs = Array.from({ length: 20 }, (_, i) => ({
-    ...{ node: `node-${i}`, jobName: `job-${i}`, jobOf: `shadow-${i}/2026-01-01T00:00:00Z/x` },
-    ...({ name: 'smoke', phase: 'Before', timeoutMs: 300 * SECOND } as const),
+    node: `node-${i}`,
+    jobName: `job-${i}`,
+    jobOf: `shadow-${i}/2026-01-01T00:00:00Z/x`,
+    name: 'smoke',
+    phase: 'Before' as const,
+    timeoutMs: 300 * SECOND,
   }));
   const items = ['is forbidden: violates PodSecurity', 'failed calling webhook'].map((message, i) => ({
     metadata: { name: `event-${i}`, uid: `event-${i}`, resourceVersion: '1' },
-    ...{ involvedObject: { uid: `uid-job-${i}` }, message, lastTimestamp: '2026-01-01T00:00:00Z' },
+    involvedObject: { uid: `uid-job-${i}` },
+    message,
+    lastTimestamp: '2026-01-01T00:00:00Z',
   }));
   let lists = 0;
   const client = {
