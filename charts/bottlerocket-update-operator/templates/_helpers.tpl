@@ -64,6 +64,12 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* Istio, with sidecars and in ambient mode, whose tunnels to another port the NetworkPolicies do not allow. */}}
+{{- define "brupop.meshLabels" -}}
+sidecar.istio.io/inject: "false"
+istio.io/dataplane-mode: none
+{{- end -}}
+
 {{/* Metadata of a component's pods. The labels are those above without the versions, which would restart the pods. */}}
 {{- define "brupop.podMetadata" -}}
 labels:
@@ -73,7 +79,7 @@ labels:
   {{- include "brupop.selector" . | nindent 2 }}
   {{- /* Behind a proxy all agents would have one address, and the limits of the API server are per address. */}}
   {{- $common := default dict .root.Values.commonLabels }}
-  {{- merge dict (default dict .values.podLabels) (dict "sidecar.istio.io/inject" "false") $common | toYaml | nindent 2 }}
+  {{- merge dict (default dict .values.podLabels) (include "brupop.meshLabels" . | fromYaml) $common | toYaml | nindent 2 }}
 annotations:
   {{- merge dict (default dict .values.podAnnotations) (dict "linkerd.io/inject" "disabled") | toYaml | nindent 2 }}
 {{- end -}}

@@ -147,7 +147,15 @@ describe('the chart', () => {
   it.each(components)('excludes %s from service meshes, whose proxies give all agents one address', (component) => {
     const { labels, annotations } = podFor(component);
     expect(labels['sidecar.istio.io/inject']).toBe('false');
+    expect(labels['istio.io/dataplane-mode']).toBe('none');
     expect(annotations['linkerd.io/inject']).toBe('disabled');
+  });
+
+  it('excludes the pod of helm test from service meshes, whose proxies would keep it from ending', () => {
+    expect(find(objects, 'Pod', 'brupop-test').metadata).toMatchObject({
+      labels: { 'sidecar.istio.io/inject': 'false', 'istio.io/dataplane-mode': 'none' },
+      annotations: { 'linkerd.io/inject': 'disabled', 'helm.sh/hook': 'test' },
+    });
   });
 
   it('keeps its definitions when it is uninstalled, with Helm, Argo CD and Flux', () => {
