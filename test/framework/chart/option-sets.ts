@@ -12,6 +12,10 @@ const scope = 'spec: { selector: { app: x }, ports: [{ port: 80 }] }';
 /** Sets of options that users combine, by what they are for. Every object that they render goes to a real API server. */
 export const optionSets: Readonly<Record<string, OptionSet>> = {
   'nothing but the image': { values: '{}', shows: /image: bottlerocket-update-operator:0\.1\.0$/mu },
+  'a pod of helm test that a mesh would keep from ending': {
+    values: '{}',
+    shows: /helm\.sh\/hook: test\n.*\n {4}linkerd\.io\/inject: disabled$/mu,
+  },
   'no image': { values: "image: { repository: '' }", refused: /image\.repository is empty: set it to/u },
   'an image by tag': {
     values: 'image: { tag: v9, pullPolicy: Always }',

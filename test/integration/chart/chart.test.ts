@@ -151,13 +151,6 @@ describe('the chart', () => {
     expect(annotations['linkerd.io/inject']).toBe('disabled');
   });
 
-  it('excludes the pod of helm test from service meshes, whose proxies would keep it from ending', () => {
-    expect(find(objects, 'Pod', 'brupop-test').metadata).toMatchObject({
-      labels: { 'sidecar.istio.io/inject': 'false', 'istio.io/dataplane-mode': 'none' },
-      annotations: { 'linkerd.io/inject': 'disabled', 'helm.sh/hook': 'test' },
-    });
-  });
-
   it('keeps its definitions when it is uninstalled, with Helm, Argo CD and Flux', () => {
     const definitions = objects.filter(({ kind }) => kind === 'CustomResourceDefinition');
     const kept = {
