@@ -240,7 +240,8 @@ function withGrant(decision: Decision, { granted, waiting: blocked }: Grants, fl
   const allow = granted.get(managedNode.name);
   if (allow === undefined || !isPair(managedNode)) return decision;
   const policy = policyFor(managedNode, fleetState.moment);
-  return { ...decision, change: grant({ policy, now: fleetState.moment }, allow), pending: true };
+  const restores = decision.settings?.state === 'failed';
+  return { ...decision, change: { ...grant({ policy, now: fleetState.moment }, allow), restores }, pending: true };
 }
 
 const specChangesIn = ofParts((part: readonly Decision[]) =>

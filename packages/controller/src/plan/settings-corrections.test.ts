@@ -72,6 +72,16 @@ it('former values get another grant when an update has ended theirs, and only on
   expect(granted(planOf([restoring('RestartsService')]))).toEqual([]);
 });
 
+it('former values that get another grant remain those that the node has proved', () => {
+  const former = requested({ kubernetes: { 'max-pods': 58 } });
+  const hash = hashOfSettings(requested(SETTINGS));
+  const record: NodeRecord = { settingsFailed: { hash, at: ago(10 * MINUTE) }, settingsProved: [[KEY, '58']] };
+  const settings = { pending: pending('RestartsService') };
+  const [change] = planOf([member('a', { leaves: former, settings, record })]).specs;
+  expect(change?.spec.settings).toEqual({ leaves: former, allow: 'RestartsService' });
+  expect(change?.record.settingsProved).toEqual([[KEY, '58']]);
+});
+
 describe('a Node that is not Ready with settings that it has not proved', () => {
   const down = { ready: false, readySince: ago(2 * MINUTE) };
   const has = (value: string): SettingsStatus => ({ records: [{ key: KEY, value, before: '90', owner }] });

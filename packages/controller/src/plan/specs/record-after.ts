@@ -218,11 +218,11 @@ const BY_OUTCOME: Partial<Record<Transition['outcome'], Recorder>> = {
   }),
 };
 
-/** A change is granted that sets again what was proved, or other settings are requested. */
-function lostSettings({ spec }: Transition, shadow: ShadowView): Changes {
-  return isGranted({ spec })
-    ? recordAtGrant(shadow, requestedOf({ spec }))
-    : { settingsProved: provedAtChange(shadow) };
+/** A change is granted that sets again what was proved, or other settings are requested. What a failure restores remains proved. */
+function lostSettings({ spec, restores = false }: Transition, shadow: ShadowView): Changes {
+  if (!isGranted({ spec })) return { settingsProved: provedAtChange(shadow) };
+  const { settingsProved } = shadow.record;
+  return { ...recordAtGrant(shadow, requestedOf({ spec })), ...(restores && { settingsProved }) };
 }
 
 /** The failure with the other version remains on record. */

@@ -116,7 +116,7 @@ export interface Transition {
   readonly isRequested?: boolean | undefined;
   /** Started although disruption budgets hold pods of the node. */
   readonly isBlocked?: boolean;
-  /** At a start and an end: the node gets back what it had before settings that failed. */
+  /** At a start, a grant and an end: the node gets back what it had before settings that failed. */
   readonly restores?: boolean;
   /** At a start: the group that the node is in. */
   readonly group?: string | undefined;
