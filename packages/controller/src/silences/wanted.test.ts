@@ -1,6 +1,6 @@
 import { CONNECTED } from '../cluster/connectivity.ts';
 import type { ManagedNode } from '../cluster/snapshot.ts';
-import { aManagedNode, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
+import { ago, aManagedNode, aSnapshot, MINUTE, NOW } from '../testing/objects.ts';
 import { aRebootingNode, silenceSettings } from '../testing/silences.ts';
 import { wholePlan } from '../whole-plan.ts';
 import { hasAlertmanager, silencesOf, whereabouts } from './wanted.ts';
@@ -35,6 +35,17 @@ const cases: Record<string, [node: ManagedNode, expected: string | undefined]> =
 };
 test.each(Object.entries(cases))('a node %s', (_, [node, expected]) => {
   expect(whereIs(node)).toBe(expected);
+});
+
+test('a node beyond the deadline of its reboot is not away either when a user accepts that', () => {
+  const progressing = { type: 'Progressing', status: 'False', lastTransitionTime: ago(MINUTE), message: '' } as const;
+  const { shadow, ...rest } = aRebootingNode('a', { sinceMs: 24 * 60 * MINUTE });
+  if (shadow === undefined) throw new Error('the node has a shadow');
+  const node = { ...rest, shadow: { ...shadow, progressing: { ...progressing, reason: 'DeadlineExceeded' } } };
+  const snapshot = aSnapshot([node], { rollout: { resume: ago(MINUTE) } });
+  const made = wholePlan(snapshot, NOW);
+  expect(made.stuckNodes).toEqual([]);
+  expect([...whereabouts(made, snapshot.managedNodes)]).toEqual([['a', 'Returned']]);
 });
 
 test('a node that is lost, or cut off with others, is not away', () => {

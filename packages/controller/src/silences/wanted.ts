@@ -35,6 +35,8 @@ export function whereabouts(plan: Seen, managedNodes: readonly ManagedNode[]): R
 
 function isExpectedBack(one: ManagedNode, { connectivity }: Seen): boolean {
   if (!isPair(one) || one.shadow.state !== 'Away') return false;
+  // A user who accepts a missed deadline frees the slot, so the node is not stuck, but not back either.
+  if (one.shadow.progressing?.reason === 'DeadlineExceeded') return false;
   return isManaged(one.node) && rebootOf(one.shadow) !== undefined && !lossOf(connectivity, one.node).lost;
 }
 
