@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Event } from './events.ts';
+import { LATEST_WANTED } from './latest-wanted.ts';
 import { MORE_WANTED } from './more-wanted.ts';
 import type { Told } from './told.ts';
 import { type Fault, WANTED } from './wanted.ts';
@@ -14,7 +15,7 @@ export interface AnyFleet {
 
 type FleetClass = new () => AnyFleet;
 
-const text = [...WANTED, ...MORE_WANTED]
+const text = [...WANTED, ...MORE_WANTED, ...LATEST_WANTED]
   .flatMap(({ changes }) => changes)
   .reduce(planted, readFileSync(join(import.meta.dirname, 'planner.cjs'), 'utf8'));
 
