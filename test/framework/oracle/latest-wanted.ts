@@ -47,6 +47,7 @@ export const LATEST_WANTED: readonly Wanted[] = [
           'const aheadMs = Math.abs(skewMs) > 3e3 ? Math.round(skewMs) : 0;\n' +
           '    const createdAt = ($1 ?? listedAt - aheadMs) + aheadMs;',
       },
+      { find: /(?<=Math\.max\(createdAt, )pod\.readyChanged \?\? 0(?=\) \+ limitMs2)/u, replace: '($&) + aheadMs' },
     ],
   },
   {

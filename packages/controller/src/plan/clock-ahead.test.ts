@@ -6,10 +6,14 @@ import { wholePlan } from '../whole-plan.ts';
 
 const WEB = 'ReplicaSet apps/web';
 
+const SLOW = [{ workload: WEB, problem: 'does not become Ready', at: ago(0) }];
+
 it.each([
-  [10_000, []],
-  [3 * MINUTE, [{ workload: WEB, problem: 'does not become Ready', at: ago(0) }]],
-])('a pod on an updated node is as old as it is by that clock: %d ms', (ageMs, suspects) => {
+  [10_000, 10_000, []],
+  [3 * MINUTE, 3 * MINUTE, SLOW],
+  [60 * MINUTE, 10_000, []],
+  [60 * MINUTE, 3 * MINUTE, SLOW],
+])('a pod on an updated node is not Ready for as long as by that clock: %d, %d ms', (ageMs, changedMs, suspects) => {
   const clockSkewMs = 4 * MINUTE;
   const record = {
     startedAt: ago(7 * MINUTE),
@@ -21,7 +25,7 @@ it.each([
     health: { watchFor: '5m' },
   });
   const created = ageMs + clockSkewMs;
-  const pod = aPod('web', { ready: false, readyChanged: NOW - created });
+  const pod = aPod('web', { ready: false, readyChanged: NOW - changedMs - clockSkewMs });
   const pods = [{ ...pod, metadata: { ...pod.metadata, creationTimestamp: ago(created) } }];
   const observed = new Map([['a', observedPods({ nodeUID: 'uid-a', pods, seenAt: NOW }, undefined)]]);
   const allPods = { pods: [], seenAt: NOW, asOf: NOW, problem: undefined, nextAt: NOW };

@@ -142,7 +142,7 @@ interface ListedPods {
   readonly pods: readonly ObservedPod[];
   /** Epoch milliseconds, as the next. */
   readonly listedAt: number;
-  /** By how much this process' clock is ahead of that of kube-apiserver, which dates the creation of pods, if that is known. */
+  /** By how much this process' clock is ahead of that of kube-apiserver, if that is known. */
   readonly skewMs: number | undefined;
   /** When the drain of the node started, and its update succeeded. */
   readonly drainedAt: number;
@@ -188,7 +188,8 @@ function failingAmong(listed: ListedPods, before: ReadyBefore, limitOf: LimitOf)
     const limitMs = limitOf(workload);
     if (limitMs === undefined || suspects.has(workload)) continue;
     const createdAt = (parseTime(pod.metadata.creationTimestamp) ?? listedAt - aheadMs) + aheadMs;
-    const lateAt = Math.max(createdAt, pod.readyChanged ?? 0) + limitMs;
+    // Kubelets go by the time of kube-apiserver as well.
+    const lateAt = Math.max(createdAt, (pod.readyChanged ?? 0) + aheadMs) + limitMs;
     const problem = problemOf(pod, listed, createdAt, lateAt);
     if (problem !== undefined) suspects.set(workload, { workload, problem, ...movedBy(pod, createdAt, node, before) });
     else if (!pod.ready) nextAt = Math.min(nextAt, lateAt);
