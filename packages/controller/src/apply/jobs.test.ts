@@ -22,6 +22,7 @@ let clock: FakeClock;
 let created: number;
 let lists: number;
 let isAnswered: boolean;
+let isListed: boolean;
 let jobs: CheckJobs;
 
 beforeEach(() => {
@@ -29,6 +30,7 @@ beforeEach(() => {
   created = 0;
   lists = 0;
   isAnswered = true;
+  isListed = true;
   const template = { metadata: {}, spec: { containers: [{}] } };
   const work = stagedWork();
   const client = {
@@ -40,6 +42,7 @@ beforeEach(() => {
     request: async ({ method }: { readonly method: string }) => {
       if (method === 'POST') created += 1;
       else lists += 1;
+      if (!isListed) throw new KubeError(503, 'ServiceUnavailable', 'no answer');
       return { items: [], metadata: { resourceVersion: '1' } };
     },
   };
@@ -56,6 +59,8 @@ function workOf(attempt: number): CheckWork {
   const nodes = [{ ...work, shadow: { ...shadow, record: { ...shadow.record, startedAt: ago(attempt * 1_000) } } }];
   return { evaluate: [], read: [], nodes, attempts: new Set() };
 }
+
+const NONE: CheckWork = { evaluate: [], read: [], nodes: [], attempts: new Set() };
 
 /** As a node has them whose agent ends each of its attempts. */
 async function attempts(count: number): Promise<void> {
@@ -103,4 +108,26 @@ test('the Jobs are not listed for each of many attempts that are over', async ()
     await clock.advance(500);
   }
   expect([created, lists]).toEqual([5, 2]);
+});
+
+test('while the Jobs cannot be listed, only the end of the backoff asks for another list', async () => {
+  isListed = false;
+  const asked = new Set<number | undefined>();
+  for (let turn = 0; turn < 300; turn += 1) {
+    asked.add(await jobs.run(turn === 0 ? workOf(1_000) : NONE));
+    await clock.advance(1_000);
+  }
+  expect([...asked]).toEqual([undefined]);
+  expect(lists).toBeLessThan(20);
+});
+
+test('a first list that fails is made again, also if no Job is known', async () => {
+  isListed = false;
+  await jobs.run(NONE);
+  isListed = true;
+  await clock.advance(2_000);
+  await jobs.run(NONE);
+  await clock.advance(2_000);
+  await jobs.run(NONE);
+  expect(lists).toBe(2);
 });

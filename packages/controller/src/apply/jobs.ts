@@ -138,18 +138,20 @@ export class CheckJobs {
       const pauseMs = [...this.#attempts].some(isOver) ? MIN_SWEEP_MS : SWEEP_MS;
       return Math.max(0, this.#sweptAt + pauseMs - clock.monotonic());
     };
-    const isFirst = this.#sweptAt === -Infinity;
-    if (!(isFirst || nextMs() === 0) || !writer.canWrite(SWEEP_KEY)) return nextMs();
-    this.#sweptAt = clock.monotonic();
-    await writer.listed('the Jobs of checks', SWEEP_KEY, async () => await this.#sweep(attempts));
-    return nextMs();
+    const isDue = this.#sweptAt === -Infinity || nextMs() === 0;
+    if (isDue && writer.canWrite(SWEEP_KEY))
+      await writer.listed('the Jobs of checks', SWEEP_KEY, async () => await this.#sweep(attempts));
+    // The end of a backoff is one of those of the writer.
+    return writer.canWrite(SWEEP_KEY) ? nextMs() : undefined;
   }
 
   async #sweep(attempts: ReadonlySet<string>): Promise<void> {
-    const { client, signal } = this.#context;
+    const { client, clock, signal } = this.#context;
     const path = groupPath('batch/v1', 'jobs', { namespace: this.#lookups.config.namespace });
     const query = { labelSelector: CHECK_LABEL };
+    const startedAt = clock.monotonic();
     const { items } = await readList(client, { path, query, signal, slim: ours, maxItems: MAX_JOBS });
+    this.#sweptAt = startedAt;
     const left = new Set<string>();
     await forEachOf(items, async (job) => {
       const attempt = attemptOf(job.jobOf);
