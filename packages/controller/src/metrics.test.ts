@@ -315,4 +315,6 @@ test('which of many groups have a name does not depend on the order of the nodes
   const expected = [...names.slice(0, 50), 'other'];
   expect((await read(nodes)).toSorted()).toEqual(expected);
   expect((await read(nodes.toReversed())).toSorted()).toEqual(expected);
+  // Groups of other clusters in the same Git repository have no nodes here.
+  expect((await read(nodes.slice(55))).toSorted()).toEqual(names.slice(55));
 });

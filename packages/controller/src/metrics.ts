@@ -139,15 +139,17 @@ interface Labels {
 }
 
 /**
- * Frozen versions, and then those of most nodes, have names, and the groups that claim nodes first: otherwise it would depend on
- * the nodes that come and go which groups have series.
+ * Frozen versions, and then those of most nodes, have names. So do the groups that claim nodes first, of those that have some
+ * before the others: by the order of the nodes, which come and go, it would always be other groups.
  */
 function labelsOf({ forecast, ...made }: WholePlan): Labels {
   const versions = new BoundedLabels(MAX_VERSIONS);
   const byNodes = forecast.versions.toSorted((a, b) => b.running + b.offered - a.running - a.offered);
   for (const { version } of [...allFrozen(made), ...byNodes]) versions.of(version);
   const groups = new BoundedLabels(MAX_PLACES);
-  for (const { group } of made.groups) groups.of(group.name);
+  const hasNodes = ({ counts }: Rollout): boolean => counts.managed > 0;
+  const byUse = made.groups.toSorted((x, y) => Number(hasNodes(y)) - Number(hasNodes(x)));
+  for (const { group } of byUse) groups.of(group.name);
   return { versions, groups, zones: new BoundedLabels(MAX_PLACES) };
 }
 
