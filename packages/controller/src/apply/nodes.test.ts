@@ -112,3 +112,15 @@ test('a shadow that waits for a finalizer is deleted less and less often', async
   await askForAMinute((of) => cleanupWrite(of, cleanup), context, clock);
   expect(sent).toBeLessThanOrEqual(8);
 });
+
+test('settings that a host keeps are reported although a finalizer keeps the shadow', async () => {
+  const deleting = { metadata: { deletionTimestamp: ago(MINUTE), finalizers: ['example.com/archive'] } };
+  const request = async ({ method }: { readonly method: string }): Promise<object> =>
+    await Promise.resolve(method === 'DELETE' ? deleting : { items: [], metadata: { resourceVersion: '1' } });
+  const reasons: string[] = [];
+  const record: ApplyContext['events']['record'] = ({ reason }) => void reasons.push(reason);
+  const context = anApplyContext({ clock: new FakeClock(NOW), client: { request }, record });
+  const kept = { ...EVENT, reason: 'HostSettingsKept' } as const;
+  await cleanupWrite(context, { managedNode: restored, kind: 'Unmanage', dueAt: NOW, kept }).write();
+  expect(reasons).toEqual(['HostSettingsKept']);
+});

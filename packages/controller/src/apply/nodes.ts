@@ -56,10 +56,11 @@ async function unmanage(
       await keepHistory(context, node, shadow);
       // An update may have started since, if the node is managed again.
       const { uid, resourceVersion } = shadow.metadata;
-      await deleteShadow(context, shadow, { uid, resourceVersion });
-      if (kept === undefined) return;
-      context.events.record(kept);
-      log.warn('a node that is not managed any more keeps settings', { code: kept.reason, message: kept.message });
+      await deleteShadow(context, shadow, { uid, resourceVersion }, () => {
+        if (kept === undefined) return;
+        context.events.record(kept);
+        log.warn('a node that is not managed any more keeps settings', { code: kept.reason, message: kept.message });
+      });
     },
     log,
   );

@@ -212,11 +212,13 @@ export function annotationsOf(change: SpecChange): Readonly<Record<string, strin
 /**
  * Throws while something else keeps the shadow by a finalizer: the plan would ask for its deletion several times a second.
  * @param preconditions - what of the shadow must be as it was planned from
+ * @param accepted - called before that: nothing of the shadow may be left when the finalizer ends
  */
 export async function deleteShadow(
   { client, logOf, signal }: ApplyContext,
   shadow: ShadowView,
   preconditions: Partial<Pick<ObjectMeta, 'uid' | 'resourceVersion'>>,
+  accepted: () => void = () => undefined,
 ): Promise<void> {
   const path = pathOf(shadow);
   const answer = await client.request<Partial<KubernetesObject>>({
@@ -225,6 +227,7 @@ export async function deleteShadow(
     body: { preconditions },
     signal,
   });
+  accepted();
   const { deletionTimestamp, finalizers = [] } = answer.metadata ?? {};
   if (deletionTimestamp !== undefined)
     throw new Error(`the shadow is deleted when nothing keeps it by these finalizers any more: ${namesOf(finalizers)}`);
