@@ -147,8 +147,7 @@ function labelsOf({ forecast, ...made }: WholePlan): Labels {
   const byNodes = forecast.versions.toSorted((a, b) => b.running + b.offered - a.running - a.offered);
   for (const { version } of [...allFrozen(made), ...byNodes]) versions.of(version);
   const groups = new BoundedLabels(MAX_PLACES);
-  const hasNodes = ({ counts }: Rollout): boolean => counts.managed > 0;
-  const byUse = made.groups.toSorted((x, y) => Number(hasNodes(y)) - Number(hasNodes(x)));
+  const byUse = made.groups.toSorted((a, b) => Number(b.counts.managed > 0) - Number(a.counts.managed > 0));
   for (const { group } of byUse) groups.of(group.name);
   return { versions, groups, zones: new BoundedLabels(MAX_PLACES) };
 }
