@@ -27,7 +27,9 @@ const NODE = `/api/v1/nodes/${NAME}`;
 const OURS = { key: OUT_OF_SERVICE_TAINT, value: 'brupop', effect: 'NoExecute' };
 const OF_A_USER = { key: OUT_OF_SERVICE_TAINT, value: 'nodeshutdown', effect: 'NoExecute' };
 const OTHER = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' };
-const TAINTS: BrupopConfigSpec = { lostNode: { action: 'OutOfServiceTaint', after: '5m' } };
+/** The deadline of the reboot, which has an Event of its own, is after the loss. */
+const PATIENT: BrupopConfigSpec = { timeouts: { reboot: '1h' } };
+const TAINTS: BrupopConfigSpec = { ...PATIENT, lostNode: { action: 'OutOfServiceTaint', after: '5m' } };
 
 let cluster: ControlPlane;
 let serviceAccountDir = '';
@@ -124,7 +126,7 @@ async function eventsOf(): Promise<string[]> {
 
 describe('a controller whose node does not return from its reboot', () => {
   it('says so in condition, Event, metric and status, and taints no node by default', async () => {
-    await configure(cluster, {});
+    await configure(cluster, PATIENT);
     await loseNode([OTHER]);
     await start();
     await eventually(async () => {
@@ -158,7 +160,7 @@ describe('a controller whose node does not return from its reboot', () => {
     await start();
     await untilTainted();
     await replica.stop();
-    await configure(cluster, { lostNode: { after: '5m' } });
+    await configure(cluster, { ...PATIENT, lostNode: { after: '5m' } });
     await start();
     await untilNotTainted();
     await eventually(async () => expect(await eventsOf()).toContain('OutOfServiceEnded'));
